@@ -1,41 +1,22 @@
-"""What every library's collectives have in common: how many elements a result has, and how a tensor is made to fit.
+"""What every library's collectives have in common: torch's options, and how a tensor is made to fit.
 
-The size vectors of an issue are all that a member knows of the others. Without them the pieces are equal. An issue
-that a fault has altered may bring another count or type than the memory at hand, or be another collective
-altogether: then it goes out on *staged* tensors of the size that it announces, and what comes back is copied as far
-as it fits, as a library would read and write beside the memory that the program meant.
+How many elements a result has is in the collective's own file (`dpsim.contract.collectives`). An issue that a fault
+has altered may bring another count or type than the memory at hand, or be another collective altogether: then it goes
+out on *staged* tensors of the size that it announces, and what comes back is copied as far as it fits, as a library
+would read and write beside the memory that the program meant.
 
-    sizes = Sizes.of(Issue("all_gather", 2, "int32", sizes=(2, 0, 5)), members=3)
-    (sizes.source, sizes.output) == ((2, 0, 5), (2, 0, 5))
-    result_count(issue, index=0, members=3) == 7
+    wire = staged_source(source, issue)             # `source` itself, where nothing is altered
 """
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpsim.backend.journal.issue import Issue
-
-
-class Sizes(NamedTuple):
-    """Elements of the pieces, one a member: those that go out and those that come in."""
-
-    source: tuple[int, ...]
-    output: tuple[int, ...]
-
-    @classmethod
-    def of(cls, issue: Issue, members: int) -> Sizes:
-        equal = (issue.count,) if issue.op == "all_gather" else (issue.count // members,)
-        if issue.op != "all_to_all":
-            whole = issue.sizes if len(issue.sizes) == members else equal * members
-            return cls(whole, whole)
-        # Those of the source and then those of the output. One vector alone can only be taken for the former.
-        return cls(issue.sizes[:members] or equal * members, issue.sizes[members:] or equal * members)
-
-    def piece(self, index: int) -> tuple[int, int]:
-        """First element and end of a member's piece of the output."""
-        return sum(self.output[:index]), sum(self.output[: index + 1])
+from dpsim.contract.collectives import part
+from dpsim.contract.collectives.reductions import reduction_of
+from real.communicators import Group
 
 
 @cache
@@ -54,31 +35,27 @@ def reduction(reduce: str | None, runs_on: bool) -> Any:
     from torch.distributed import distributed_c10d as c10d
 
     options = c10d.AllreduceOptions()
-    options.reduceOp = getattr(c10d.ReduceOp, (reduce or "sum").upper())
+    options.reduceOp = getattr(c10d.ReduceOp, reduction_of(reduce).torch)
     options.asyncOp = runs_on
     return options
 
 
 @cache
-def spreading(root: int, runs_on: bool) -> Any:
-    """Options of a broadcast from that position in the group."""
+def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None) -> Any:
+    """Options of a collective with a root at that position in the group; `kind`: their class in torch."""
     from torch.distributed import distributed_c10d as c10d
 
-    options = c10d.BroadcastOptions()
+    options = getattr(c10d, kind)()
     options.rootRank = root
     options.asyncOp = runs_on
+    if reduce is not None:
+        options.reduceOp = getattr(c10d.ReduceOp, reduction_of(reduce).torch)
     return options
 
 
-def result_count(issue: Issue, index: int, members: int) -> int:
-    """Elements that the issue gives this member."""
-    if issue.op == "all_gather":
-        return sum(Sizes.of(issue, members).output)
-    if issue.op == "reduce_scatter":
-        return Sizes.of(issue, members).output[index]
-    if issue.op == "all_to_all":
-        return sum(Sizes.of(issue, members).output)
-    return 0 if issue.op in ("barrier", "send") else issue.count
+def gets(group: Group, issue: Issue) -> bool:
+    """Whether this member's memory is written."""
+    return part(issue.op, issue.root, group.spec.ranks[group.position]).gets
 
 
 def staged_source(source: Any, issue: Issue) -> Any:

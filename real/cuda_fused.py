@@ -27,12 +27,13 @@ from typing import Any
 from zlib import crc32
 
 from dpsim.backend.graphs.kernel_call import KernelError, WroteWhatItReads, check_kernel, refuse_result
-from dpsim.backend.hosts.arguments import count_of, reduction_name, unknown_dtype
+from dpsim.backend.hosts.arguments import count_of, unknown_dtype
 from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.issue import plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import PLAIN, check_plain, shape_of, whole
 from dpsim.backend.memory.buffers import check_buffers, of_this_backend, refs
+from dpsim.contract.collectives.reductions import reduction_name
 from dpsim.contract.interface import Buffer, Frozen, HostArray, Kernel, Stream
 from dpsim.contract.ops import DTYPES, DType, ReduceOp
 from real.calls import reduction
@@ -224,8 +225,8 @@ class FusedCommunicator(CudaCommunicator):
             or self._group is not None
             or stream.capture is not None
         ):
-            issue = plan("all_reduce", count_of(buffer, self), buffer.dtype, None, reduction_name(op))
-            self._collective(issue, buffer, buffer, stream, site)
+            call = "all_reduce", count_of(self, buffer), buffer.dtype, None, reduction_name(op), ()
+            self._collective(call, buffer, buffer, stream, site)
             return
         options = self._sum if op == "sum" else reduction(reduction_name(op), False)
         count, dtype, name, journal = buffer.count, buffer.dtype, self.name, self.journal

@@ -17,11 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import Sizes, copy_as_fits, reduction, result_count, spreading, staged_output, staged_source
+from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -76,13 +78,15 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
     wire = staged_source(source, issue)
-    result = staged_output(output, issue, result_count(issue, group.position, len(group.spec.ranks)))
+    count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
+    result = staged_output(output, issue, count)
     works, finish = _COLLECTIVES[issue.op](group, issue, wire, result)
 
     def end() -> None:
         if finish is not None:
             finish()
-        copy_as_fits(output, result)
+        if gets(group, issue):
+            copy_as_fits(output, result)
 
     return Pending(works, finish=end)
 
@@ -103,7 +107,7 @@ def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> _Started
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     from torch.distributed import distributed_c10d as c10d
 
-    pieces = list(result.split(Sizes.of(issue, len(group.spec.ranks)).output))
+    pieces = list(result.split(_sizes(group, issue).output))
     if not issue.sizes:
         options = c10d.AllgatherOptions()
         options.asyncOp = True
@@ -117,18 +121,26 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Starte
 
 def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     whole = source.clone()
-    first, end = Sizes.of(issue, len(group.spec.ranks)).piece(group.position)
+    first, end = _sizes(group, issue).piece(group.position)
     return [_reduce_in_place(group, issue, whole)], lambda: copy_as_fits(result, whole[first:end])
 
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
-    sizes = Sizes.of(issue, len(group.spec.ranks))
+    sizes = _sizes(group, issue)
     source = source.clone() if source is result else source
     return [group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source))], None
 
 
 def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     return [group.process_group.barrier()], None
+
+
+def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    """gloo computes in the memory of every member, so it gets a copy."""
+    whole = source.clone()
+    options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce)
+    finish = partial(copy_as_fits, result, whole) if gets(group, issue) else None
+    return [group.process_group.reduce([whole], options)], finish
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
@@ -138,6 +150,7 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
     "reduce_scatter": _reduce_scatter,
     "all_to_all": _all_to_all,
     "barrier": _barrier,
+    "reduce": _reduce,
 }
 
 
@@ -157,4 +170,8 @@ IN_PLACE: dict[str, Callable[[Group, Issue, Any], Any]] = {
 
 
 def _spread(group: Group, index: int, tensor: Any) -> Any:
-    return group.process_group.broadcast([tensor], spreading(index, True))
+    return group.process_group.broadcast([tensor], rooted("BroadcastOptions", index, True))
+
+
+def _sizes(group: Group, issue: Issue) -> Sizes:
+    return issue.rules.sizes(issue.call, len(group.spec.ranks))

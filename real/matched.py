@@ -13,11 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
+from dpsim.contract.collectives import COLLECTIVES
 from dpsim.contract.ops import COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, KIND, OP, TRANSFER_PEER, RawRecord
 from dpsim.contract.world import World
-
-EVEN = ("all_reduce", "broadcast")
-"""Collectives to which all members bring as much."""
 
 
 def all_matched(journals: Sequence[Sequence[RawRecord]], world: World) -> bool:
@@ -29,7 +27,7 @@ def all_matched(journals: Sequence[Sequence[RawRecord]], world: World) -> bool:
             kind = record[KIND]
             if kind == "collective":
                 op = record[OP]
-                count = record[COUNT] if op in EVEN else None
+                count = record[COUNT] if COLLECTIVES[op].even else None
                 calls[record[COMMUNICATOR], actor].append((op, count, record[DTYPE], record[COLLECTIVE_ROOT]))
             elif kind == "transfer":
                 way, peer = (1, (actor, record[TRANSFER_PEER])) if record[OP] == "send" else (-1, None)

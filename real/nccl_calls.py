@@ -23,8 +23,9 @@ from functools import cache
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import Sizes, copy_as_fits, reduction, result_count, spreading, staged_output, staged_source
+from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -50,6 +51,7 @@ def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) ->
     start(group, Issue("all_gather", 1, "int32"), one, many)
     start(group, Issue("reduce_scatter", members, "int32"), many, one)
     start(group, Issue("all_to_all", members, "int32"), many, torch.empty_like(many))
+    start(group, Issue("reduce", 1, "int32", root=spec.ranks[0]), one, one)
     others = [rank for rank in spec.ranks if rank != spec.ranks[index]]
     exchange(group, [(Issue(op, 1, "int32", peer=rank), one) for rank in others for op in ("send", "recv")])
     for rank in others:  # each pair once more, alone: the one that comes first in the group sends
@@ -69,9 +71,11 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
     wire = staged_source(source, issue)
-    result = staged_output(output, issue, result_count(issue, group.position, len(group.spec.ranks)))
+    count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
+    result = staged_output(output, issue, count)
     _COLLECTIVES[issue.op](group, issue, wire, result)
-    copy_as_fits(output, result)
+    if gets(group, issue):
+        copy_as_fits(output, result)
 
 
 def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: bool = True) -> None:
@@ -128,7 +132,7 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
     if not issue.sizes:
         _hold_stream(group.process_group._allgather_base(result, source, _options("AllgatherOptions")))
         return
-    pieces = list(result.split(Sizes.of(issue, len(group.spec.ranks)).output))
+    pieces = list(result.split(_sizes(group, issue).output))
     if pieces[group.position].numel() != source.numel():  # altered: what the peers make of it is their affair
         pieces[group.position] = source
     else:
@@ -143,13 +147,13 @@ def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> Non
         _hold_stream(group.process_group._reduce_scatter_base(result, source, _options("ReduceScatterOptions")))
         return
     whole = source.clone()
-    first, end = Sizes.of(issue, len(group.spec.ranks)).piece(group.position)
+    first, end = _sizes(group, issue).piece(group.position)
     _all_reduce(group, issue, whole, whole)
     copy_as_fits(result, whole[first:end])
 
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    sizes = Sizes.of(issue, len(group.spec.ranks))
+    sizes = _sizes(group, issue)
     source = source.clone() if source is result else source
     options = _options("AllToAllOptions")
     _hold_stream(group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source), options))
@@ -163,6 +167,16 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
     _all_reduce(group, issue, one, one)
 
 
+def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    """ncclReduce writes on the root alone: there the input lies in the result, elsewhere it is only read."""
+    tensor = source
+    if gets(group, issue):
+        copy_as_fits(result, source)
+        tensor = result
+    options = rooted("ReduceOptions", group.member(issue.root), False, issue.reduce)
+    _hold_stream(group.process_group.reduce([tensor], options))
+
+
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
     "all_reduce": _all_reduce,
     "broadcast": _broadcast,
@@ -170,6 +184,7 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
     "reduce_scatter": _reduce_scatter,
     "all_to_all": _all_to_all,
     "barrier": _barrier,
+    "reduce": _reduce,
 }
 
 
@@ -191,4 +206,8 @@ IN_PLACE: dict[str, Callable[[Group, Issue, Any], None]] = {
 
 
 def _spread(group: Group, index: int, tensor: Any) -> None:
-    _hold_stream(group.process_group.broadcast([tensor], spreading(index, False)))
+    _hold_stream(group.process_group.broadcast([tensor], rooted("BroadcastOptions", index, False)))
+
+
+def _sizes(group: Group, issue: Issue) -> Sizes:
+    return issue.rules.sizes(issue.call, len(group.spec.ranks))

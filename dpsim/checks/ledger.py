@@ -46,7 +46,8 @@ from dpsim.checks.run_index import (
     split,
 )
 from dpsim.checks.usual_step import UsualStep
-from dpsim.contract.ops import CALL, COLLECTIVE_SIZES, COUNT, GRAPH, KIND, OP, SITE, STEP, WHERE
+from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
+from dpsim.contract.ops import CALL, COLLECTIVE_SIZES, GRAPH, KIND, OP, SITE, STEP, WHERE
 from dpsim.contract.rules.replay_frame import replay_at
 from dpsim.contract.words import ranks_text, times
 
@@ -119,29 +120,23 @@ def _first(run_index: RunIndex, communicator: str, members: dict[int, list[Entry
 
 
 def _pieces(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
-    """The first all_to_all of which one member sends another a piece of other size than that one expects."""
-    ranks = list(members)
+    """The first collective of which one member sends another a piece of other size than that one expects."""
+    ranks, size = list(members), len(members)
     for calls in zip(*members.values(), strict=False):
-        if calls[0].raw[OP] != "all_to_all" or not any(entry.raw[COLLECTIVE_SIZES] for entry in calls):
+        rules = COLLECTIVES.get(calls[0].raw[OP], UNKNOWN)
+        if not rules.pairwise or not any(entry.raw[COLLECTIVE_SIZES] for entry in calls):
             continue
         wrong = [
             (i, j, goes, comes)
             for i, mine in enumerate(calls)
             for j, theirs in enumerate(calls)
-            if None not in (goes := _piece(mine, len(ranks), 0, j), comes := _piece(theirs, len(ranks), 1, i))
+            if None
+            not in (goes := rules.goes(mine.raw[CALL], size, j), comes := rules.comes(theirs.raw[CALL], size, i))
             and goes != comes
         ]
         if wrong:
             return _unequal(run_index, communicator, ranks, calls, wrong)
     return None
-
-
-def _piece(entry: Entry, size: int, half: int, index: int) -> int | None:
-    """How many elements a member sends to (half 0) or expects from (half 1) the member `index`; None: not said."""
-    sizes = entry.raw[COLLECTIVE_SIZES]
-    if not sizes:
-        return int(entry.raw[COUNT]) // size
-    return int(sizes[half * size + index]) if len(sizes) == 2 * size else None
 
 
 def _unequal(
@@ -163,7 +158,7 @@ def _unequal(
     return Finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SIZES",
-        message=f"{record.site} (all_to_all on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
+        message=f"{record.site} ({record.op} on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
         culprit=run_index.culprit(entry) if odd else None,
         position=run_index.position(entry),
         details=tuple(lines),

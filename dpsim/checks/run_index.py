@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.root_cause import GONE, root_causes
+from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
     CALL,
@@ -224,23 +225,12 @@ SIGNATURE = Collective._fields[CALL]
 """What must be the same in the calls of all members: op, count, dtype, root, reduce and sizes, and where they stand."""
 
 
-def signature(raw: RawRecord, index: int) -> Signature:
-    """What must be the same in the calls of all members, in the order of SIGNATURE; `index`: the member's.
-
-    Where sizes are given, members bring different counts: their sum stands for the count if the member brings its
-    part of it. The sizes of an all_to_all differ too, and are held against each other by the ledger.
-    """
-    op, count, dtype, root, reduce, sizes = raw[CALL]
-    if sizes and op == "all_gather" and index < len(sizes) and count == sizes[index]:
-        count = sum(sizes)
-    elif sizes and op == "all_to_all":
-        count, sizes = 0, ()
-    return op, count, dtype, root, reduce, sizes
-
-
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
-    """The signature of each call of one member."""
-    return [entry.raw[CALL] if not entry.raw[COLLECTIVE_SIZES] else signature(entry.raw, index) for entry in entries]
+    """The signature of each call of one member, in the order of SIGNATURE; `index`: the member's."""
+    return [
+        COLLECTIVES.get(raw[OP], UNKNOWN).signature(raw[CALL], index) if raw[COLLECTIVE_SIZES] else raw[CALL]
+        for _, _, raw in entries
+    ]
 
 
 def decision(entry: Entry) -> Decision:

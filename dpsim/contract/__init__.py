@@ -7,6 +7,7 @@
     registry.py        protocols and variants by name
     schedule.py        the seam between the simulated machine and a search over schedules
     words.py           small pieces of text: the nearest name, counts, durations
+    collectives/       the collectives, one file each: all that holds for one of them
     rules/             rules that machines and checks share
 
 This package imports no other part of dpsim.

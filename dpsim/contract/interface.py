@@ -29,12 +29,16 @@ Classes here are abstract and hold no behaviour: the docstrings are the law, `dp
 judge. Only what all of sim, gloo and nccl can do is in here.
 """
 
+# The signatures of collectives have no body either (see `collective`).
+# mypy: disable-error-code="empty-body"
+# ruff: noqa: B027
+
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from numpy.typing import NDArray
 
@@ -43,6 +47,16 @@ from dpsim.contract.ops import CAPTURE_ERRORS, CaptureMode, DType, ReduceOp
 HostArray: TypeAlias = NDArray[Any]
 Kernel: TypeAlias = Callable[..., None]
 Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
+
+_Call = TypeVar("_Call", bound=Callable[..., Any])
+
+
+def collective(call: _Call) -> _Call:
+    """Mark the signature of a collective. `dpsim.contract.collectives` has a file of that name with all that holds for
+    it, and `dpsim.backend` makes the method of that. Until then a class is abstract; a type checker cannot see it made.
+    """
+    call.is_collective = True  # type: ignore[attr-defined]
+    return abstractmethod(call)
 
 
 class Buffer(ABC):
@@ -90,8 +104,8 @@ class Buffer(ABC):
 
         An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
         else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
-        nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it. Nothing is
-        moved or waited for. TypeError for a tag that is no plain data, ValueError for NaN.
+        nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it, of a reduce
+        all but the root. Nothing is moved or waited for. TypeError for a tag that is no plain data, ValueError for NaN.
         """
 
 
@@ -191,8 +205,9 @@ class HostCommunicator(ABC):
     Each member is through by itself. It waits for those whose elements it gets, and for nobody else for sure: of an
     all_reduce, of a reduce_scatter with a piece for it, and of a barrier for all; of an all_gather for those that bring
     something; of an all_to_all for those that have something for it; of a broadcast for the root, and the root for
-    nobody. Where no elements are moved nobody is waited for. It may wait for the others too: a correct protocol
-    tolerates both. That a member is through says that those it waited for had *come*, not that they are through.
+    nobody; of a reduce the root for all, and the others for no member. Where no elements are moved nobody is waited
+    for. It may wait for the others too: a correct protocol tolerates both. That a member is through says that those it
+    waited for had *come*, not that they are through.
 
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
@@ -208,27 +223,37 @@ class HostCommunicator(ABC):
     def size(self) -> int:
         return len(self.ranks)
 
-    @abstractmethod
+    @collective
     def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Awaitable[HostArray]:
         """The elementwise reduction over the group, on every member. Equal shapes."""
 
-    @abstractmethod
+    @collective
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
         """The array of global rank `root`, on every member. Equal shapes. It is no barrier."""
 
-    @abstractmethod
+    @collective
+    def reduce(
+        self, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
+    ) -> Awaitable[HostArray]:
+        """The elementwise reduction over the group on global rank `root`; on the others the array that they brought.
+        Equal shapes. It is no barrier: only the root waits, for all.
+
+        Torch leaves open what the others get (`torch.distributed.reduce`), MPI and NCCL have no result for them.
+        """
+
+    @collective
     def all_gather(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
     ) -> Awaitable[HostArray]:
         """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all bring as many."""
 
-    @abstractmethod
+    @collective
     def reduce_scatter(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
     ) -> Awaitable[HostArray]:
         """This member's piece of the elementwise sum, flat. `sizes`: elements of the pieces; None if they are equal."""
 
-    @abstractmethod
+    @collective
     def all_to_all(
         self,
         array: HostArray,
@@ -243,7 +268,7 @@ class HostCommunicator(ABC):
         pieces.
         """
 
-    @abstractmethod
+    @collective
     def barrier(self, *, site: str | None = None) -> Awaitable[HostArray]:
         """Wait for all members. The result is an empty array."""
 
@@ -301,17 +326,26 @@ class DeviceCommunicator(ABC):
     def size(self) -> int:
         return len(self.ranks)
 
-    @abstractmethod
+    @collective
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
         """Put an in-place reduction over the group on `stream`. Equal sizes."""
 
-    @abstractmethod
+    @collective
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
         """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes. It is no barrier: it may end for
         the root before the others have come, and for a receiver before another one has.
         """
 
-    @abstractmethod
+    @collective
+    def reduce(
+        self, buffer: Buffer, root: int, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None
+    ) -> None:
+        """Put a reduction over the group on `stream`: in place on global rank `root`, while the others' buffers are
+        read and stay as they are. Equal sizes. It is no barrier: it may end for the others before the root has come.
+        Source: ncclReduce, whose receive buffer counts on the root alone.
+        """
+
+    @collective
     def all_gather(
         self,
         output: Buffer,
@@ -326,7 +360,7 @@ class DeviceCommunicator(ABC):
         `sizes`: elements that each member brings, in group order, known to all; None if all bring as many.
         """
 
-    @abstractmethod
+    @collective
     def reduce_scatter(
         self,
         output: Buffer,
@@ -338,7 +372,7 @@ class DeviceCommunicator(ABC):
     ) -> None:
         """Sum the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
 
-    @abstractmethod
+    @collective
     def all_to_all(
         self,
         output: Buffer,

@@ -32,16 +32,7 @@ DTYPES: dict[str, int] = {"int32": 4, "int64": 8, "float32": 4}
 """Bytes per element."""
 
 ReduceOp: TypeAlias = Literal["sum", "max", "min"]
-
-ROOTED: dict[str, bool] = {
-    "all_reduce": False,
-    "broadcast": True,
-    "all_gather": False,
-    "reduce_scatter": False,
-    "all_to_all": False,
-    "barrier": False,
-}
-"""The collectives of the contract; True where the call names a root."""
+"""The reductions; `dpsim.contract.collectives.reductions` has how each is computed."""
 
 Ref: TypeAlias = tuple[int, int, int] | tuple[int, int, int, Any]
 """A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A

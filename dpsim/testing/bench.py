@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from copy import copy
 from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
 from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecord, as_record
+from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.program import PARTS
@@ -87,6 +89,16 @@ class Bench:
         """
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)
+
+    def conforms_without_time(self, part: str) -> None:
+        """As `conforms`, on the machine of the simulation that has no time, where the bench is one: members are through
+        as early as they may be, and with the last.
+        """
+        if isinstance(self.backend, SimBackend):
+            for pick in (0, -1):
+                backend = copy(self.backend)
+                backend.strategy = ByLabel(lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]
+                Bench(backend, self.size, self.case, self.rule).conforms(part)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
         """As `passes`, with any program. `same`: its ops do not depend on time, and are as on the simulation."""

@@ -56,8 +56,11 @@ def basics(bench: Bench) -> None:
 
 @case
 def collectives(bench: Bench) -> None:
-    """Every collective gives what its docstring says, on the host and on the device, in all its forms."""
+    """Every collective gives what its docstring says, on the host and on the device, in all its forms, whether its
+    members are through together or one by one.
+    """
     bench.conforms("collectives")
+    bench.conforms_without_time("collectives")
 
 
 @case

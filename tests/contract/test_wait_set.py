@@ -28,6 +28,12 @@ def test_where_nothing_is_moved_nobody_is_waited_for(op: str) -> None:
         )
 
 
+def test_of_a_reduce_the_root_alone_waits() -> None:
+    for rank in MEMBERS:
+        assert awaited(call("reduce", 6, root=5), rank, MEMBERS) == (MEMBERS if rank == 5 else ())
+        assert awaited(call("reduce", 0, root=5), rank, MEMBERS) == ()
+
+
 def test_a_barrier_waits_for_all() -> None:
     assert awaited(call("barrier", 0), 3, MEMBERS) is MEMBERS
 

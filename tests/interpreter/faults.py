@@ -18,12 +18,14 @@ from dpsim.checks.happens_before.hosts import HostState
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
+from dpsim.contract.collectives import part
+from dpsim.contract.collectives.reduce import Reduce
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import Address
 from dpsim.sim import backend
 from dpsim.sim.calls.communicators import SimDeviceCommunicator
 from dpsim.sim.calls.streams import SimEvent
-from dpsim.sim.collectives import parts
+from dpsim.sim.collectives import parts, results
 from dpsim.sim.collectives.residency import Places
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.early_ends import EarlyEnds
@@ -46,6 +48,12 @@ def _waits_for_all(joins: Joins) -> Fault:
         patch.setattr(parts, "_wanted", awaited)
 
     return plant
+
+
+def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Reduce, "gets", lambda *_: True)
+    patch.setattr(results, "part", part.__wrapped__)
+    patch.setattr(parts, "part", part.__wrapped__)
 
 
 def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
@@ -146,6 +154,8 @@ def _marks_are_nothing(patch: pytest.MonkeyPatch) -> None:
 
 FAULTS: Mapping[str, Fault] = {
     "joint broadcast": _waits_for_all(lambda issue, _: issue.op == "broadcast"),
+    "joint reduce": _waits_for_all(lambda issue, _: issue.op == "reduce"),
+    "a reduce for all": _all_get_what_is_reduced,
     "rendezvous always": _waits_for_all(lambda issue, _: issue.op == "send"),
     "a collective of nothing is a meeting": _waits_for_all(lambda issue, _: issue.count == 0),
     "eager always": _sends_are_eager,

@@ -22,6 +22,8 @@ from tests.interpreter.steps import Steps
 
 FLAVOURS = ("mail", "mail", "host", "device", "device", "events", "memory", "memory", "slots", "transfers", "all")
 
+OPS = ("all_reduce", "broadcast", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all")
+
 
 def random_script(seed: int) -> Script:
     rng = random.Random(seed)
@@ -93,7 +95,7 @@ class _World:
     # ---- what several ranks do
 
     def shape(self, members: tuple[int, ...]) -> tuple[str, Shape]:
-        op = self.rng.choice(("all_reduce", "broadcast", "broadcast", "all_gather", "reduce_scatter", "all_to_all"))
+        op = self.rng.choice(OPS)
         some = (1,) if self.residency else (0, 1, 1, 1)
 
         def sizes() -> tuple[int, ...]:
@@ -102,7 +104,7 @@ class _World:
         match op:
             case "all_reduce":
                 return op, (self.rng.choice(some),)
-            case "broadcast":
+            case "broadcast" | "reduce":
                 return op, (self.rng.choice(some), self.rng.choice(members))
             case "all_to_all":
                 return op, tuple(sizes() for _ in members)
@@ -138,7 +140,7 @@ class _World:
             stream = one.stream()
             source = one.view(meeting.brings(op, shape, members, member), stream)
             views: tuple[View, ...] = (source,)
-            if op not in ("all_reduce", "broadcast"):
+            if op not in ("all_reduce", "broadcast", "reduce"):
                 views = (one.fresh(meeting.gets(op, shape, members, member), stream, False), source)
             one.said.append(("device", kind, stream, op, shape, views))
 

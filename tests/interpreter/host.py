@@ -236,8 +236,9 @@ def _collective(
 ) -> Host:
     host, call = _call(script, host, rank, kind, op, shape)
     written, read = views[0], views[-1]
-    reads = () if op == "broadcast" and rank != shape[1] else (read,)
-    writes = () if op == "broadcast" and rank == shape[1] else (written,)
+    gives = op != "broadcast" or rank == shape[1]
+    gets = (rank == shape[1]) == (op == "reduce") if op in ("broadcast", "reduce") else True
+    reads, writes = (read,) if gives else (), (written,) if gets else ()
     return _queue(host, stream, (Part(op, reads, writes, 0, call),), kind=kind)
 
 

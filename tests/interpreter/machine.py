@@ -167,6 +167,8 @@ class _Follower:
                 return group.all_reduce(array, site=site)
             case "broadcast":
                 return group.broadcast(array, shape[1], site=site)
+            case "reduce":
+                return group.reduce(array, shape[1], site=site)
             case "all_gather":
                 return group.all_gather(array, sizes=shape, site=site)
             case "reduce_scatter":
@@ -231,6 +233,8 @@ class _Follower:
                 group.all_reduce(output, on, site=site)
             case "broadcast":
                 group.broadcast(output, shape[1], on, site=site)
+            case "reduce":
+                group.reduce(output, shape[1], on, site=site)
             case "all_gather":
                 group.all_gather(output, source, on, sizes=shape, site=site)
             case "reduce_scatter":

@@ -5,6 +5,7 @@ others too is open; who takes a step knows.
 
     sources("broadcast", (1, 0), members=(0, 1, 2), me=2)      # {0}
     sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # nobody: the root has its elements
+    sources("reduce", (1, 0), members=(0, 1, 2), me=0)         # {1, 2}, and for these no member
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
             heard = set(members) if shape[mine] else set()
         case "broadcast":
             heard = {shape[1]} if shape[0] else set()
+        case "reduce":
+            heard = set(members) if shape[0] and me == shape[1] else set()
         case "all_gather":
             heard = {member for member, size in zip(members, shape, strict=True) if size}
         case "all_to_all":
@@ -50,6 +53,10 @@ def result(op: str, shape: Shape, members: tuple[int, ...], me: int, brought: Ma
             return _sums(sum(shape), brought, members)[first : first + shape[mine]] if shape[mine] else ()
         case "broadcast":
             return brought[shape[1]] if shape[0] else ()
+        case "reduce":
+            if me != shape[1]:  # "on the others the array that they brought"
+                return brought[me]
+            return _sums(shape[0], brought, members) if shape[0] else ()
         case "all_gather":
             return sum((brought[member] for member, size in zip(members, shape, strict=True) if size), ())
         case "all_to_all":

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.collectives import COLLECTIVES
+from dpsim.contract.collectives.reductions import REDUCTIONS
 from dpsim.contract.world import CommunicatorSpec
 
 torch = pytest.importorskip("torch")
 
 from real import gloo_calls, nccl_calls  # noqa: E402
+from real.calls import rooted  # noqa: E402
 from real.communicators import Group  # noqa: E402
 
 MEMBERS = 3
@@ -36,6 +39,11 @@ class InPlaceOfNccl:
         works, self._works = self._works, None
         assert works is not None
         return gloo_calls.Pending(works)
+
+    def reduce(self, tensors: list[Any], options: Any) -> Any:
+        """As NCCL, it leaves the memory of all but the root alone."""
+        root = options.rootRank == self._process_group.rank()
+        return self._process_group.reduce(tensors if root else [tensors[0].clone()], options)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._process_group, name)
@@ -78,6 +86,8 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_reduce", 2, "float32", reduce="max"), 2, [[20, 21]] * 3),
     (Issue("all_reduce", 2, "int64", reduce="min"), 2, [[0, 1]] * 3),
     (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11]] * 3),
+    (Issue("reduce", 2, "int32", root=6, reduce="sum"), 2, [[-1, -1], [30, 33], [-1, -1]]),
+    (Issue("reduce", 2, "float32", root=4, reduce="max"), 2, [[20, 21], [-1, -1], [-1, -1]]),
     (Issue("all_gather", 2, "int32"), 6, [[0, 1, 10, 11, 20, 21]] * 3),
     (Issue("all_gather", -1, "int32", sizes=SIZES), 5, [[10, 11, 20, 21, 22]] * 3),
     (Issue("reduce_scatter", 6, "int32"), 2, [[30, 33], [36, 39], [42, 45]]),
@@ -89,6 +99,7 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_gather", 2, "int32", altered=True), 3, [[0, 1, 10]] * 3),
     (Issue("reduce_scatter", 3, "int32", altered=True), 2, [[30, -1], [33, -1], [36, -1]]),
     (Issue("all_reduce", 3, "int64", altered=True), 2, [[30, 33]] * 3),
+    (Issue("reduce", 3, "int64", root=9, altered=True), 2, [[-1, -1], [-1, -1], [30, 33]]),
 ]
 
 
@@ -137,3 +148,35 @@ def test_what_is_not_there(groups: list[Group], library: Any) -> None:
         library(groups[0], Issue("scan", 1, "float32"), one, one)
     with pytest.raises(ValueError, match="dp: 5 is none of its ranks"):
         library(groups[0], Issue("broadcast", 1, "float32", root=5), one, one)
+
+
+@pytest.mark.parametrize("library", [gloo, nccl])
+def test_who_gets_nothing_keeps_what_it_brought(groups: list[Group], library: Any) -> None:
+    """In place, and although gloo computes in the memory of every member, as the test below shows."""
+
+    def body(group: Group, index: int) -> list[int]:
+        mine = torch.arange(5) + 10 * index
+        library(group, Issue("reduce", 5, "int64", root=RANKS[1], reduce="sum"), mine, mine)
+        return list(mine.tolist())
+
+    brought = [[10 * index + place for place in range(5)] for index in range(MEMBERS)]
+    assert on_all(groups, body) == [brought[0], [sum(column) for column in zip(*brought, strict=True)], brought[2]]
+
+
+def test_gloo_computes_in_the_memory_that_it_is_given(groups: list[Group]) -> None:
+    def body(group: Group, index: int) -> list[int]:
+        mine = torch.full((5,), index + 1)
+        group.process_group.reduce([mine], rooted("ReduceOptions", 1, True, "sum")).wait()
+        return list(mine.tolist())
+
+    assert on_all(groups, body) != [[1] * 5, [6] * 5, [3] * 5]
+
+
+def test_both_libraries_have_every_collective() -> None:
+    assert gloo_calls._COLLECTIVES.keys() == nccl_calls._COLLECTIVES.keys() == COLLECTIVES.keys()
+
+
+def test_torch_has_every_reduction() -> None:
+    from torch.distributed import ReduceOp
+
+    assert {str(one.torch) for one in REDUCTIONS.values()} <= set(ReduceOp.RedOpType.__members__)

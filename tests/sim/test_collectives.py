@@ -41,6 +41,8 @@ def more(what: str, rank: int) -> dict[str, Any]:
     """The further arguments of the call."""
     if what == "broadcast":
         return {"root": 2}
+    if what.startswith("reduce "):
+        return {"root": 2, "op": what.split()[1]}
     if what.startswith("all_reduce"):
         return {"op": what.split()[1]}
     if what == "all_gather sizes":
@@ -57,6 +59,8 @@ GIVES: dict[str, list[tuple[int, ...]]] = {
     "all_reduce max": [(3, 30)] * 3,
     "all_reduce min": [(1, 10)] * 3,
     "broadcast": [(3, 30)] * 3,
+    "reduce sum": [(1, 10), (2, 20), (6, 60)],
+    "reduce min": [(1, 10), (2, 20), (1, 10)],
     "all_gather": [(1, 10, 2, 20, 3, 30)] * 3,
     "all_gather sizes": [(1, 2, 2, 3, 3, 3)] * 3,
     "reduce_scatter": [(6,), (12,), (18,)],
@@ -88,7 +92,7 @@ def on_device(what: str, leaves_out: int | None) -> Script:
         output = x
         if rank.rank == leaves_out:
             return None
-        if name in ("all_reduce", "broadcast"):
+        if name in ("all_reduce", "broadcast", "reduce"):
             call(x, stream=main, **given)
         else:
             output = main.alloc(len(GIVES[what][rank.rank]), "int32", "output")
@@ -107,7 +111,7 @@ def test_a_collective_gives(make: Any, what: str) -> None:
     holds(make(what, None), GIVES[what], told(3))
 
 
-ALONE = {"broadcast": {0, 2}, "all_to_all sizes": {0}}
+ALONE = {"broadcast": {0, 2}, "reduce sum": {0}, "reduce min": {0}, "all_to_all sizes": {0}}
 """Who gets nothing from rank 1, and may be through without it."""
 
 

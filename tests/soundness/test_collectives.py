@@ -39,6 +39,21 @@ async def host_barrier(host: HostCommunicator) -> HostArray:
     return await host.barrier()
 
 
+async def host_reduce(host: HostCommunicator) -> HostArray:
+    return await host.reduce(np.ones(1, np.int32), 1)
+
+
+async def host_reduce_for_the_first(host: HostCommunicator) -> HostArray:
+    return await host.reduce(np.ones(1, np.int32), 0)
+
+
+def device_reduce(device: DeviceCommunicator, stream: Stream) -> Buffer:
+    """Rank 1 is the root."""
+    buffer = filled(stream, "x")
+    device.reduce(buffer, 1, stream)
+    return buffer
+
+
 def device_broadcast(device: DeviceCommunicator, stream: Stream) -> Buffer:
     buffer = filled(stream, "x")
     device.broadcast(buffer, 0, stream)
@@ -113,7 +128,21 @@ def test_a_host_collective_of_nothing_is_no_meeting() -> None:
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
 
 
-@pytest.mark.parametrize("call", [host_all_reduce, host_barrier])
+def test_who_gives_to_a_reduce_waits_for_no_member() -> None:
+    """Its elements are on their way, or the library has copied them; what the root does with them is the root's."""
+    assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_reduce)), TOLD_EARLY)
+    world = world_of(3, devices=["d"])
+    for late in (1, 2):
+        assert shows(explored(world, through_on_the_device(device_reduce, 0, late)), TOLD_EARLY)
+
+
+def test_the_root_of_a_device_reduce_waits_for_all() -> None:
+    world = world_of(3, devices=["d"])
+    for late in (0, 2):
+        assert explored(world, through_on_the_device(device_reduce, 1, late)).verdict == "proven"
+
+
+@pytest.mark.parametrize("call", [host_all_reduce, host_barrier, host_reduce_for_the_first])
 def test_a_host_collective_of_something_is_a_meeting(call: Callable[[HostCommunicator], Awaitable[HostArray]]) -> None:
     assert explored(world_of(2, hosts=["h"]), through_on_the_host(call)).verdict == "proven"
 

@@ -24,8 +24,10 @@ from dpsim.backend.hosts import work
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.journal import plain
 from dpsim.backend.journal.fault_injector import FaultInjector
+from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import untagged
-from dpsim.contract.interface import Stream
+from dpsim.contract.collectives import Part, part
+from dpsim.contract.interface import HostArray, Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
@@ -33,7 +35,9 @@ from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.results import Results
 from dpsim.sim.graph import machine as sim_machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.chain import Chain
@@ -124,6 +128,38 @@ class ChangesAResult(Twin):
     def broken(self) -> None:
         receive = Contribution.receive
         self.patch.setattr(Contribution, "receive", lambda own, wire: receive(own, wire + 1))
+
+
+class Generous(Results):
+    """All members get what is reduced."""
+
+    def all(self) -> list[HostArray | None]:
+        return [self.of(rank) for rank in self.brought]
+
+    def _one(self, rank: int, issue: Issue) -> HostArray | None:
+        if issue.op == "reduce":
+            return issue.rules.result(issue.call, self.indices[rank], self)
+        return super()._one(rank, issue)
+
+
+class ReducesForAllWithoutTime(Twin):
+    """The machine with time keeps to the contract, the one without has receivers of its own."""
+
+    def broken(self) -> None:
+        self.patch.setattr(parts, "Results", Generous)
+        self.patch.setattr(parts, "part", lambda *how: Part(True, True) if how[0] == "reduce" else part(*how))
+
+
+class ReducesTooEarlyWithoutTime(Twin):
+    """The same of the wait set: the root of a reduce waits for no member."""
+
+    def broken(self) -> None:
+        wanted = parts._wanted
+
+        def early(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+            return frozenset({rank}) if issue.op == "reduce" else wanted(issue, rank, members)
+
+        self.patch.setattr(parts, "_wanted", early)
 
 
 class RunsAStreamOutOfOrder(Twin):
@@ -513,6 +549,12 @@ TWINS: list[tuple[type[Twin], str, str]] = [
         "collectives",
         r"rank 0: expected dp_cpu.all_reduce\[\d\].*rank 0 raised AssertionError: host all_reduce",
     ),
+    (
+        ReducesForAllWithoutTime,
+        "collectives",
+        r"raised AssertionError: \w+ reduce of int32: .*on the others",
+    ),
+    (ReducesTooEarlyWithoutTime, "collectives", "raised AssertionError: host reduce of int32"),
     (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
     (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),

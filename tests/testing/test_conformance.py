@@ -25,6 +25,7 @@ from dpsim.backend.hosts.arguments import check_member
 from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory import buffers
+from dpsim.contract.collectives import COLLECTIVES
 from dpsim.contract.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.contract.ops import (
     ASK_HOW,
@@ -38,7 +39,6 @@ from dpsim.contract.ops import (
     OP,
     RAISED_MESSAGE,
     RECORDS,
-    ROOTED,
     SITE,
     STREAM,
     TAKE_HOW,
@@ -92,7 +92,7 @@ def test_it_makes_every_call() -> None:
     collectives = {
         (record[STREAM] is None, record[OP], record[DTYPE]) for record in journal if record[KIND] == "collective"
     }
-    everything = {(host, op, dtype) for host in (True, False) for op in ROOTED for dtype in DTYPES}
+    everything = {(host, op, dtype) for host in (True, False) for op in COLLECTIVES for dtype in DTYPES}
     on_host_alone = {call for call in everything if call[1] == "barrier" and call[::2] != (True, "int32")}
     assert collectives == everything - on_host_alone
     reductions = {

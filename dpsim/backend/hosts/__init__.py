@@ -1,7 +1,8 @@
 """The host half of a rank: what it awaits, its threads, its host communicators and stores.
 
 work.py            the result that a host awaits
-arguments.py       the checks of the arguments of collectives and transfers
+arguments.py       the checks of memory, roots and peers of collectives and transfers
+collective_methods.py  the methods of collectives, from their files
 aborting.py        how a rank aborts a communicator
 host_communicators.py  collectives and transfers of hosts
 stores.py          ports, keys and values

@@ -1,9 +1,9 @@
-"""What the contract asks of the arguments of a collective or transfer."""
+"""What the contract asks of the memory and the peers of a collective or transfer. The rest of a collective's arguments
+is checked in its own file (`dpsim.contract.collectives`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,11 @@ from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.plain import typed, whole
 from dpsim.contract.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.contract.ops import DTYPES
-from dpsim.contract.words import short
 
 _NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
 
 
-def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> int:
+def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str = "root") -> int:
     """A root or peer, as an int. Raises ValueError if it is no member of the group."""
     if type(rank) is not int:
         rank = whole(rank, f"the {what}", communicator.name)
@@ -34,36 +33,12 @@ def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -
     return rank
 
 
-def check_sizes(
-    communicator: HostCommunicator | DeviceCommunicator, name: str, sizes: Sequence[int] | None, total: int
-) -> tuple[int, ...]:
-    """The elements of each member: as given, else equal parts of `total`. Raises ValueError if they cannot be."""
-    members = communicator.size
-    if sizes is None:
-        return (equal_size(communicator, name, total),) * members
-    try:
-        each = tuple(map(index, sizes))
-    except TypeError:
-        raise TypeError(f"{communicator.name}: {name} {short(sizes)} must be integers, one a member") from None
-    if len(each) != members or min(each) < 0:
-        raise ValueError(f"{communicator.name}: {name} {list(each)} must be {members} numbers from 0, one a member")
-    return each
-
-
 def unknown_dtype(dtype: Any, site: str) -> TypeError:
     """The error for an element type that is none of the contract's."""
     return TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
 
 
-def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, total: int) -> int:
-    """The elements of each member, if all have as many. Raises ValueError if they cannot."""
-    members = len(communicator.ranks)
-    if total % members:
-        raise ValueError(f"{communicator.name}: {total} elements are no {members} equal parts; give {name}")
-    return total // members
-
-
-def count_of(buffer: Buffer, communicator: DeviceCommunicator) -> int:
+def count_of(communicator: DeviceCommunicator, buffer: Buffer) -> int:
     """Its elements. Raises TypeError for what is no buffer. Whether it is one of this backend is seen where it is
     used.
     """
@@ -77,18 +52,6 @@ def count_of(buffer: Buffer, communicator: DeviceCommunicator) -> int:
         f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {typed(buffer)}; memory of the host "
         "goes through rank.host(...)"
     )
-
-
-def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:
-    """As a record has them: empty where the call says none."""
-    return () if sizes is None else tuple(map(index, sizes))
-
-
-def reduction_name(op: Any) -> str:
-    """A reduction of the contract. Raises ValueError for any other."""
-    if op not in ("sum", "max", "min"):
-        raise ValueError(f"the reduction {op!r} is none of sum, max, min")
-    return str(op)
 
 
 def dtype_of(array: HostArray, site: str) -> str:

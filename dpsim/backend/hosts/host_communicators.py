@@ -1,33 +1,25 @@
 """Host communicators of a rank: argument checks, default sites, the journal; see `communicators`, for devices.
 
 Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
-if it was repeated.
+if it was repeated. The methods of collectives are those of their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
 from dpsim.backend.hosts.aborting import Abortable
-from dpsim.backend.hosts.arguments import (
-    check_member,
-    check_peer,
-    check_sizes,
-    dtype_of,
-    equal_size,
-    given_sizes,
-    reduction_name,
-    unknown_dtype,
-)
+from dpsim.backend.hosts.arguments import check_member, check_peer, dtype_of, unknown_dtype
+from dpsim.backend.hosts.collective_methods import take_methods
 from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
+from dpsim.contract.collectives.rules import Call
 from dpsim.contract.interface import HostArray, HostCommunicator
-from dpsim.contract.ops import DTYPES, DType, ReduceOp
+from dpsim.contract.ops import DTYPES, DType
 from dpsim.contract.world import CommunicatorSpec
 
 
@@ -36,6 +28,9 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     __slots__ = ("aborted", "destroyed", "journal")
 
+    _root = check_member
+    _dtype_of = staticmethod(dtype_of)
+
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
         self.aborted = self.destroyed = False
@@ -43,59 +38,9 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
 
-    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        issue = plan("all_reduce", array.size, dtype, None, reduction_name(op))
-        return self._collective(issue, array, array.shape, site)
-
-    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        root = check_member(self, root, "root")
-        issue = plan("broadcast", array.size, dtype, root)
-        return self._collective(issue, array, array.shape, site)
-
-    def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        whole = check_sizes(self, "sizes", sizes, array.size * self.size)
-        if whole[self.index] != array.size:
-            raise ValueError(
-                f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
-            )
-        issue = plan("all_gather", array.size, dtype, None, None, given_sizes(sizes))
-        return self._collective(issue, array, (sum(whole),), site)
-
-    def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        whole = check_sizes(self, "sizes", sizes, array.size)
-        issue = plan("reduce_scatter", array.size, dtype, None, "sum", given_sizes(sizes))
-        return self._collective(issue, array, (whole[self.index],), site)
-
-    def all_to_all(
-        self,
-        array: HostArray,
-        *,
-        output_sizes: Sequence[int] | None = None,
-        source_sizes: Sequence[int] | None = None,
-        site: str | None = None,
-    ) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        sizes: tuple[int, ...] = ()
-        come = array.size if output_sizes is None else sum(given_sizes(output_sizes))
-        if source_sizes is None and output_sizes is None:
-            equal_size(self, "source_sizes", come)
-        else:
-            go = check_sizes(self, "source_sizes", source_sizes, array.size)
-            sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
-        issue = plan("all_to_all", array.size, dtype, None, None, sizes)
-        return self._collective(issue, array, (come,), site)
-
-    def barrier(self, *, site: str | None = None) -> Work:
-        return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
-
     def destroy(self, *, site: str | None = None) -> Work:
-        work = self._collective(
-            plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site or f"{self.name}.destroy"
-        )
+        barrier: Call = ("barrier", 0, "int32", None, None, ())
+        work = self._collective(barrier, np.empty(0, np.int32), (0,), site or f"{self.name}.destroy")
         self.destroyed = True
         return work
 
@@ -114,7 +59,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
-    def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+    def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+        issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
@@ -141,3 +87,6 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
         `shape`; where there is none, as much of the input as fits, and zeros.
         """
+
+
+take_methods(JournaledHostCommunicator, "on_host")

@@ -31,7 +31,7 @@ all of its constants.
 _places: defaultdict[str, Places] = defaultdict(dict)
 """By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
 
-_own = {"dpsim.backend"}
+_own = {"dpsim.backend", "dpsim.contract.collectives"}
 
 _LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
 """Begins the file names of Python's library, of packages that are installed, and of code that has no file."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.ops import ROOTED
+from dpsim.contract.collectives import COLLECTIVES
 from dpsim.contract.world import At, Fault, Kill, Message, World
 
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
@@ -124,7 +124,7 @@ class Injections:
         changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})
         if issue.peer is None:
             root = changed.root if changed.root is not None else self.rank
-            changed = changed._replace(root=root if ROOTED[changed.op] else None)
+            changed = changed._replace(root=root if COLLECTIVES[changed.op].rooted else None)
         altered = (changed.count, changed.dtype) != (issue.count, issue.dtype)
         return [changed._replace(altered=altered)]
 

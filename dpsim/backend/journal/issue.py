@@ -2,6 +2,7 @@
 
     issue = plan("all_reduce", 8, "int32")
     issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as records have it
+    issue.rules                             # all that holds for an all_reduce
 
 Most issues are the same in every step, and for all members of a group. So they are planned once, by their arguments,
 and whoever looks at one finds plain fields: it is looked at a dozen times in each collective, and a named tuple takes
@@ -13,12 +14,15 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
+
 
 class Issue:
     """A collective or transfer as it is really to be issued; not to be changed.
 
     `altered`: count or dtype are not those of the memory at hand. `group`: number of the coalesced group it belongs to.
-    `call`: what a collective asks for, in the order of its record (`dpsim.contract.ops.CALL`).
+    `call`: what a collective asks for, in the order of its record (`dpsim.contract.ops.CALL`); `rules`: what holds for
+    a collective of that name.
     """
 
     __slots__ = (
@@ -32,6 +36,7 @@ class Issue:
         "peer",
         "reduce",
         "root",
+        "rules",
         "sizes",
     )
 
@@ -59,6 +64,7 @@ class Issue:
         self.delay_ns = delay_ns
         self.altered = altered
         self.call = op, count, dtype, root, reduce, sizes
+        self.rules = COLLECTIVES.get(op, UNKNOWN)
 
     def _replace(self, **fields: Any) -> Issue:
         """The same with other values for these fields."""

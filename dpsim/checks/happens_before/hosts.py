@@ -21,7 +21,9 @@ from dpsim.contract.ops import (
     ASK_HOW,
     BUFFER,
     CALL,
+    COLLECTIVE_SIZES,
     COMMUNICATOR,
+    COUNT,
     EVENT,
     KIND,
     LAUNCH_READS,
@@ -125,7 +127,7 @@ class HostState(HostPoint):
     def _collective(self, at: int, raw: RawRecord) -> None:
         if raw[STREAM] is None:
             self.pending[raw[ADDRESS]] = self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
-        elif is_idle(raw[CALL]):
+        elif (not raw[COUNT] or raw[COLLECTIVE_SIZES]) and is_idle(raw[CALL]):
             self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
             stream = self.streams[raw[STREAM]]

@@ -1,24 +1,27 @@
 """Whom a member of a collective waits for: those whose elements it gets, by the contract (`dpsim.contract.interface`).
 
-A member may wait for others too, and simulated or real machines do. Nobody may count on that, so neither the simulation
-nor the checks do. What a member gets is told by its own call. Members whose calls disagree are the ledger's finding;
-each part is then what its own rank asked for.
+A member may wait for others too, and simulated or real machines do. A program may not count on that, so neither the
+simulation nor the checks do. What a member gets is in its own call. Members whose calls disagree are the ledger's
+finding; each part is then what its own rank asked for.
 
     broadcast from rank 0, on rank 1                         rank 0
-    the same, on rank 0                                      nobody
+    the same, on rank 0                                      no member
+    reduce to rank 0, on rank 0                              all
     all_gather of sizes 2, 0, 1 over ranks 0, 1, 2           ranks 0 and 2
-    all_reduce of no elements                                nobody
+    all_reduce of no elements                                no member
 
 A call is a tuple that begins with op, count, dtype, root, reduce and sizes. Records have these side by side
-(`dpsim.contract.ops.CALL`), and what a backend issues begins with them.
+(`dpsim.contract.ops.CALL`), and what a backend issues begins with them. The answer is that of the collective's own file
+(`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from functools import lru_cache
 
-Call: TypeAlias = tuple[Any, ...]
+from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
+from dpsim.contract.collectives.rules import Call
 
 
 def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
@@ -32,24 +35,11 @@ def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
     >>> awaited(("all_gather", 2, "int32", None, None, (0, 2, 1)), 1, (5, 1, 7))
     (1, 7)
     """
-    op, count, _, root, _, sizes = call[:6]
-    size = len(members)
-    if op == "all_reduce":
-        return members if count else ()
-    if op == "broadcast":
-        if root not in members:
-            return members
-        return (root,) if count and root != rank else ()
-    if op == "all_gather":
-        return _some(members, sizes) if len(sizes) == size else members if count else ()
-    if op == "reduce_scatter":
-        piece = sizes[members.index(rank)] if len(sizes) == size else count // size
-        return members if piece else ()
-    if op == "all_to_all":
-        return _some(members, sizes[size:]) if len(sizes) == 2 * size else members if count // size else ()
-    return () if op == "send" else members
+    op = call[0]
+    return () if op == "send" else COLLECTIVES.get(op, UNKNOWN).awaits(call, rank, members)
 
 
+@lru_cache(4096)
 def is_idle(call: Call) -> bool:
     """Whether the rank neither gives elements nor gets any. On a device it then has no part at all: its stream does not
     stand in the collective, and the communicator gives it no turn.
@@ -60,12 +50,4 @@ def is_idle(call: Call) -> bool:
     >>> is_idle(("all_to_all", 2, "int32", None, None, gives + gets))
     False
     """
-    op, count, _, _, _, sizes = call[:6]
-    if sizes and op in ("all_gather", "all_to_all"):
-        return not any(sizes)
-    return op != "barrier" and not count
-
-
-def _some(members: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:
-    """The members from which elements come."""
-    return members if all(sizes) else tuple(member for member, size in zip(members, sizes, strict=True) if size)
+    return COLLECTIVES.get(call[0], UNKNOWN).is_idle(call)

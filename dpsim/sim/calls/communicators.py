@@ -14,8 +14,8 @@ from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.contract.collectives import part
 from dpsim.contract.interface import Buffer, HostArray, Stream
-from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
 from dpsim.sim.calls.streams import SimStream
 from dpsim.sim.collectives.contribution import Contribution
@@ -142,7 +142,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            if (issue.sizes or not issue.count) and is_idle(issue.call):
+            if (issue.sizes or not issue.count) and issue.rules.is_idle(issue.call):
                 self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
                 continue
             if on.chain.queue is not None:
@@ -150,9 +150,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             heads = self._start(on.chain.heads(host))
             own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
             if machine.memory:
-                root = issue.root
-                reads = [source] if root is None or root == host.rank else []
-                own.touches = touched(reads, [output] if root != host.rank else [])
+                gives, gets = part(issue.op, issue.root, host.rank)
+                own.touches = touched([source] if gives else [], [output] if gets else [])
             end = self.group.join(host, own)
             if machine.partial:
                 members = self.group.spec.ranks

@@ -83,7 +83,8 @@ class JointGroup(Transfers):
         waited = self._waited
         start = self.machine.now - op.cost
         for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
-            own.receive(result)
+            if result is not None:
+                own.receive(result)
             came = own.joined
             for before in own.before:
                 if before.at > came:

@@ -30,6 +30,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.collectives import part
 from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
@@ -207,17 +208,19 @@ class PartedGroup(Group):
         results = Results(meeting.indices, brought)
         whole = len(together) == len(brought)
         for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
-            if brought[rank].issue.root != rank:  # a root has its data
+            if result is not None:
                 brought[rank].receive(result)
 
     def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
         """End a part that waits for some, with what these bring."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
-        if own.issue.root != rank:
+        if own.issue.op != "send" and part(own.issue.op, own.issue.root, rank).gets:
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
-            own.receive(Results(meeting.indices, brought).of(rank))
+            result = Results(meeting.indices, brought).of(rank)
+            if result is not None:
+                own.receive(result)
 
 
 @lru_cache(4096)

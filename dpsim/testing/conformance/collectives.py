@@ -16,6 +16,9 @@ from dpsim.contract.ops import DType, ReduceOp
 from dpsim.testing.conformance.ground import DTYPES, Round, expect, increase
 
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
+"""Written anew, and not those of `dpsim.contract.collectives`: they are held against these."""
+
+REDUCED = "the reduction over the group on global rank `root`, and on the others what they brought"
 
 
 class Call(NamedTuple):
@@ -47,6 +50,10 @@ async def _host(at: Round, dtype: DType) -> None:
         law = f"the array of global rank {root} on every member"
         came = await group.broadcast(mine, root, site="conformance.host.broadcast")
         expect(f"host broadcast of {dtype}", came, at.line(root, 6, dtype).reshape(2, 3), law)
+        op = _one_of(at, root)
+        came = await group.reduce(mine, root, op=op, site="conformance.host.reduce")
+        wanted = _reduced(at, group, dtype, op, (2, 3)) if root == at.rank.rank else mine
+        expect(f"host reduce of {dtype}", came, wanted, REDUCED)
     law = "host collectives give a new array and leave what was sent as it is"
     expect(f"the {dtype} array sent", mine, at.line(at.rank.rank, 6, dtype).reshape(2, 3), law)
     for call in _calls(at, group, dtype):
@@ -57,6 +64,7 @@ async def _host(at: Round, dtype: DType) -> None:
 
 
 async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
+    me = at.rank.rank
     for op in REDUCTIONS:
         buffer, keywords = at.put(4, dtype), {} if op == "sum" else {"op": op}
         group.all_reduce(buffer, at.main, **keywords)
@@ -72,6 +80,12 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         law = f"the buffer of global rank {root} in place on every member"
         expect(f"{group.name} broadcast of {dtype}", came, at.line(root, 4, dtype), law)
         buffer.free()
+        buffer, op = at.put(4, dtype), _one_of(at, root)
+        group.reduce(buffer, root, at.main, op=op, site="conformance.device.reduce")
+        came = await buffer.read("conformance.read")
+        wanted = _reduced(at, group, dtype, op, (4,)) if root == me else at.line(me, 4, dtype)
+        expect(f"{group.name} reduce of {dtype}", came, wanted, REDUCED)
+        buffer.free()
     for call in _calls(at, group, dtype):
         source, output = at.put(call.brings, dtype), at.alloc(call.gets.size, dtype)
         getattr(group, call.name)(output, source, at.main, **call.keywords)
@@ -81,6 +95,11 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         expect(f"the source of {group.name} {call.name}", came, at.line(at.rank.rank, call.brings, dtype), law)
         source.free()
         output.free()
+
+
+def _one_of(at: Round, root: int) -> ReduceOp:
+    """One reduction for each root, another one in the next round."""
+    return [*REDUCTIONS][(root + at.step) % len(REDUCTIONS)]
 
 
 def _reduced(

@@ -91,6 +91,8 @@ def moved(op: str, count: int, root: int | None, rows: list[tuple[int, ...]], si
             return [[count] * size for _ in everybody]
         case "broadcast":
             return [[count if one == root else 0] * size for one in everybody]
+        case "reduce":
+            return [[count if one == root else 0 for one in everybody] for _ in everybody]
         case "all_gather":
             return [[rows[0][one]] * size for one in everybody]
         case "reduce_scatter":
@@ -214,10 +216,10 @@ class Program:
     def call(self, domain: str) -> Call:
         """A collective of any kind, perhaps of nothing, in whole or for somebody."""
         size, rng = self.size, self.rng
-        kinds = ["all_reduce", "broadcast", "all_gather", "reduce_scatter", "all_to_all"]
+        kinds = ["all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"]
         op = rng.choice([*kinds, "barrier"] if domain == "host" else kinds)
         count = rng.choice([0, 4, 4]) if op != "barrier" else 0
-        root = rng.randrange(size) if op == "broadcast" else None
+        root = rng.randrange(size) if op in ("broadcast", "reduce") else None
         rows = [tuple(rng.choice([0, 1, 2]) for _ in range(size)) for _ in range(size)]
         each = moved(op, count, root, rows, size)
         fields: list[dict[str, Any]] = []
@@ -230,7 +232,8 @@ class Program:
             elif op == "all_to_all":
                 field |= {"count": sum(rows[rank]), "sizes": (*rows[rank], *[row[rank] for row in rows])}
             fields.append(field)
-        needs = [{one for one in range(size) if each[one][rank] and root != rank} for rank in range(size)]
+        gives = root if op == "broadcast" else None  # it has its data, and needs no member
+        needs = [{one for one in range(size) if each[one][rank] and gives != rank} for rank in range(size)]
         came = [self.graph.add() for _ in range(size)]
         through = [self.graph.add(came[rank], *[came[one] for one in needs[rank]]) for rank in range(size)]
         self.graph.never.update(came)  # until they come

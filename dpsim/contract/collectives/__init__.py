@@ -1,0 +1,66 @@
+"""The collectives of the contract, one file each: who gives, who gets, the result, the wait set, what has to match.
+
+    all_reduce.py      every member gets the reduction of what all bring
+    broadcast.py       every member gets what the root brings
+    all_gather.py      every member gets what all bring, one after the other
+    reduce_scatter.py  every member gets its piece of the sum
+    all_to_all.py      every member gets the pieces that all have for it
+    barrier.py         every member waits for all, and no elements move
+    reduce.py          the root gets the reduction of what all bring
+    rules.py           the questions that each of them answers, and what most of them answer
+    sent.py            what all members of one collective bring, and what several results have in common
+    reductions.py      sum, max, min
+    arguments.py       sizes that a call names
+
+Both machines of the simulation, gloo, NCCL and the checks ask here, so that they cannot differ. A collective more is
+a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in `real` (CONTRIBUTING.md has
+the recipe). The signatures are the list: a name that `interface` marks as a collective is that of a file here, which
+has the object `RULES`.
+
+    >>> COLLECTIVES["reduce"].awaits(("reduce", 4, "int32", 0, "sum", ()), 0, (0, 1, 2))
+    (0, 1, 2)
+    >>> part("reduce", 0, 2)
+    Part(gives=True, gets=False)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from importlib import import_module
+from typing import NamedTuple
+
+from dpsim.contract.collectives.rules import CollectiveRules
+from dpsim.contract.interface import DeviceCommunicator, HostCommunicator
+
+
+def _load(name: str) -> CollectiveRules:
+    rules: CollectiveRules = import_module(f"{__name__}.{name}").RULES
+    return rules
+
+
+NAMES = dict.fromkeys(
+    name
+    for communicator in (HostCommunicator, DeviceCommunicator)
+    for name, call in vars(communicator).items()
+    if getattr(call, "is_collective", False)
+)
+"""Those that the contract has, in its order."""
+
+COLLECTIVES: dict[str, CollectiveRules] = {name: _load(name) for name in NAMES}
+
+UNKNOWN = CollectiveRules()
+"""What holds for a collective of a record that the contract does not have."""
+
+
+class Part(NamedTuple):
+    """Whether a member gives its elements, and whether its memory gets the result."""
+
+    gives: bool
+    gets: bool
+
+
+@lru_cache(4096)
+def part(op: str, root: int | None, rank: int) -> Part:
+    """The part of a member."""
+    rules = COLLECTIVES.get(op, UNKNOWN)
+    return Part(rules.gives(root, rank), rules.gets(root, rank))

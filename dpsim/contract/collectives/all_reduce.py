@@ -1,0 +1,46 @@
+"""all_reduce: every member gets the elementwise reduction of what all bring, in place on a device.
+
+    brings 1 2 | 10 20 | 100 200    ->    111 222 | 111 222 | 111 222
+
+Each waits for all, unless there are no elements. Op, count, dtype and reduction have to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from dpsim.contract.collectives.reductions import reduction_name
+from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
+from dpsim.contract.collectives.sent import Sent
+from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.ops import ReduceOp
+
+
+class AllReduce(CollectiveRules):
+    __slots__ = ()
+
+    even = shared = True
+
+    def awaits(self, call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
+        return members if call[1] else ()
+
+    def result(self, call: Call, index: int, sent: Sent) -> HostArray:
+        return sent.reduced(call[4])
+
+    @staticmethod
+    def on_host(
+        group: HostMember, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None
+    ) -> Awaitable[HostArray]:
+        dtype = group._dtype_of(array, site or group.name)
+        call = "all_reduce", array.size, dtype, None, reduction_name(op), ()
+        return group._collective(call, array, array.shape, site)
+
+    @staticmethod
+    def on_device(
+        group: DeviceMember, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None
+    ) -> None:
+        call = "all_reduce", group._count_of(buffer), buffer.dtype, None, reduction_name(op), ()
+        group._collective(call, buffer, buffer, stream, site)
+
+
+RULES = AllReduce()

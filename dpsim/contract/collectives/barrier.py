@@ -1,0 +1,33 @@
+"""barrier: every member waits for all, and no elements move. Only hosts have it.
+
+A member is through when all have come, although each gets nothing: it is the one collective that waits for members
+without elements, and that no member may leave aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import numpy as np
+
+from dpsim.contract.collectives.rules import Call, CollectiveRules, HostMember
+from dpsim.contract.interface import HostArray
+
+
+class Barrier(CollectiveRules):
+    __slots__ = ()
+
+    shared = True
+
+    def is_idle(self, call: Call) -> bool:
+        return False
+
+    def count(self, call: Call, index: int, members: int) -> int:
+        return 0
+
+    @staticmethod
+    def on_host(group: HostMember, *, site: str | None = None) -> Awaitable[HostArray]:
+        return group._collective(("barrier", 0, "int32", None, None, ()), np.empty(0, np.int32), (0,), site)
+
+
+RULES = Barrier()

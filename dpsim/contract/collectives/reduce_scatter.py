@@ -1,0 +1,59 @@
+"""reduce_scatter: every member gets its piece of the elementwise sum of what all bring.
+
+    brings 1 2 3 | 10 20 30 | 100 200 300, sizes 2 0 1    ->    111 222 | nothing | 333
+
+A member with a piece waits for all, one without a piece waits for no member. Op, count, dtype and sizes have to match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+
+from dpsim.contract.collectives.arguments import check_fits, check_sizes, given_sizes
+from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
+from dpsim.contract.collectives.sent import Sent, cut
+from dpsim.contract.interface import Buffer, HostArray, Stream
+
+
+class ReduceScatter(CollectiveRules):
+    __slots__ = ()
+
+    def awaits(self, call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
+        count, sizes, size = call[1], call[5], len(members)
+        piece = sizes[members.index(rank)] if len(sizes) == size else count // size
+        return members if piece else ()
+
+    def result(self, call: Call, index: int, sent: Sent) -> HostArray:
+        return cut(sent.reduced(call[4]), call[5], len(sent.wires))[index]
+
+    def count(self, call: Call, index: int, members: int) -> int:
+        return int(self.sizes(call, members).output[index])
+
+    @staticmethod
+    def on_host(
+        group: HostMember, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+    ) -> Awaitable[HostArray]:
+        dtype = group._dtype_of(array, site or group.name)
+        whole = check_sizes(group, "sizes", sizes, array.size)
+        call = "reduce_scatter", array.size, dtype, None, "sum", given_sizes(sizes)
+        return group._collective(call, array, (whole[group.index],), site)
+
+    @staticmethod
+    def on_device(
+        group: DeviceMember,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = group._count_of(source)
+        whole = check_sizes(group, "sizes", sizes, brings)
+        check_fits(group, "source", brings, sum(whole))
+        check_fits(group, "output", group._count_of(output), whole[group.index])
+        call = "reduce_scatter", brings, source.dtype, None, "sum", given_sizes(sizes)
+        group._collective(call, output, source, stream, site)
+
+
+RULES = ReduceScatter()

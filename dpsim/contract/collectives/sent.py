@@ -1,0 +1,94 @@
+"""What the members of one collective bring, and the parts of results that several members share.
+
+Wires may differ in length and type where the calls of members disagree. Each result is then computed as far as it goes.
+Results never share memory with what was sent, since results are written over it, but members may share a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.contract.collectives.reductions import REDUCTIONS
+from dpsim.contract.interface import HostArray
+
+
+class Sent:
+    """`wires`: what each member brings, flat, in the order of the group. `calls`: what each asked for. `indices`: the
+    place of each rank in the group.
+    """
+
+    def __init__(
+        self, indices: Mapping[int, int], wires: Sequence[HostArray], calls: Sequence[tuple[Any, ...]]
+    ) -> None:
+        self.indices = indices
+        self.wires = wires
+        self._calls = calls
+        self._made: dict[Any, Any] = {}
+
+    @property
+    def calls(self) -> Sequence[tuple[Any, ...]]:
+        return self._calls
+
+    def reduced(self, how: str | None) -> HostArray:
+        """The elementwise reduction of all."""
+        total: HostArray | None = self._made.get(how)
+        if total is None:
+            total = self._made[how] = reduced(how, self.wires)
+        return total
+
+    def gathered(self) -> HostArray:
+        """All, one after the other."""
+        whole: HostArray | None = self._made.get("gathered")
+        if whole is None:
+            whole = self._made["gathered"] = np.concatenate(self.wires)
+        return whole
+
+    def pieces(self) -> list[list[HostArray]]:
+        """What each member brings, cut as its own call says: a list for each, with a piece for each."""
+        rows: list[list[HostArray]] | None = self._made.get("pieces")
+        if rows is None:
+            members = len(self.wires)
+            pairs = zip(self.wires, self.calls, strict=True)
+            rows = self._made["pieces"] = [cut(wire, call[5][:members], members) for wire, call in pairs]
+        return rows
+
+
+def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
+    """Elementwise, in the order of the group but for the longest wire, which is first; shorter ones have no say in the
+    rest.
+
+    >>> reduced("max", [np.array([1, 5]), np.array([2, 3, 4])])
+    array([2, 5, 4])
+    """
+    apply, longest = REDUCTIONS[how or "sum"].apply, 0  # type: ignore[index]
+    if len(wires) > 2 and wires[0].dtype.kind == "i" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
+        # In no order, which for integers is as good; floats are added in the order of the group.
+        total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)
+        return total
+    if len(wires) == 2 and len(wires[0]) == len(wires[1]) and wires[0].dtype == wires[1].dtype:
+        both: HostArray = apply(*wires)
+        return both
+    for index, wire in enumerate(wires):
+        if len(wire) > len(wires[longest]):
+            longest = index
+    total = np.array(wires[longest])
+    for index, wire in enumerate(wires):
+        if index != longest:
+            same = wire.dtype == total.dtype
+            if same and len(wire) == len(total):
+                apply(total, wire, out=total)
+            else:
+                total[: len(wire)] = apply(total[: len(wire)], wire.astype(total.dtype))
+    return total
+
+
+def cut(array: HostArray, sizes: Sequence[int], members: int) -> list[HostArray]:
+    """The array cut by sizes, or into equal parts."""
+    pieces, start = [], 0
+    for size in sizes or [len(array) // members] * members:
+        pieces.append(array[start : start + size])
+        start += size
+    return pieces
