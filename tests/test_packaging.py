@@ -186,6 +186,7 @@ FAULTY_IMPORTS = [
     ("backend-floors", "dpsim.backend.memory", "dpsim.backend.calls"),
     ("sim", "dpsim.sim", "dpsim.vllm"),
     ("sim-floors", "dpsim.sim.graph", "dpsim.sim.hosts"),
+    ("sim-floors", "dpsim.sim.wiring", "dpsim.sim.backend"),
     ("sim-floors", "dpsim.sim.collectives", "dpsim.sim.services"),
     ("real", "real", "dpsim.vllm.config"),
     ("judges", "dpsim.checks", "dpsim.explore"),

@@ -23,7 +23,9 @@ its peers' next one, as on real hardware; only the tag shows where it went wrong
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
+from collections import namedtuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, dataclass_transform
 
 DType: TypeAlias = Literal["int32", "int64", "float32"]
 """Element types that numpy, torch, gloo and NCCL all reduce."""
@@ -73,22 +75,73 @@ BROKEN_OFF = "aborted"
 MAIN = "main"
 """The host thread that a rank begins with; addresses name no other one unless they say so."""
 
+T = TypeVar("T", bound="Record")
+
 RawRecord: TypeAlias = tuple[Any, ...]
 """A record as it is kept and sent: one of the named tuples below, without its name."""
 
 
-class Collective(NamedTuple):
-    """One rank's part in one collective, journaled when the host issues it.
+@dataclass_transform(frozen_default=True)
+def _typed(cls: type[T]) -> type[T]:
+    """For type checkers: the fields of this class are arguments of those that derive from it."""
+    return cls
 
-    `count`: elements that this rank brings. `sizes`: what each member brings or gets, where the call says so.
-    """
 
-    kind: Literal["collective"]
+@_typed
+class Record(tuple[Any, ...]):
+    """A record with names for its fields. Those of every kind are here; a kind adds its own, and `describe`."""
+
+    __slots__ = ()
+
+    kind: str
     step: int
     thread: str
     site: str
     ordinal: int
     where: str
+
+    if TYPE_CHECKING:  # as of any named tuple
+        _fields: ClassVar[tuple[str, ...]]
+
+        @classmethod
+        def _make(cls, raw: RawRecord) -> Self: ...
+
+        def _asdict(self) -> dict[str, Any]: ...
+
+        def _replace(self, **fields: Any) -> Self: ...
+
+    def describe(self) -> str:
+        """The op in a few words, without its address."""
+        raise NotImplementedError
+
+
+RECORDS: dict[str, type[Any]] = {}
+"""The classes by kind."""
+
+
+@dataclass_transform(frozen_default=True)
+def record(kind: str) -> Callable[[type[T]], type[T]]:
+    """Makes a named tuple of a class: the fields of `Record`, then those that the class adds."""
+
+    def named(cls: type[T]) -> type[T]:
+        own, fields = cls.__annotations__, Record.__annotations__
+        defaults = [vars(cls)[name] for name in own if name in vars(cls)]
+        base = namedtuple(cls.__name__, [*fields, *own], defaults=defaults)  # type: ignore[misc]
+        names = {name: value for name, value in vars(cls).items() if name not in (*own, "__dict__", "__weakref__")}
+        made = type(cls.__name__, (base, Record), names | {"__slots__": (), "__annotations__": fields | own})
+        RECORDS[kind] = made
+        return made
+
+    return named
+
+
+@record("collective")
+class Collective(Record):
+    """One rank's part in one collective, journaled when the host issues it.
+
+    `count`: elements that this rank brings. `sizes`: what each member brings or gets, where the call says so.
+    """
+
     stream: str | None  # None: host domain
     communicator: str
     seq: int  # position in this rank's sequence on this communicator, from 0
@@ -108,17 +161,12 @@ class Collective(NamedTuple):
         return f"{self.op}{reduce} {self.dtype}[{self.count}]{root}{sizes} on {self.communicator} #{self.seq}"
 
 
-class Transfer(NamedTuple):
+@record("transfer")
+class Transfer(Record):
     """A send or a receive. `seq` counts transfers of this direction between this rank and `peer` on the communicator;
     transfers with the same `group` went out as one.
     """
 
-    kind: Literal["transfer"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str | None  # None: host domain
     communicator: str
     seq: int
@@ -135,15 +183,10 @@ class Transfer(NamedTuple):
         return f"{self.op} {self.dtype}[{self.count}] {way} rank {self.peer} on {self.communicator} #{self.seq}"
 
 
-class Launch(NamedTuple):
+@record("launch")
+class Launch(Record):
     """A kernel put on a stream, with the memory that it reads and writes."""
 
-    kind: Literal["launch"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     reads: Refs
     writes: Refs
@@ -152,17 +195,12 @@ class Launch(NamedTuple):
         return f"kernel on stream {self.stream}"
 
 
-class Alloc(NamedTuple):
+@record("alloc")
+class Alloc(Record):
     """Memory taken from a stream's pool. `buffer` numbers the allocations of the rank; `place` is where it lies, None
     where the backend does not say.
     """
 
-    kind: Literal["alloc"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     buffer: int
     count: int  # type: ignore[assignment]  # as above
@@ -173,15 +211,10 @@ class Alloc(NamedTuple):
         return f"alloc {self.dtype}[{self.count}] on stream {self.stream}"
 
 
-class Free(NamedTuple):
+@record("free")
+class Free(Record):
     """Memory given back; `site` and `ordinal` are those of its `Alloc`."""
 
-    kind: Literal["free"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     buffer: int
 
@@ -189,15 +222,10 @@ class Free(NamedTuple):
         return f"free on stream {self.stream}"
 
 
-class Used(NamedTuple):
+@record("used")
+class Used(Record):
     """`record_stream`: `stream` uses the memory of a buffer that was taken for another one."""
 
-    kind: Literal["used"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     buffer: int
 
@@ -205,15 +233,10 @@ class Used(NamedTuple):
         return f"record_stream {self.stream}"
 
 
-class Mark(NamedTuple):
+@record("mark")
+class Mark(Record):
     """An event recorded on a stream. `event` numbers the events of the rank."""
 
-    kind: Literal["mark"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     event: int
 
@@ -221,15 +244,10 @@ class Mark(NamedTuple):
         return f"record event {self.event} on stream {self.stream}"
 
 
-class Wait(NamedTuple):
+@record("wait")
+class Wait(Record):
     """A stream told to wait for an event of this rank."""
 
-    kind: Literal["wait"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     event: int
 
@@ -237,15 +255,10 @@ class Wait(NamedTuple):
         return f"stream {self.stream} waits for event {self.event}"
 
 
-class FlagWait(NamedTuple):
+@record("flag_wait")
+class FlagWait(Record):
     """A stream told to wait for a flag of this rank. What is behind it on the stream waits, and the host does not."""
 
-    kind: Literal["flag_wait"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     flag: str
 
@@ -253,17 +266,12 @@ class FlagWait(NamedTuple):
         return f"stream {self.stream} waits for flag {self.flag}"
 
 
-class Capture(NamedTuple):
+@record("capture")
+class Capture(Record):
     """A capture begins or ends. `pool`: where the graph's memory comes from. `calls`: at its end, how many it has kept;
     else 0. The begin is journaled when all streams of the rank were through.
     """
 
-    kind: Literal["capture"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     graph: str
     what: str  # begin, end, or abandon: it was given up
@@ -276,18 +284,13 @@ class Capture(NamedTuple):
         return f"{self.what} capture of graph {self.graph} on stream {self.stream}{calls}"
 
 
-class Kept(NamedTuple):
+@record("kept")
+class Kept(Record):
     """A call that a capture has kept. `call`: the kind of record that each replay makes of it; `fields`: those of that
     record after `where`. A collective or transfer has in the place of `seq` how many the capture had kept before on
     that communicator (transfers: of that direction and peer). The event of a mark and of a wait is that of the capture.
     """
 
-    kind: Literal["kept"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     graph: str
     call: str
@@ -297,17 +300,12 @@ class Kept(NamedTuple):
         return f"kept in graph {self.graph}: {self.call} on stream {self.stream}"
 
 
-class Replay(NamedTuple):
+@record("replay")
+class Replay(Record):
     """A graph put on a stream. The next `calls` records of the rank are those of its calls: ordinary ones, at the sites
     of the capture, of work on `stream` and on branches of its own, named "<stream of the capture>@<graph>".
     """
 
-    kind: Literal["replay"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     graph: str
     number: int  # how often it was replayed before
@@ -318,15 +316,10 @@ class Replay(NamedTuple):
         return f"replay {self.number} of graph {self.graph} on stream {self.stream} ({calls})"
 
 
-class Ask(NamedTuple):
+@record("ask")
+class Ask(Record):
     """The host asks for an event: `query` (learns whether it has passed) or `synchronize` (waits until it has)."""
 
-    kind: Literal["ask"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     how: str
     event: int
 
@@ -334,15 +327,10 @@ class Ask(NamedTuple):
         return f"{self.how} event {self.event}"
 
 
-class Read(NamedTuple):
+@record("read")
+class Read(Record):
     """The host asked for the content of a buffer and waits for a stream."""
 
-    kind: Literal["read"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     stream: str
     count: int  # type: ignore[assignment]  # as above
     dtype: str
@@ -352,15 +340,10 @@ class Read(NamedTuple):
         return f"read {self.dtype}[{self.count}] from stream {self.stream}"
 
 
-class Post(NamedTuple):
+@record("post")
+class Post(Record):
     """A message sent to a mailbox of a rank."""
 
-    kind: Literal["post"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     to: int
     mailbox: str
     content: Any
@@ -369,17 +352,12 @@ class Post(NamedTuple):
         return f"send {self.content} to {self.mailbox} of rank {self.to}"
 
 
-class Take(NamedTuple):
+@record("take")
+class Take(Record):
     """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait for ever). `timeout_ns`:
     of a get that learns None when the time is up.
     """
 
-    kind: Literal["take"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     mailbox: str
     how: str
     timeout_ns: int | None = None
@@ -389,17 +367,12 @@ class Take(NamedTuple):
         return f"{self.how} {self.mailbox}{limit}"
 
 
-class Watched(NamedTuple):
+@record("watch")
+class Watched(Record):
     """From now on this rank is told of the end of a rank or service: the message ("gone", actor) comes to its mailbox.
     Nobody posts it, so no other record tells of it but the `Learned` of whoever takes it.
     """
 
-    kind: Literal["watch"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     actor: int
     mailbox: str
 
@@ -407,47 +380,32 @@ class Watched(NamedTuple):
         return f"watch rank {self.actor}; its end comes to {self.mailbox}"
 
 
-class Abort(NamedTuple):
+@record("abort")
+class Abort(Record):
     """The rank gave a communicator up. What it has under way there and awaits learns "aborted"."""
 
-    kind: Literal["abort"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     communicator: str
 
     def describe(self) -> str:
         return f"abort {self.communicator}"
 
 
-class Sleep(NamedTuple):
+@record("sleep")
+class Sleep(Record):
     """The host stands still for `ns` nanoseconds."""
 
-    kind: Literal["sleep"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     ns: int
 
     def describe(self) -> str:
         return f"sleep {self.ns} ns"
 
 
-class Flagged(NamedTuple):
+@record("flag")
+class Flagged(Record):
     """A host thread set, cleared or looked at a flag of its rank. A `wait` or `query` has a `Learned` when it returned:
     None, or whether it was set.
     """
 
-    kind: Literal["flag"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     flag: str
     how: str  # set, clear, wait or query
 
@@ -455,15 +413,10 @@ class Flagged(NamedTuple):
         return f"{self.how} flag {self.flag}"
 
 
-class Threaded(NamedTuple):
+@record("thread")
+class Threaded(Record):
     """A host thread started another one, or waits for its end. A `join` has a `Learned`: what that raised, or None."""
 
-    kind: Literal["thread"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     name: str
     how: str  # start or join
 
@@ -471,35 +424,25 @@ class Threaded(NamedTuple):
         return f"{self.how} thread {self.name}"
 
 
-class Ended(NamedTuple):
+@record("ended")
+class Ended(Record):
     """A host thread other than main ended. `message`: what it raised, as "ValueError: text"; empty if nothing.
     `where`: then the innermost line of the program. A rank's own end is `Finished` or `Raised`.
     """
 
-    kind: Literal["ended"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     message: str
 
     def describe(self) -> str:
         return f"thread raised {self.message}" if self.message else "thread ended"
 
 
-class Stored(NamedTuple):
+@record("store")
+class Stored(Record):
     """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: as asked for, 0 for any.
     `value`: what a `set` sends; of a `get` or `join` the time-out in ns. An `open` or `join` has a `Learned` with the
     port, or None where it came to nothing; a `get` one with the value.
     """
 
-    kind: Literal["store"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     node: int
     port: int
     how: str  # open, join, set, get, close
@@ -511,34 +454,24 @@ class Stored(NamedTuple):
         return f"{self.how}{what} at port {self.port} of node {self.node}"
 
 
-class Learned(NamedTuple):
+@record("learned")
+class Learned(Record):
     """The outcome of an op that learns something, when it returned. `site` and `ordinal` are those of the op.
 
     `outcome`: for arrays the CRC-32 of the bytes, so that two backends that computed different values differ in their
     journals; else what was learned: a message, whether an event had passed, None.
     """
 
-    kind: Literal["learned"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     outcome: Any
 
     def describe(self) -> str:
         return "returned"
 
 
-class Decision(NamedTuple):
+@record("decision")
+class Decision(Record):
     """A value that every member of `communicator`'s group has to decide equally. `site` is the label."""
 
-    kind: Literal["decision"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     communicator: str
     value: Any  # numbers, strings, booleans, None and tuples of these
 
@@ -546,48 +479,32 @@ class Decision(NamedTuple):
         return f"decided {self.value}"
 
 
-class Probe(NamedTuple):
+@record("probe")
+class Probe(Record):
     """The protocol came to a place that has a name. `site` is the label."""
-
-    kind: Literal["probe"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
 
     def describe(self) -> str:
         return "came here"
 
 
-class Raised(NamedTuple):
+@record("raised")
+class Raised(Record):
     """The program of this rank ended in an exception. `site` is the exception's type, `where` the innermost line of
     the program.
     """
 
-    kind: Literal["raised"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     message: str
 
     def describe(self) -> str:
         return f"raised {self.site}: {self.message}"
 
 
-class Injected(NamedTuple):
+@record("injected")
+class Injected(Record):
     """A fault or delay was applied here, or a message sent from outside. Shown in reports; of faults and delays checks
     must not read it, since a real bug leaves no such record.
     """
 
-    kind: Literal["injected"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
     what: str  # skip, repeat, alter, die, raise, hang, delay, kill, message
     ns: int = 0  # of a delay
     change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value; of a message to, mailbox, content
@@ -598,54 +515,12 @@ class Injected(NamedTuple):
         return f"injected: {self.what}"
 
 
-class Finished(NamedTuple):
+@record("finished")
+class Finished(Record):
     """The program of this rank ran to its end and its streams are empty."""
-
-    kind: Literal["finished"]
-    step: int
-    thread: str
-    site: str
-    ordinal: int
-    where: str
 
     def describe(self) -> str:
         return "finished"
-
-
-Record: TypeAlias = (
-    Collective
-    | Transfer
-    | Launch
-    | Alloc
-    | Free
-    | Used
-    | Mark
-    | Wait
-    | FlagWait
-    | Capture
-    | Kept
-    | Replay
-    | Ask
-    | Read
-    | Post
-    | Take
-    | Watched
-    | Abort
-    | Sleep
-    | Flagged
-    | Threaded
-    | Ended
-    | Stored
-    | Learned
-    | Decision
-    | Probe
-    | Raised
-    | Injected
-    | Finished
-)
-
-RECORDS: dict[str, type[Any]] = {get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(Record)}
-"""The classes by kind."""
 
 
 # ---- named positions: where a field stands in a raw record. Without the name of a kind it is one in several kinds.
@@ -656,6 +531,11 @@ def _position(field: str, *kinds: type[Any]) -> int:
     position: int
     (position,) = {kind._fields.index(field) for kind in kinds or RECORDS.values()}
     return position
+
+
+def _positions(kind: type[Any], *fields: str) -> tuple[int, ...]:
+    """Where several fields stand in records of a kind."""
+    return tuple(_position(field, kind) for field in fields)
 
 
 KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thread", "site", "ordinal", "where"))
@@ -674,59 +554,36 @@ DTYPE = _position("dtype", Collective, Transfer)
 EVENT = _position("event", Mark, Wait, Ask)
 BUFFER = _position("buffer", Alloc, Free, Used)
 
-COLLECTIVE_ROOT = _position("root", Collective)
-COLLECTIVE_REDUCE = _position("reduce", Collective)
-COLLECTIVE_SIZES = _position("sizes", Collective)
+COLLECTIVE_ROOT, COLLECTIVE_REDUCE, COLLECTIVE_SIZES = _positions(Collective, "root", "reduce", "sizes")
 CALL = slice(OP, COLLECTIVE_SIZES + 1)
 """What the call of a collective asks for: op, count, dtype, root, reduce and sizes."""
 
-COLLECTIVE_READS = _position("reads", Collective)
-COLLECTIVE_WRITES = _position("writes", Collective)
-TRANSFER_PEER = _position("peer", Transfer)
-TRANSFER_GROUP = _position("group", Transfer)
-TRANSFER_READS = _position("reads", Transfer)
-TRANSFER_WRITES = _position("writes", Transfer)
-LAUNCH_READS = _position("reads", Launch)
-LAUNCH_WRITES = _position("writes", Launch)
-ALLOC_COUNT = _position("count", Alloc)
-ALLOC_DTYPE = _position("dtype", Alloc)
-ALLOC_PLACE = _position("place", Alloc)
+COLLECTIVE_READS, COLLECTIVE_WRITES = _positions(Collective, "reads", "writes")
+TRANSFER_PEER, TRANSFER_GROUP = _positions(Transfer, "peer", "group")
+TRANSFER_READS, TRANSFER_WRITES = _positions(Transfer, "reads", "writes")
+LAUNCH_READS, LAUNCH_WRITES = _positions(Launch, "reads", "writes")
+ALLOC_COUNT, ALLOC_DTYPE, ALLOC_PLACE = _positions(Alloc, "count", "dtype", "place")
 GRAPH = _position("graph", Capture, Kept, Replay)
 CAPTURE_WHAT = _position("what", Capture)
-KEPT_CALL = _position("call", Kept)
-KEPT_FIELDS = _position("fields", Kept)
+KEPT_CALL, KEPT_FIELDS = _positions(Kept, "call", "fields")
 REPLAY_CALLS = _position("calls", Replay)
 ASK_HOW = _position("how", Ask)
 READ_READS = _position("reads", Read)
-POST_TO = _position("to", Post)
-POST_MAILBOX = _position("mailbox", Post)
-POST_CONTENT = _position("content", Post)
-TAKE_MAILBOX = _position("mailbox", Take)
-TAKE_HOW = _position("how", Take)
-TAKE_TIMEOUT = _position("timeout_ns", Take)
-WATCH_ACTOR = _position("actor", Watched)
-WATCH_MAILBOX = _position("mailbox", Watched)
+POST_TO, POST_MAILBOX, POST_CONTENT = _positions(Post, "to", "mailbox", "content")
+TAKE_MAILBOX, TAKE_HOW, TAKE_TIMEOUT = _positions(Take, "mailbox", "how", "timeout_ns")
+WATCH_ACTOR, WATCH_MAILBOX = _positions(Watched, "actor", "mailbox")
 ABORT_COMMUNICATOR = _position("communicator", Abort)
 SLEEP_NS = _position("ns", Sleep)
-STORE_NODE = _position("node", Stored)
-STORE_PORT = _position("port", Stored)
-STORE_HOW = _position("how", Stored)
-STORE_KEY = _position("key", Stored)
-STORE_VALUE = _position("value", Stored)
-FLAG = _position("flag", Flagged)
-FLAG_HOW = _position("how", Flagged)
+STORE_NODE, STORE_PORT, STORE_HOW, STORE_KEY, STORE_VALUE = _positions(Stored, "node", "port", "how", "key", "value")
+FLAG, FLAG_HOW = _positions(Flagged, "flag", "how")
 FLAG_AWAITED = _position("flag", FlagWait)
-THREAD_NAME = _position("name", Threaded)
-THREAD_HOW = _position("how", Threaded)
+THREAD_NAME, THREAD_HOW = _positions(Threaded, "name", "how")
 ENDED_MESSAGE = _position("message", Ended)
 LEARNED_OUTCOME = _position("outcome", Learned)
-DECISION_COMMUNICATOR = _position("communicator", Decision)
-DECISION_VALUE = _position("value", Decision)
+DECISION_COMMUNICATOR, DECISION_VALUE = _positions(Decision, "communicator", "value")
 RAISED_MESSAGE = _position("message", Raised)
-INJECTED_WHAT = _position("what", Injected)
-INJECTED_CHANGE = _position("change", Injected)
-INJECTED_COMMUNICATOR = _position("communicator", Injected)
-INJECTED_SEQ = _position("seq", Injected)
+INJECTED_WHAT, INJECTED_CHANGE = _positions(Injected, "what", "change")
+INJECTED_COMMUNICATOR, INJECTED_SEQ = _positions(Injected, "communicator", "seq")
 
 
 def posted(raw: RawRecord) -> tuple[int, str, Any] | None:

@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecord, as_record
+from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, Learned, RawRecord, as_record
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 from dpsim.sim.backend import SimBackend
@@ -194,5 +194,5 @@ def _show(raw: RawRecord | None) -> str:
     if raw is None:
         return "nothing more"
     record = as_record((*raw[:WHERE], "", *raw[WHERE:], *((None,) if raw[KIND] == "alloc" else ())))
-    value = f" {record.outcome}" if record.kind == "learned" else ""
+    value = f" {record.outcome}" if isinstance(record, Learned) else ""
     return f"{record.site}[{record.ordinal}] in step {record.step} ({record.describe()}{value})"

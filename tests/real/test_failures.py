@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
+from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, Collective, as_record
 from dpsim.contract.registry import UnknownName
 from dpsim.contract.rules.shared_state import SharedState
 from dpsim.contract.world import At, Fault, Run, World
@@ -167,9 +167,7 @@ def test_repeated_and_altered_collectives_give_a_run(
     records = [as_record(record) for record in run.journals[1]]
     injected = next(record for record in records if record.kind == "injected")
     assert (injected.site, injected.ordinal) == (site, 1)
-    issued = [
-        record for record in records if record.kind == "collective" and record.seq in (1, 2) and record.site == site
-    ]
+    issued = [one for one in records if isinstance(one, Collective) and one.seq in (1, 2) and one.site == site]
     if kind == "repeat":
         assert [record.ordinal for record in issued][:2] == [1, 2]
     else:

@@ -71,7 +71,7 @@ def test_a_stopped_run_says_whether_an_actor_waited_with_a_timeout() -> None:
     assert any(raw[KIND] == "take" and raw[TAKE_TIMEOUT] is not None for raw in timed_out.journals[0])
 
 
-def test_whoever_calls_may_stop_a_run_from_its_progress() -> None:
+def test_a_caller_may_stop_a_run_from_its_progress() -> None:
     def expired(step: int) -> None:
         raise OutOfTime
 

@@ -10,7 +10,7 @@ from dpsim.backend.memory.pools import GraphPool, PoolMemory, Scratch
 
 
 class CapturePool:
-    """The part of a `Capture` that buffers talk to."""
+    """The part of a `GraphCapture` that buffers talk to."""
 
     def __init__(self, journal: Journal, pool: GraphPool) -> None:
         self.journal = journal

@@ -123,8 +123,8 @@ def test_a_replay_ends_like_any_run() -> None:
 PROGRAM = """
 import sys
 from tests.explore.toy import Toy
-from dpsim.explore.strategies.replay import Replay
-replay = Replay(sys.argv[1].split("|"))
+from dpsim.explore.strategies.replay import ScheduleReplay
+replay = ScheduleReplay(sys.argv[1].split("|"))
 replay.begin()
 print(Toy("wx rx", "rx wx", "?x").run(replay).outcome)
 replay.end(True)

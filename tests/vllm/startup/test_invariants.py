@@ -15,7 +15,10 @@ from dpsim.contract.ops import (
     LEARNED_OUTCOME,
     SITE,
     STEP,
+    STORE_HOW,
+    STORE_PORT,
     STREAM,
+    Kept,
     RawRecord,
     as_record,
 )
@@ -105,7 +108,7 @@ def st_7(seen: Seen) -> bool:
             record = as_record(raw)
             if raw[KIND] == "collective" and raw[STREAM] is not None:
                 first.setdefault(raw[COMMUNICATOR], raw[SITE])
-            elif record.kind == "kept" and record.call == "collective":
+            elif isinstance(record, Kept) and record.call == "collective":
                 first.setdefault(record.fields[1], raw[SITE])
         if not all(site.endswith("warm_up") for site in first.values()):
             return False
@@ -203,9 +206,9 @@ def test_the_engine_dp_group_goes_last() -> None:
     """I-ST-12, of a start that fails when all groups are there."""
     seen = run(start(variant="M-ST-10"))
     for engine in engines(seen):
-        closes = [as_record(raw) for raw in of(seen, engine, "store") if as_record(raw).how == "close"]  # type: ignore[union-attr]
+        closes = [raw for raw in of(seen, engine, "store") if raw[STORE_HOW] == "close"]
         opened = [port for how in ("open", "join") for port in learned(seen, engine, f"engine_dp_group.{how}")]
-        assert [closes[-1].port] == opened  # type: ignore[union-attr]
+        assert [closes[-1][STORE_PORT]] == opened
 
 
 def test_all_engines_are_told_the_same_ports() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.campaign.subject import Subject
-from dpsim.contract.ops import KIND, LEARNED_OUTCOME, SITE, as_record
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, SITE, Raised, as_record
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Run, World
 from dpsim.explore import Budget, Exploration, Problem, explore, search
@@ -82,7 +82,7 @@ class Seen:
     def errors(self) -> dict[str, str]:
         """What was raised, by whom."""
         last = {self.world.actor(n): as_record(journal[-1]) for n, journal in enumerate(self.run.journals) if journal}
-        return {who: f"{one.site}: {one.message}" for who, one in last.items() if one.kind == "raised"}
+        return {who: f"{one.site}: {one.message}" for who, one in last.items() if isinstance(one, Raised)}
 
     @property
     def learned(self) -> Counter[Any]:
