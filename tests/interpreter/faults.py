@@ -51,7 +51,9 @@ def _waits_for_all(joins: Joins) -> Fault:
 
 
 def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
+    """A reduce is an all_reduce: all wait for all, and get the result."""
     patch.setattr(Reduce, "gets", lambda *_: True)
+    _waits_for_all(lambda issue, _: issue.op == "reduce")(patch)
     patch.setattr(results, "part", part.__wrapped__)
     patch.setattr(parts, "part", part.__wrapped__)
 
@@ -155,7 +157,7 @@ def _marks_are_nothing(patch: pytest.MonkeyPatch) -> None:
 FAULTS: Mapping[str, Fault] = {
     "joint broadcast": _waits_for_all(lambda issue, _: issue.op == "broadcast"),
     "joint reduce": _waits_for_all(lambda issue, _: issue.op == "reduce"),
-    "a reduce for all": _all_get_what_is_reduced,
+    "a reduce is an all_reduce": _all_get_what_is_reduced,
     "rendezvous always": _waits_for_all(lambda issue, _: issue.op == "send"),
     "a collective of nothing is a meeting": _waits_for_all(lambda issue, _: issue.count == 0),
     "eager always": _sends_are_eager,

@@ -16,6 +16,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import part
 from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
 from dpsim.sim.calls.streams import SimStream
 from dpsim.sim.collectives.contribution import Contribution
@@ -142,7 +143,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            if (issue.sizes or not issue.count) and issue.rules.is_idle(issue.call):
+            if (issue.sizes or not issue.count) and is_idle(issue.call):
                 self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
                 continue
             if on.chain.queue is not None:
