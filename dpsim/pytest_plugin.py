@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
     from _pytest.terminal import TerminalReporter
 
+    from dpsim.campaign.saved import SavedFailure
     from dpsim.campaign.token import Token
     from dpsim.contract.world import Backend
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
-    from dpsim.testing.saved import SavedFailure
 
 PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
@@ -342,7 +342,7 @@ def pytest_configure(config: pytest.Config) -> None:
             raise pytest.UsageError(f"--dpsim-replay: {error}") from None
     folder = config.invocation_params.dir / ".dpsim"
     if folder.is_dir():
-        from dpsim.testing.saved import saved_failures
+        from dpsim.campaign.saved import saved_failures
 
         config.stash[SAVED] = saved_failures(folder)
 
@@ -387,9 +387,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     saved = [one for one in config.stash.get(SAVED, ()) if one.test == pyfuncitem.nodeid]
     if token is None and not saved:
         return None
+    from dpsim.campaign.properties import holds_again
     from dpsim.campaign.token import TokenError, read_token
     from dpsim.scenario import ScenarioError
-    from dpsim.testing.properties import holds_again
 
     command = f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay="
     if token is not None:
@@ -493,7 +493,7 @@ def pytest_runtest_makereport(
             report.sections.append(("replay", item.replay))
             said = {"class": klass, "culprit": culprit, "replay": item.replay}
             report.user_properties += [(f"dpsim_{key}", value) for key, value in said.items()]
-    elif report.failed and call.excinfo is not None and "dpsim.testing.properties" in sys.modules:
+    elif report.failed and call.excinfo is not None and "dpsim.campaign.properties" in sys.modules:
         _shorten(item, report, call.excinfo)
     return report
 
@@ -504,9 +504,9 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
     everything is shown.
     """
     error = excinfo.value
-    if not isinstance(error, sys.modules["dpsim.testing.properties"].DoesNotHold):
+    if not isinstance(error, sys.modules["dpsim.campaign.properties"].DoesNotHold):
         return  # nothing is imported: whatever this test has patched may be patched still
-    from dpsim.testing.saved import name_command
+    from dpsim.campaign.saved import name_command
 
     if error.file is not None and error.replay:
         name_command(error.file, error.replay)

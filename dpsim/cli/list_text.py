@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import dpsim.runner as runner
 from dpsim.cli.console import columns
 from dpsim.contract import registry
 from dpsim.contract.words import by_number
-from dpsim.runner import backend_names, find_backend
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
@@ -59,9 +59,9 @@ def variants() -> Entries:
 def backends() -> Entries:
     """Installed backends. `reason`: why one cannot run a world of two ranks here, or None."""
     found = []
-    for name in backend_names():
+    for name in runner.backend_names():
         try:
-            reason = find_backend(name).unavailable(2)
+            reason = runner.find_backend(name).unavailable(2)
         except ImportError as error:
             reason = f"cannot be loaded: {error}"
         found.append({"name": name, "reason": reason})

@@ -120,7 +120,7 @@ def _options(command: str) -> dict[Callable[..., Any], list[inspect.Parameter]]:
     for point in entry_points(group=OPTIONS, name=command):
         try:
             function = point.load()
-        except ImportError:
+        except Exception:
             continue
         _, *found[function] = inspect.signature(function, eval_str=True).parameters.values()
     return found

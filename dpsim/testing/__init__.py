@@ -1,4 +1,4 @@
-"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.properties`), `same_on` whether a
+"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.campaign.properties`), `same_on` whether a
 real backend does the same with it (`dpsim.testing.elsewhere`), and `check_backend` whether a backend keeps the contract
 of `dpsim.contract.interface`. The latter judges sim, gloo and nccl, and backends of others.
 
@@ -19,9 +19,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     bench.py         runs a world on the backend and on the simulation, and compares
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
-    properties.py    holds
     elsewhere.py     same_on
-    saved.py         failures of holds that earlier runs left in files
 
 The strategies of Hypothesis by which scenarios are drawn are here as well, under their own names: `scenarios` and its
 parts. Entry points of the group `dpsim.strategies` name the modules that have them, beside the parameters that they
@@ -37,9 +35,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpsim.campaign.properties import holds
     from dpsim.testing.elsewhere import same_on
     from dpsim.testing.fault_cases import CONFORMANCE
-    from dpsim.testing.properties import holds
     from dpsim.testing.suite import check_backend
 
 
@@ -47,12 +45,17 @@ def __getattr__(name: str) -> Any:
     """Names are looked up when they are first used (PEP 562): worker processes that import `conformance` need none."""
     from importlib import import_module
 
-    homes = {"CONFORMANCE": "fault_cases", "check_backend": "suite", "holds": "properties", "same_on": "elsewhere"}
+    homes = {
+        "CONFORMANCE": "testing.fault_cases",
+        "check_backend": "testing.suite",
+        "holds": "campaign.properties",
+        "same_on": "testing.elsewhere",
+    }
     if name.startswith("_"):
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     if name not in homes:
         return _strategy(name)
-    value = globals()[name] = getattr(import_module(f"dpsim.testing.{homes[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
     return value
 
 

@@ -39,6 +39,7 @@ from-words = stranger:from_words
 
 [dpsim.options]
 run = stranger:run
+explore = stranger:nothing
 """
 HELLO = """
 name: hello
@@ -81,6 +82,7 @@ def test_a_command(stranger: Path) -> None:
     assert code == 0
     assert "  greet         Say hello.\n" in out
     assert "broken" not in out
+    assert dpsim(stranger, "explore", "--help")[0] == 0, "an option that cannot be loaded is left out"
     assert dpsim(stranger, "greet", "ann") == (0, "hello ann\n", "")
     assert dpsim(stranger, "greet", "ann", "--loud") == (1, "HELLO ann\n", "")
 
@@ -109,4 +111,4 @@ def test_an_option_of_run(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1", "--json")
     assert code == 1
     _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1")
-    assert "dpsim run hello.yaml --backend sim --requests 1 --longer\n" in out
+    assert "dpsim run hello.yaml --backend sim --longer --requests 1\n" in out

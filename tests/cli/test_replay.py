@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign.properties import DoesNotHold
 from dpsim.contract.interface import Rank
 from dpsim.scenario import parse_scenario
 from dpsim.sim.hosts import watch
 from dpsim.testing import holds
-from dpsim.testing.properties import DoesNotHold
 from dpsim.trace import Schedule, read_trace
 from tests import ROOT
 from tests.cli.commands import dpsim_, process, write

@@ -39,7 +39,7 @@ ALLOWED = {
     "dpsim/runner.py": "an example that runs with the parameters that are installed",
     "dpsim/scenario/yaml/reader.py": "the advice for a file that is too large",
     "dpsim/testing/__init__.py": "where the strategies are that it offers",
-    "dpsim/testing/properties.py": "an example that runs with the parameters that are installed",
+    "dpsim/campaign/properties.py": "an example that runs with the parameters that are installed",
     "dpsim/testing/conformance/__init__.py": "what the program is not",
     "dpsim/testing/conformance/services.py": "a sentence of the contract",
     "real/communicators.py": "prior art",
@@ -83,6 +83,38 @@ def test_a_word_is_found(tmp_path: Path, text: str) -> None:
     (tmp_path / "dpsim" / "sim.py").unlink()
     (tmp_path / "real" / "fork_server.py").write_text("")
     assert list(strangers(tmp_path)) == ["real/fork_server.py: has no such word; take it out of ALLOWED"]
+
+
+# ---- tests
+
+IMPORT = re.compile(r"^\s*(?:from|import) dpsim\.vllm", re.MULTILINE)
+TESTS = {
+    "tests/plugin/test_replay.py": "a project of a user, with a variant of a protocol",
+    "tests/real/hurried.py": "the program startup on real processes, with other ports",
+    "tests/real/test_conformance.py": "dp_batch on real processes",
+    "tests/real/test_engine_deaths.py": "engine_watched on real processes, which are killed",
+}
+"""Tests beside `tests/vllm` that may import the engine, and why."""
+
+
+def strays(root: Path) -> Iterator[str]:
+    """Tests that import it and lie elsewhere, and files of `TESTS` that do not."""
+    for file in sorted((root / "tests").rglob("*.py")):
+        name = file.relative_to(root).as_posix()
+        found = IMPORT.search(file.read_text()) is not None
+        if not name.startswith("tests/vllm/") and found != (name in TESTS):
+            yield f"{name}: {'move it to tests/vllm' if found else 'take it out of TESTS'}"
+
+
+def test_tests_of_the_engine_lie_with_it() -> None:
+    assert list(strays(ROOT)) == []
+
+
+def test_a_test_elsewhere_is_found(tmp_path: Path) -> None:
+    for name in ("tests/vllm/test_a.py", "tests/sim/test_b.py", "tests/sim/test_c.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("from dpsim.vllm.config import Topology\n" if name[-4] != "c" else "")
+    assert list(strays(tmp_path)) == ["tests/sim/test_b.py: move it to tests/vllm"]
 
 
 # ---- without the engine

@@ -11,7 +11,7 @@ from dpsim.contract import registry
 
 # A session in this process forgets at its end what it imported. What it must share with us is imported here, once.
 registry.protocols()
-for module in ("dpsim.diagnose.report", "dpsim.sim.backend", "dpsim.testing.properties", "real.backend"):
+for module in ("dpsim.diagnose.report", "dpsim.sim.backend", "dpsim.campaign.properties", "real.backend"):
     importlib.import_module(module)
 
 HEALTHY = """

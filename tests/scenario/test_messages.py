@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign.properties import DoesNotHold
 from dpsim.contract.world import At, Message
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
 from dpsim.testing import holds
-from dpsim.testing.properties import DoesNotHold
 
 REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 BOTH: list[dict[str, Any]] = [

@@ -39,23 +39,8 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
     if workload.synthetic is not None:
         return list(islice(_drawn(workload.synthetic), workload.limit))
-    return [
-        Request(
-            spec.arrival,
-            spec.prompt_tokens,
-            spec.output_tokens,
-            spec.abort,
-            spec.lora,
-            spec.force_eager,
-            spec.prefix,
-            spec.encoder_inputs,
-            spec.stop_after,
-            spec.drafts,
-            spec.structured_output,
-            spec.session,
-        )
-        for spec in (workload.requests or ())[: workload.limit]
-    ]
+    written = (workload.requests or ())[: workload.limit]
+    return [Request(*dict(spec).values()) for spec in written]  # the fields of both stand in the same order
 
 
 MOST_REQUESTS = 1_000

@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.properties import DoesNotHold, holds_again
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.token import read_token
 from dpsim.contract import registry
@@ -27,7 +28,6 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import Lost
 from dpsim.scenario import Scenario, dump_scenario, load_scenario, scenario_from
 from dpsim.testing import holds, scenarios
-from dpsim.testing.properties import DoesNotHold, holds_again
 from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
 

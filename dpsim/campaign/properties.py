@@ -13,7 +13,7 @@ to be shrunk. A seed or a schedule that is drawn beside the scenario would chang
 A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as it could be saved, and
 a command that makes the same run again wherever the source is: the failure itself is a word of it
 (`dpsim.campaign.token`). The scenario is saved as well, and tried first in the next run of a test that failed with it
-(`dpsim.testing.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
+(`dpsim.campaign.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
 
 What was seen is told to Hypothesis: the verdict, every pair of sites that raced and every probe that was reached, as
 events (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of
