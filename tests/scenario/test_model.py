@@ -33,7 +33,7 @@ from dpsim.scenario import (
     world,
 )
 from dpsim.vllm.config import EngineConfig, Topology
-from dpsim.vllm.data_parallel.program import DataParallelBatch
+from dpsim.vllm.programs.dp_batch import DataParallelBatch
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 
