@@ -93,7 +93,7 @@ class RunnerV2(NamedTuple):
 
 
 class Release(NamedTuple):
-    """One release, or one source page. `name`: its one spelling; the other names are in `names.py`.
+    """One release, or one source page. `name`: its one spelling; the other names are in `places.py`.
 
     `agreement`, `flow`, `dispatcher` and `microbatches` are those of the V1 runner (chapters 1, 3 and 5), `v2` has
     those of the V2 runner. `balance` moves experts between two steps, `async_balance` while steps run (10.1, row 17).
