@@ -28,22 +28,10 @@ from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
 from dpsim.vllm.data_parallel.flow import BatchFlow
-from dpsim.vllm.engine.finish_sync import PauseVotes
 from dpsim.vllm.engine.request_counts import COUNTS
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher
-from dpsim.vllm.releases import Choices, Lockstep, names
-
-
-class FinishSync(NamedTuple):
-    """`release`: of the engine loop. `interval`: steps from one sync to the next; `first_step`: the first one syncs,
-    too; `pause_votes`: ranks tell whether they wait for a pause.
-    """
-
-    release: str
-    interval: int
-    first_step: bool
-    pause_votes: bool
+from dpsim.vllm.releases import Choices, names
 
 
 class AgreementV1(NamedTuple):
@@ -71,15 +59,6 @@ class AgreementOfV2(NamedTuple):
 
 Agreement: TypeAlias = AgreementV1 | AgreementOfV2
 
-
-def finish_sync(name: str, lockstep: Lockstep, config: EngineConfig) -> FinishSync:
-    """That of a release. `config` sets the interval where the release has the setting."""
-    form = lockstep.waves.sync_form
-    interval = config.dp_sync_interval if form.INTERVAL == DEFAULT_INTERVAL else form.INTERVAL
-    return FinishSync(name, interval, form(2, form.INTERVAL).due(1), issubclass(form, PauseVotes))
-
-
-DEFAULT_INTERVAL = EngineConfig.model_fields["dp_sync_interval"].default
 
 FORMS: Mapping[str, tuple[str, ...]] = Choices(
     runner=lambda: ("v1", "v2"),

@@ -4,7 +4,7 @@ The published pages come from several versions and two runners, so they have no 
 them together on the V1 runner; `current` is release 0.33. Any piece may be swapped by name:
 
     >>> pieces = resolve("source", {"graphs": "v1-0.33"}, Topology(data_parallel_size=2), EngineConfig())
-    >>> pieces.names["agreement"], pieces.names["graphs"], pieces.finish_sync.interval
+    >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
     ('source-000', 'v1-0.33', 32)
 
 In `current` microbatches run on the V1 runner, unless a swap asks for the V2 runner, as the engine's variable
@@ -35,15 +35,7 @@ from dpsim.vllm.engine.request_counts import COUNTS
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.transfer import Transfer
-from dpsim.vllm.programs.pieces import (
-    FORMS,
-    OF_ONE_RUNNER,
-    Agreement,
-    AgreementOfV2,
-    AgreementV1,
-    FinishSync,
-    finish_sync,
-)
+from dpsim.vllm.programs.pieces import FORMS, OF_ONE_RUNNER, Agreement, AgreementOfV2, AgreementV1
 from dpsim.vllm.releases import (
     PAGE_000,
     PAGE_001,
@@ -88,7 +80,6 @@ class Pieces(NamedTuple):
     tokens: type[SampledTokens]
     transfer: type[Transfer]
     lockstep: Lockstep
-    finish_sync: FinishSync
     ignored: tuple[str, ...] = ()
 
     @property
@@ -131,7 +122,6 @@ def resolve(
             "; ".join(f"{wrong} (rule {rule.__name__})" for rule, wrong in found_broken)
             + ". The engine refuses this; protocol.allow_refused: true runs it all the same"
         )
-    lockstep = of(names, "finish_sync", lambda release: release.lockstep)
     return Pieces(
         names,
         config,
@@ -141,8 +131,7 @@ def resolve(
         of(names, "experts", lambda release: release.balance),
         of(names, "tokens", lambda release: release.tokens),
         of(names, "transfer", lambda release: release.transfer),
-        lockstep,
-        finish_sync(names["finish_sync"], lockstep, config),
+        of(names, "finish_sync", lambda release: release.lockstep),
         tuple(rule.__name__ for rule, _ in found_broken),
     )
 

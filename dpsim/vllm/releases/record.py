@@ -125,24 +125,8 @@ class Release(NamedTuple):
 
 def nothing(name: str, why: str) -> Release:
     """A record without any piece, for a page that has only a few: `nothing(...)._replace(transfer=...)`."""
-    absent = Absent(why)
-    return Release(
-        name=name,
-        agreement=absent,
-        flow=absent,
-        dispatcher=absent,
-        microbatches=absent,
-        balance=absent,
-        async_balance=absent,
-        tokens=absent,
-        need_mask=absent,
-        transfer=absent,
-        lockstep=absent,
-        startup=absent,
-        config=absent,
-        v2=absent,
-        variables=True,
-    )
+    pieces = len(Release._fields) - 2
+    return Release._make([name, *[Absent(why)] * pieces, True])
 
 
 def there(piece: Piece | Absent, asked_by: str) -> Piece:

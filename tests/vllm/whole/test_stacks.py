@@ -21,14 +21,16 @@ from dpsim.vllm.data_parallel.batch import Release014, Source000
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
 from dpsim.vllm.data_parallel.flow import Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033, SlicingV2
+from dpsim.vllm.engine.finish_sync import Flag, PauseVotes, PauseVotes033
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.graphs.managed import Managed
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys033, KeysV2
 from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.transfer import Blocking, Transfer, WaitsForDescription
-from dpsim.vllm.programs.pieces import FORMS, AgreementOfV2, AgreementV1, FinishSync
+from dpsim.vllm.programs.pieces import FORMS, AgreementOfV2, AgreementV1
 from dpsim.vllm.programs.stacks import STACKS, Pieces, resolve, resolve_arguments
+from dpsim.vllm.releases import V0_33
 from dpsim.vllm.whole import rules
 from dpsim.vllm.whole.rules import RULES, Mix, Model, broken
 
@@ -77,7 +79,7 @@ def test_source() -> None:
     assert pieces.agreement == AgreementV1(Source000, Flow017, Dispatcher017)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing, Keys001)
     assert (pieces.transfer, pieces.config.parallel_rules) == (WaitsForDescription, "source-003")
-    assert pieces.finish_sync == FinishSync("source-003", 32, first_step=False, pause_votes=False)
+    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (Flag, 32)
 
 
 def test_current() -> None:
@@ -86,7 +88,7 @@ def test_current() -> None:
     assert pieces.agreement == AgreementOfV2(AgreementV2, CandidateTable)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (SlicingV2, KeysV2)
     assert (pieces.transfer, pieces.config.parallel_rules) == (Transfer, "0.33")
-    assert pieces.finish_sync == FinishSync("0.33", 16, first_step=True, pause_votes=True)
+    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (PauseVotes033, 16)
 
 
 def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
@@ -96,7 +98,7 @@ def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
     assert pieces.names == CURRENT | on_v1 | {"runner": "v1"}
     assert pieces.agreement == AgreementV1(Source000, Flow033, Dispatcher033)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing033, Keys033)
-    assert (pieces.transfer, pieces.finish_sync.release) == (Transfer, "0.33"), "all else is the stack's"
+    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all else is the stack's"
     assert resolve("current", {"runner": "v2"}, TWO, SPLIT).runner == "v2"
 
 
@@ -115,7 +117,7 @@ SWAPS = [
     ("microbatches", "v1-0.33", lambda pieces: pieces.microbatches.slicing is Slicing033),
     ("tokens", "page-002", lambda pieces: pieces.tokens is Page002Tokens),
     ("transfer", "0.14", lambda pieces: pieces.transfer is Blocking),
-    ("finish_sync", "0.24", lambda pieces: pieces.finish_sync.pause_votes and pieces.finish_sync.interval == 32),
+    ("finish_sync", "0.24", lambda pieces: pieces.lockstep.waves.sync_form is PauseVotes),
     ("config", "0.33", lambda pieces: pieces.config.parallel_rules == "0.33"),
 ]
 
