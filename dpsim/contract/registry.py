@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
@@ -73,6 +73,7 @@ class VariantEntry:
 
 _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
+_more_forms: dict[str, dict[str, str]] = {}  # of protocols: forms that came later, each with the module that added it
 _asked: Counter[str] = Counter()  # how often somebody looked a variant up
 _heeded: set[tuple[str, str]] = set()  # (protocol, variant) of which `prepare` took notice: it may keep what it learned
 _loaded = False
@@ -126,10 +127,17 @@ def register_variant(
     return register
 
 
+def add_form(protocol: str, form: str, module: str) -> None:
+    """Add a form to a protocol, whether that is registered by now or later. `module`: what worker processes import to
+    add it, too.
+    """
+    _more_forms.setdefault(protocol, {}).setdefault(form, module)
+
+
 def protocol(name: str) -> ProtocolEntry:
     """The protocol of that name. Raises UnknownName with the nearest names."""
     entry: ProtocolEntry = _find(_protocols, name, "protocol")
-    return entry
+    return _with_more_forms(entry)
 
 
 def variant(name: str) -> VariantEntry:
@@ -141,7 +149,7 @@ def variant(name: str) -> VariantEntry:
 
 def protocols() -> list[ProtocolEntry]:
     _load()
-    return [_protocols[name] for name in sorted(_protocols)]
+    return [_with_more_forms(_protocols[name]) for name in sorted(_protocols)]
 
 
 def variants(protocol: str | None = None) -> list[VariantEntry]:
@@ -219,8 +227,7 @@ def known_without_import(module: str) -> bool:
 
 def packages() -> set[str]:
     """The packages of what is registered by now, wherever they are installed: in a traceback, the protocols' own."""
-    owners = [entry.program for entry in _protocols.values()] + [entry.make for entry in _variants.values()]
-    return {owner.__module__.partition(".")[0] for owner in owners}
+    return {module.partition(".")[0] for module in _owners()}
 
 
 def _load() -> None:
@@ -250,7 +257,12 @@ def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None
 
 def _owners() -> set[str]:
     entries: list[ProtocolEntry | VariantEntry] = [*_protocols.values(), *_variants.values()]
-    return {_owner(entry).__module__ for entry in entries}
+    added = (module for forms in _more_forms.values() for module in forms.values())
+    return {*(_owner(entry).__module__ for entry in entries), *added}
+
+
+def _with_more_forms(entry: ProtocolEntry) -> ProtocolEntry:
+    return replace(entry, forms=tuple(dict.fromkeys((*entry.forms, *_more_forms.get(entry.name, ())))))
 
 
 def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:

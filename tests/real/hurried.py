@@ -11,10 +11,10 @@ from pathlib import Path
 
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import InitPorts
+from dpsim.vllm.programs.startup import Startup
+from dpsim.vllm.releases import PLACES
 from dpsim.vllm.startup import ports, rendezvous
 from dpsim.vllm.startup.engine import EngineCore
-from dpsim.vllm.startup.ports import FORMS
-from dpsim.vllm.startup.program import Startup
 
 SHORT_NS = 8_000_000_000
 ports.GROUP_NS = rendezvous.GROUP_NS = SHORT_NS  # type: ignore[attr-defined]  # as these modules know it
@@ -32,7 +32,7 @@ class Together(EngineCore):
         await super().make_group(ports)
 
 
-@register_protocol("t_hurried", forms=tuple(FORMS))
+@register_protocol("t_hurried", forms=PLACES["startup"].names)
 class Hurried(Startup):
     """See above."""
 

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dpsim.contract.words import BadInput
+from dpsim.vllm.releases import Absent, Release, registered
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -74,7 +75,8 @@ class Comparison(Generic[T]):
 
     `answered(row, ours)` and `expected(row)`: ours and the engine's answer, in the same words. `applies(row)`: whether
     the row asks this at all, by its question. `question(row)`: a row without what was answered. `last`: the last
-    release that has the function, "" if it still is there.
+    release that has the function, "" if it still is there. `piece`: what answers in a record, for releases of other
+    packages.
     """
 
     name: str
@@ -86,21 +88,29 @@ class Comparison(Generic[T]):
     applies: Callable[[Row], bool] = lambda row: True
     question: Callable[[Row], Row] = plain_question
     last: str = ""
+    piece: Callable[[Release], T | Absent] | None = None
 
     def of_release(self, release: str) -> tuple[Ours[T], ...]:
         """Those that answer as a release: its own, else those of the newest one before it. None before the oldest, and
         none after `last`: there is no such function.
         """
-        before = [one.release for one in self.ours if series(one.release) <= series(release)]
+        known = self.ours if self.piece is None else (*self.ours, *ours_of(self.piece, *registered()))
+        before = [one.release for one in known if series(one.release) <= series(release)]
         if not before or (self.last and series(release) > series(self.last)):
             return ()
         nearest = max(before, key=numbers)
-        return tuple(one for one in self.ours if one.release == nearest)
+        return tuple(one for one in known if one.release == nearest)
 
     @property
     def known(self) -> str:
         """The releases that have the function, in words."""
         return self.last if self.last == self.ours[0].release else f"{self.ours[0].release} to {self.last or 'now'}"
+
+
+def ours_of(piece: Callable[[Release], T | Absent], *records: Release) -> tuple[Ours[T], ...]:
+    """What answers in records, of those that have the piece."""
+    found = ((record.version, piece(record)) for record in records)
+    return tuple(Ours(version, one) for version, one in found if not isinstance(one, Absent))
 
 
 class Difference(NamedTuple):

@@ -12,9 +12,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
-from dpsim.vllm.config import ParallelConfig, ParallelConfig033, Surroundings, compute_hash, differing
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
+from dpsim.vllm.config import ParallelConfig, Surroundings, compute_hash, differing
 from dpsim.vllm.config.forms import broken_in
+from dpsim.vllm.releases import V0_14, V0_33
 
 AROUND = Surroundings(devices=8, environ={"RANK": "3"})
 """The stand-ins of the stored rows: a CUDA platform, 8 GPUs in a node, no Ray, no NIXL."""
@@ -88,10 +89,11 @@ CONFIG: Comparison[Form] = Comparison(
     "config",
     "config",
     "vllm.config.parallel.ParallelConfig",
-    (Ours("0.14.0", ParallelConfig), Ours("0.33.0", ParallelConfig033)),
+    ours_of(lambda release: release.config, V0_14, V0_33),
     lambda row, form: _ours(form, row["fields"], row["answer"]),
     lambda row: _told(row["answer"]),
     applies=lambda row: row["kind"] == "one",
+    piece=lambda release: release.config,
 )
 
 # ---- two, and whether their hashes are equal
@@ -123,8 +125,9 @@ CONFIG_HASH: Comparison[Form] = Comparison(
     "config_hash",
     "config",
     "vllm.config.parallel.ParallelConfig.compute_hash",
-    (Ours("0.14.0", ParallelConfig), Ours("0.33.0", ParallelConfig033)),
+    ours_of(lambda release: release.config, V0_14, V0_33),
     _pair,
     _told_of_pair,
     applies=lambda row: row["kind"] == "pair",
+    piece=lambda release: release.config,
 )

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from dpsim.contract.interface import HostArray
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.config import Microbatching, RuntimeMode
-from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, told
+from dpsim.vllm.releases import V0_14, V0_17, V0_33, Absent, Release
 
 BEFORE, AFTER = "before the all-reduce", "after the all-reduce"
 
@@ -86,11 +87,16 @@ def _plan_in_their_words(plan: StepPlan) -> Row:
     return {"ubatch": plan.microbatched, "num_tokens_across_dp": tokens, "cudagraph_mode": int(plan.mode)}
 
 
+def agreement_of(release: Release) -> BatchForm | Absent:
+    return release.agreement if isinstance(release.agreement, Absent) else release.agreement()
+
+
 DECIDE: Comparison[BatchForm] = Comparison(
     "decide",
     "decide",
     "vllm.v1.worker.dp_utils.coordinate_batch_across_dp",
-    (Ours("0.14.0", Release014()), Ours("0.17.0", Source000()), Ours("0.33.0", Source000())),
+    ours_of(agreement_of, V0_14, V0_17, V0_33),
     answered,
     expected,
+    piece=agreement_of,
 )

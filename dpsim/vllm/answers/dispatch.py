@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.dispatcher import (
-    ALL_MODES,
-    Dispatcher,
-    Dispatcher014,
-    Dispatcher017,
-    Dispatcher024,
-    Dispatcher033,
-)
+from dpsim.vllm.graphs.dispatcher import ALL_MODES, Dispatcher
+from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33
 
 
 def engine_config(asked: Row) -> EngineConfig:
@@ -53,12 +47,8 @@ DISPATCH: Comparison[type[Dispatcher]] = Comparison(
     "dispatch_v1",
     "dispatch_v1",
     "vllm.v1.cudagraph_dispatcher.CudagraphDispatcher.dispatch",
-    (
-        Ours("0.14.0", Dispatcher014),
-        Ours("0.17.0", Dispatcher017),
-        Ours("0.24.0", Dispatcher024),
-        Ours("0.33.0", Dispatcher033),
-    ),
+    ours_of(lambda release: release.dispatcher, V0_14, V0_17, V0_24, V0_33),
     answered,
     expected,
+    piece=lambda release: release.dispatcher,
 )

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from typing import cast
+
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.answers.decide import agreed, expected, in_their_words
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, StepPlan
-from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.timeline import Batch
-from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.graphs.dispatcher import Descriptor, Dispatcher
+from dpsim.vllm.releases import V0_14, V0_17, V0_33, Absent, Release
 
-Flow = tuple[type[BatchForm], type[BatchFlow]]
+Flow = tuple[type[BatchForm], type[Dispatcher], type[BatchFlow]]
 
 
 def answered(row: Row, ours: Flow) -> Row:
     """What each rank sends, and the descriptor to which it comes."""
-    form, flow = ours
-    decides = flow(engine_config(row["config"]), form())
+    form, graphs, flow = ours
+    decides = flow(engine_config(row["config"]), form(), graphs)
     batches = [batch_of(rank) for rank in row["ranks"]]
     firsts = [decides.first_dispatch(batch) for batch in batches]
     if len(batches) == 1:
@@ -67,15 +70,18 @@ def _in_their_words(mode: RuntimeMode, descriptor: Descriptor, plan: StepPlan) -
     return {"mode": mode.name, **descriptor._asdict(), "ubatch": plan.microbatched, "num_tokens_across_dp": tokens}
 
 
+def flow_of(release: Release) -> Flow | Absent:
+    pieces = release.agreement, release.dispatcher, release.flow
+    missing = [piece for piece in pieces if isinstance(piece, Absent)]
+    return missing[0] if missing else cast(Flow, pieces)
+
+
 FLOW: Comparison[Flow] = Comparison(
     "flow",
     "flow",
     "vllm.v1.worker.gpu_model_runner.GPUModelRunner._determine_batch_execution_and_padding",
-    (
-        Ours("0.14.0", RELEASES["0.14"]),
-        Ours("0.17.0", RELEASES["source-000"]),
-        Ours("0.33.0", RELEASES["0.33"]),
-    ),
+    ours_of(flow_of, V0_14, V0_17, V0_33),
     answered,
     expected,
+    piece=flow_of,
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
-from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033
+from dpsim.vllm.graphs.sizes import Ladder, Ladder033
+from dpsim.vllm.releases import V0_17, V0_24, V0_33, Absent, Release
 
 
 def of_row(row: Row, kind: type[Ladder]) -> tuple[Ladder, EngineConfig]:
@@ -33,11 +34,16 @@ def expected(row: Row) -> Row:
     return answer
 
 
+def ladder_of(release: Release) -> type[Ladder] | Absent:
+    return release.dispatcher if isinstance(release.dispatcher, Absent) else type(release.dispatcher.ladder)
+
+
 LADDER: Comparison[type[Ladder]] = Comparison(
     "ladder",
     "ladder",
     "vllm.config.vllm.VllmConfig._set_cudagraph_sizes",
-    (Ours("0.17.0", Ladder017), Ours("0.24.0", Ladder024), Ours("0.33.0", Ladder033)),
+    ours_of(ladder_of, V0_17, V0_24, V0_33),
     answered,
     expected,
+    piece=ladder_of,
 )

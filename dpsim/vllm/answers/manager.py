@@ -13,6 +13,7 @@ from dpsim.vllm.answers.comparison import Comparison, Ours, Row
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.graphs.capture import Capture, CaptureInputs, Forward, forwards, inputs_004, inputs_017
 from dpsim.vllm.graphs.manager import GraphManager
+from dpsim.vllm.releases import PAGE_004, V0_17
 
 FILE = "graph_manager_004"
 CLASS = "vllm.v1.worker.gpu.cudagraph_utils.CudaGraphManager"
@@ -72,11 +73,11 @@ SIZES_004: Comparison[type[GraphManager]] = Comparison(
     "sizes_004",
     FILE,
     "vllm.v1.worker.gpu.cudagraph_utils.get_cudagraph_sizes",
-    (Ours("0.17.0", GraphManager),),
+    (Ours(V0_17.version, GraphManager),),
     sizes,
     lambda row: {name: row[name] for name in ("needs_capture", "cudagraph_sizes", "uniform_decode_cudagraph_sizes")},
     question=question,
-    last="0.17.0",
+    last=V0_17.version,
 )
 
 # ---- choices, before and after a capture
@@ -101,11 +102,11 @@ CHOICES_004: Comparison[type[GraphManager]] = Comparison(
     "choices_004",
     FILE,
     f"{CLASS}.get_cudagraph_runtime_mode",
-    (Ours("0.17.0", GraphManager),),
+    (Ours(V0_17.version, GraphManager),),
     choices,
     lambda row: {when: [one[when] for one in row["questions"]] for when in ("before", "after")},
     question=question,
-    last="0.17.0",
+    last=V0_17.version,
 )
 
 # ---- captures
@@ -173,11 +174,11 @@ CAPTURES_004: Comparison[Captures] = Comparison(
     FILE,
     f"{CLASS}.capture",
     (
-        Ours("0.17.0", (GraphManager, inputs_017)),
-        Ours("0.17.0", (GraphManager, inputs_004), "source-004", DEPARTURES),
+        Ours(V0_17.version, (GraphManager, inputs_017)),
+        Ours(V0_17.version, (GraphManager, inputs_004), PAGE_004.name, DEPARTURES),
     ),
     captures,
     expected_captures,
     question=question,
-    last="0.17.0",
+    last=V0_17.version,
 )

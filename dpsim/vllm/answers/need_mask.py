@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.pipeline.batches import Row as BatchRow
-from dpsim.vllm.pipeline.need_mask import needs_024, needs_033
+from dpsim.vllm.releases import V0_24, V0_33
 
 Rule = Callable[[BatchRow], bool]
 
@@ -29,7 +29,8 @@ NEED_MASK: Comparison[Rule] = Comparison(
     "need_mask",
     "need_mask",
     "vllm.v1.worker.gpu.pp_utils.compute_need_sampled_mask",
-    (Ours("0.24.0", needs_024), Ours("0.33.0", needs_033)),
+    ours_of(lambda release: release.need_mask, V0_24, V0_33),
     answered,
     expected,
+    piece=lambda release: release.need_mask,
 )

@@ -10,16 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
-from dpsim.vllm.data_parallel.microbatch import (
-    Slice,
-    Slices,
-    Slicing,
-    Slicing033,
-    SlicingV2,
-    last_microbatch_empty,
-)
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
+from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing, last_microbatch_empty
 from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut, attention_metadata
+from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
 
 
 class Split(NamedTuple):
@@ -91,37 +85,56 @@ def cut_v2(row: Row, slicing: Slicing) -> list[Row]:
     return [as_told(one) for one in of_row(row).slices(slicing).padded]
 
 
+def slicing_of(release: Release) -> Slicing | Absent:
+    return release.microbatches if isinstance(release.microbatches, Absent) else release.microbatches.slicing()
+
+
+def slicing_of_v2(release: Release) -> Slicing | Absent:
+    if isinstance(release.v2, Absent) or isinstance(release.v2.microbatches, Absent):
+        return Absent("there is no V2 runner with microbatches")
+    return release.v2.microbatches.slicing()
+
+
 SLICES: Comparison[Slicing] = Comparison(
     "slices",
     "slices",
     "vllm.v1.worker.ubatch_utils.maybe_create_ubatch_slices",
-    (Ours("0.14.0", Slicing()), Ours("0.33.0", Slicing033())),
+    ours_of(slicing_of, V0_14, V0_33),
     cut,
     lambda row: {name: row["answer"][name] for name in ("slices", "padded")},
     question=question,
+    piece=slicing_of,
 )
 
 SLICES_V2: Comparison[Slicing] = Comparison(
     "slices_v2",
     "slices",
     "vllm.v1.worker.gpu.ubatch_utils.create_ubatch_slices",
-    (Ours("0.33.0", SlicingV2()),),
+    ours_of(slicing_of_v2, V0_33),
     cut_v2,
     lambda row: row["answer"]["v2_runner"],
     applies=lambda row: row["split_point"] is None,
     question=question,
+    piece=slicing_of_v2,
 )
 
 # ---- whether the last one is empty
+
+
+def last_empty_of(release: Release) -> Callable[[int, int, int], bool] | Absent:
+    """All releases that split batches ask in the same way."""
+    return release.microbatches if isinstance(release.microbatches, Absent) else last_microbatch_empty
+
 
 LAST_EMPTY: Comparison[Callable[[int, int, int], bool]] = Comparison(
     "last_ubatch_empty",
     "slices",
     "vllm.v1.worker.ubatch_utils.is_last_ubatch_empty",
-    (Ours("0.14.0", last_microbatch_empty), Ours("0.33.0", last_microbatch_empty)),
+    ours_of(last_empty_of, V0_14, V0_33),
     lambda row, empty: empty(sum(row["num_scheduled_tokens"]), row["num_tokens_padded"], row["num_ubatches"]),
     lambda row: row["last_ubatch_empty"],
     question=question,
+    piece=last_empty_of,
 )
 
 # ---- what attention is told
@@ -148,12 +161,18 @@ def cut_metadata(row: Row, ours: Metadata) -> list[Any]:
     return found
 
 
+def metadata_of(release: Release) -> Metadata | Absent:
+    forward = release.microbatches
+    return forward if isinstance(forward, Absent) else (forward.slicing(), forward.metadata_cut())
+
+
 METADATA: Comparison[Metadata] = Comparison(
     "metadata",
     "slices",
     "vllm.v1.worker.ubatch_utils.split_attn_metadata",
-    (Ours("0.14.0", (Slicing(), MetadataCut())), Ours("0.33.0", (Slicing033(), MetadataCut()))),
+    ours_of(metadata_of, V0_14, V0_33),
     cut_metadata,
     lambda row: row["answer"]["metadata"],
     question=question,
+    piece=metadata_of,
 )

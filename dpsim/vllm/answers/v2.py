@@ -7,10 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dpsim.contract.interface import HostArray
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2, SyncState
 from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
+from dpsim.vllm.releases import V0_33, Absent, Release
 
 Decided = tuple[BatchDescriptor, SyncState | None]
 
@@ -82,13 +83,18 @@ def wished(row: Row, kind: type[CandidateTable]) -> list[Row | None]:
     ]
 
 
+def graphs_of(release: Release) -> type[CandidateTable] | Absent:
+    return release.v2 if isinstance(release.v2, Absent) else release.v2.graphs
+
+
 V2_DISPATCH: Comparison[type[CandidateTable]] = Comparison(
     "v2_dispatch",
     "v2_sync",
     "vllm.v1.worker.gpu.cudagraph_utils.CudaGraphManager.dispatch",
-    (Ours("0.33.0", CandidateTable),),
+    ours_of(graphs_of, V0_33),
     wished,
     lambda row: row["first_dispatch"],
+    piece=graphs_of,
 )
 
 # ---- what all agree on
@@ -108,11 +114,16 @@ def agreed(row: Row, kind: type[AgreementV2]) -> Row:
     return {"sent": [list(column) for column in group.sent(kind)], "answers": answers}
 
 
+def agreement_of(release: Release) -> type[AgreementV2] | Absent:
+    return release.v2 if isinstance(release.v2, Absent) else release.v2.agreement
+
+
 V2_SYNC: Comparison[type[AgreementV2]] = Comparison(
     "v2_sync",
     "v2_sync",
     "vllm.v1.worker.gpu.dp_utils.dispatch_cg_and_sync_dp",
-    (Ours("0.33.0", AgreementV2),),
+    ours_of(agreement_of, V0_33),
     agreed,
     lambda row: {"sent": row["sent"], "answers": row["answers"]},
+    piece=agreement_of,
 )

@@ -16,10 +16,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.engine.coordination import (
     Coordination,
-    Coordination033,
     EngineCounts,
     FirstRequest,
     FromEngine,
@@ -29,7 +28,8 @@ from dpsim.vllm.engine.coordination import (
     WaveComplete,
 )
 from dpsim.vllm.engine.finish_sync import Numbers, Op
-from dpsim.vllm.engine.waves import EngineWaves, Out, PauseState, Release014, Release033
+from dpsim.vllm.engine.waves import EngineWaves, Out, PauseState
+from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
 
 STATE = ("current_wave", "engines_running", "step_counter")
 PAUSES = ("pending_pause", "ignore_start_dp_wave")
@@ -153,15 +153,20 @@ def expected_iterations(row: Row) -> list[Row]:
     return [dict.fromkeys(PAUSES, False) | one for one in row["iterations"]]
 
 
+def waves_of(release: Release) -> type[EngineWaves] | Absent:
+    return release.lockstep if isinstance(release.lockstep, Absent) else release.lockstep.waves
+
+
 WAVES: Comparison[type[EngineWaves]] = Comparison(
     "waves",
     "waves",
     "vllm.v1.engine.core.DPEngineCoreProc.run_busy_loop",
-    (Ours("0.14.0", Release014), Ours("0.33.0", Release033)),
+    ours_of(waves_of, V0_14, V0_33),
     lambda row, kind: History(asked_of_engine(row), kind).iterations(),
     expected_iterations,
     applies=lambda row: row["kind"] == "engine",
     question=asked_of_engine,
+    piece=waves_of,
 )
 
 # ---- the coordinator
@@ -238,13 +243,18 @@ def expected_steps(row: Row) -> list[Row]:
     ]
 
 
+def coordination_of(release: Release) -> type[Coordination] | Absent:
+    return release.lockstep if isinstance(release.lockstep, Absent) else release.lockstep.coordination
+
+
 COORDINATION: Comparison[type[Coordination]] = Comparison(
     "coordination",
     "waves",
     "vllm.v1.engine.coordinator.DPCoordinatorProc.process_input_socket",
-    (Ours("0.14.0", Coordination), Ours("0.33.0", Coordination033)),
+    ours_of(coordination_of, V0_14, V0_33),
     steps,
     expected_steps,
     applies=lambda row: row["kind"] == "coordinator",
     question=asked_of_coordinator,
+    piece=coordination_of,
 )

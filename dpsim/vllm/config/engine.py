@@ -17,9 +17,16 @@ A node that was started with another flag has a `PartialConfig` over the setting
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, ValidationError, model_serializer, model_validator
+from pydantic import (
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_serializer,
+    model_validator,
+)
 
 from dpsim.vllm.config.cache import CacheConfig
 from dpsim.vllm.config.compilation import CompilationConfig
@@ -32,10 +39,15 @@ from dpsim.vllm.config.surroundings import Surroundings
 from dpsim.vllm.config.topology import Topology
 
 
+def _or_registered(name: Any, otherwise: ValidatorFunctionWrapHandler) -> Any:
+    """Rules that a release of another package has registered are accepted, too."""
+    return name if isinstance(name, str) and name in FORMS else otherwise(name)
+
+
 class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationConfig, Settings033):
     """All of it, flat."""
 
-    parallel_rules: Literal["source-003", "0.33", "exact-nodes"] = Field(
+    parallel_rules: Annotated[Literal["source-003", "0.33", "exact-nodes"], WrapValidator(_or_registered)] = Field(
         default="source-003",
         description="The release whose rules about parallelism hold. Not one of vLLM's names: a release has its own.",
     )

@@ -30,7 +30,18 @@ FORMS: dict[str, type[ParallelConfig]] = {
     "0.33": ParallelConfig033,
     "exact-nodes": ExactNodes,
 }
-"""By name; the first is the default."""
+"""By name; the first is the default. Records of releases (`dpsim.vllm.releases`) refer to the classes."""
+
+
+def add_rules(name: str, form: type[ParallelConfig]) -> None:
+    """Make a form known by name, unless it has one already: `config.parallel_rules` then accepts it."""
+    if form not in FORMS.values():
+        FORMS[name] = form
+
+
+def rules_of(form: type[ParallelConfig]) -> str:
+    """The name of a form."""
+    return next(name for name, one in FORMS.items() if one is form)
 
 
 def parallel_config(

@@ -1,8 +1,8 @@
 """The parallel configuration of release 0.33: more fields and rules, and nodes that divide exactly.
 
     >>> config = ParallelConfig033(data_parallel_size=2, all2all_backend="pplx")
-    >>> config.all2all_backend, config.use_all2all  # a backend that was removed
-    ('allgather_reducescatter', True)
+    >>> config.all2all_backend  # in the place of one that was removed
+    'allgather_reducescatter'
 
 What it has in common with source 003 is inherited. Sources: specification chapters 8.1 to 8.4.
 """
@@ -30,7 +30,6 @@ class ParallelConfig033(ParallelConfig, Settings033):
             *("mori_high_throughput", "mori_low_latency", "moonep", "nixl_ep"),
         }
     )
-    batched_backends: ClassVar[frozenset[str]] = frozenset({"deepep_low_latency", "nixl_ep"})
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {
         *("coord_store_port", "numa_bind", "numa_bind_nodes", "numa_bind_cpus", "assigned_physical_gpu_ids"),
     }
@@ -69,15 +68,3 @@ class ParallelConfig033(ParallelConfig, Settings033):
         if found is not None:
             raise ValueError(str(found))
         return self.nnodes // node_groups
-
-    @property
-    def use_all2all(self) -> bool:
-        """Whether tokens travel to their experts."""
-        context = self.enable_expert_parallel and self.prefill_context_parallel_size > 1
-        return self.data_parallel_size > 1 or self.use_sequence_parallel_moe or context
-
-    @property
-    def use_batched_dp_moe(self) -> bool:
-        """Whether experts take their tokens in batches of fixed size, as low-latency backends do."""
-        batched = self.all2all_backend in self.batched_backends
-        return batched and self.enable_expert_parallel and self.data_parallel_size > 1

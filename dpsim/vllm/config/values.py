@@ -43,11 +43,6 @@ class ParallelValues(ParallelSizes, ParallelSettings):
     def use_ray(self) -> bool:
         return self.distributed_executor_backend == "ray"
 
-    @property
-    def local_engines_only(self) -> bool:
-        """Whether a front end talks to the engines of its own node only."""
-        return self.data_parallel_external_lb or self.data_parallel_hybrid_lb
-
 
 class ParallelValues033(ParallelValues, Settings033):
     """The same with the fields of release 0.33."""

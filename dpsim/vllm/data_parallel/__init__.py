@@ -1,4 +1,4 @@
-"""Data-parallel ranks agree on how each step runs: the programs dp_batch and eplb (specification chapters 1, 3, 5).
+"""Data-parallel ranks agree on how each step runs (specification chapters 1, 3, 5).
 
 prefixes.py           what requests of one prefix share on a rank
 timeline.py           requests to batches: the scheduler of each rank, on the step clock
@@ -12,7 +12,7 @@ flow.py               what a rank decides alone, before the agreement and after 
 forward.py            the stand-in for a forward: a layer and its experts
 drafter.py            the drafter, and its own agreements
 expert_balance.py     experts that move by their load, between two steps
-async_balance.py      the same while steps run, in a thread: the program `eplb`
+async_balance.py      the same while steps run, in a thread
 attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
@@ -22,6 +22,5 @@ step.py               the step around them
 step_v2.py            the same with the agreement of the V2 runner
 drafter_v2.py         the drafter of the V2 runner, under the record of the step
 step_v2_017.py        the step of the V2 runner in release 0.17, whose ranks tell sizes
-program.py            the program dp_batch
 witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

@@ -5,8 +5,8 @@ many tokens each rank runs, (c) the CUDA graph mode: nothing else makes their la
 writes its own column of a zero table, one SUM all-reduce gathers the table, and the decision is a **pure function
 of the reduced table and the configuration**.
 
-Two published forms of wire format and decision stand behind one interface, `BatchForm`. A scenario names a release,
-which has one of them (`RELEASES` of `dpsim.vllm.data_parallel.flow`):
+Two published forms of wire format and decision stand behind one interface, `BatchForm`. A release has
+one of them (`dpsim.vllm.releases`):
 
     Source000    4 rows; the mode is agreed first and padding follows from it (0.17 to 0.33)
     Release014   5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only

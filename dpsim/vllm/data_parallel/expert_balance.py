@@ -182,11 +182,3 @@ def keep(weights: Any, incoming: Any, slots: tuple[int, ...]) -> None:
 def swap(incoming: Any, weights: Any) -> None:
     """Kernel: the new experts in the place of the old ones."""
     weights[:] = incoming
-
-
-BALANCES: dict[str, type[ExpertBalance]] = {
-    "source-000": ExpertBalance,
-    "0.14": ExpertBalance014,
-    "0.33": ExpertBalance,
-}
-"""Of each release."""

@@ -4,13 +4,14 @@ A rank dispatches alone, tells the others what it came to, and after the agreeme
 count and held to what the agreement allows. All of it is arithmetic on one rank, so it is asked without a machine:
 
     >>> from dpsim.vllm.config import EngineConfig
-    >>> flow = Flow033(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8)), Source000())
+    >>> from dpsim.vllm.graphs.dispatcher import Dispatcher033
+    >>> flow = Flow033(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8)), Source000(), Dispatcher033)
     >>> mode, descriptor = flow.first_dispatch(Batch(((0, 3, 0),), 3, 3))
     >>> mode.name, descriptor.num_tokens
     ('PIECEWISE', 4)
 
 `BatchFlow` is what all releases share. What they differ in is a method of its own, and a release is the class that has
-its answers; `RELEASES` names them with the form of their agreement:
+its answers. Its record (`dpsim.vllm.releases`) has it beside its agreement and its dispatcher:
 
                  dummy batches                   first dispatch without FULL    may not be split
     0.14         one token, uniform by force     cascade attention, encoder     (whoever asks may say so)
@@ -25,35 +26,26 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, told
 from dpsim.vllm.data_parallel.timeline import Batch
-from dpsim.vllm.graphs.dispatcher import (
-    ALL_MODES,
-    Descriptor,
-    Dispatcher,
-    Dispatcher014,
-    Dispatcher017,
-    Dispatcher033,
-)
+from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher
 
 
 class BatchFlow(ABC):
     """One rank's way through a step's decisions. Methods in the order in which a step calls them.
 
     `tensor_parallel_size`: ranks among which sequence parallelism cuts a batch; counts are then multiples of it, and
-    graphs of other sizes do not exist. `graphs`: others than the release's own.
+    graphs of other sizes do not exist.
     """
 
     def __init__(
         self,
         config: EngineConfig,
         form: BatchForm,
+        graphs: type[Dispatcher],
         tensor_parallel_size: int = 1,
-        graphs: type[Dispatcher] | None = None,
     ) -> None:
-        self.config, self.form = config, form
-        if graphs is not None:
-            self.graphs = graphs
+        self.config, self.form, self.graphs = config, form, graphs
         self.parts = tensor_parallel_size if config.enable_sp else 1
         self.dispatcher = self.graphs(config, self.sizes())
 
@@ -67,8 +59,6 @@ class BatchFlow(ABC):
         return self.config.uniform_decode_query_len
 
     # ---- what releases differ in
-
-    graphs: type[Dispatcher]
 
     @abstractmethod
     def dummy_tokens(self) -> int:
@@ -138,8 +128,6 @@ class BatchFlow(ABC):
 class Flow017(BatchFlow):
     """As in 0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
 
-    graphs: type[Dispatcher] = Dispatcher017
-
     def dummy_tokens(self) -> int:
         return 1
 
@@ -151,17 +139,13 @@ class Flow017(BatchFlow):
 
 
 class Flow014(Flow017):
-    """As in 0.14: as in 0.17, but for the form of the agreement and the graphs."""
-
-    graphs: type[Dispatcher] = Dispatcher014
+    """As in 0.14, whose agreement and graphs differ from those of 0.17, and nothing else."""
 
 
 class Flow033(BatchFlow):
     """As in 0.33: dummies as long as a decode, cascade attention in any graph, and a veto of splitting a step in which
     a request reads cache blocks that another one still writes.
     """
-
-    graphs: type[Dispatcher] = Dispatcher033
 
     def dummy_tokens(self) -> int:
         return self.q
@@ -171,10 +155,3 @@ class Flow033(BatchFlow):
 
     def may_split(self, batch: Batch) -> bool:
         return batch.allow_microbatching and not batch.reads_unwritten
-
-
-RELEASES: dict[str, tuple[type[BatchForm], type[BatchFlow]]] = {
-    "source-000": (Source000, Flow017),
-    "0.14": (Release014, Flow014),
-    "0.33": (Source000, Flow033),
-}

@@ -1,4 +1,4 @@
-"""Engines in lockstep: the program `engine`, and the batch job that has no loop (specification 2).
+"""Engines in lockstep, and the batch job that has no loop (specification 2).
 
 Rules, without a machine:
 
@@ -21,12 +21,11 @@ loop.py           the loop of one engine
 coordinator.py    the coordinator
 frontend.py       front ends
 batch_job.py      the loop of a batch job
-program.py        the pieces chosen, and the program
 
 Who lives with deaths:
 
 deaths.py         who watches whom, and what is raised
 monitor.py        the host thread that is told, and frees the main thread
-watched.py        the program `engine_watched`: everybody learns of a death, an exception, a shutdown
+watched.py        engines, front ends and a coordinator who learn of a death, an exception, a shutdown
 survivors.py      the program `dp_survivors`: ranks go on without one that died
 """

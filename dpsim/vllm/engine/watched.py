@@ -16,14 +16,11 @@ Sources: specification chapter 9 (I-ST-10); museum area 6.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from dpsim.contract.interface import Frozen
 from dpsim.contract.ops import KIND, SITE, RawRecord
-from dpsim.contract.program import Arguments, Unsuitable
-from dpsim.contract.registry import register_protocol
 from dpsim.vllm.engine.answers import OUTPUTS
 from dpsim.vllm.engine.coordination import Sent
 from dpsim.vllm.engine.coordinator import Coordinator
@@ -32,7 +29,6 @@ from dpsim.vllm.engine.frontend import Action, FrontEnd
 from dpsim.vllm.engine.layout import COORDINATOR
 from dpsim.vllm.engine.loop import EngineLoop
 from dpsim.vllm.engine.monitor import Monitor
-from dpsim.vllm.engine.program import FORMS, Engine, EngineSetup
 
 ANSWERED, FAILED, UNHEALTHY = "frontend.answered", "frontend.failed", "frontend.unhealthy"
 
@@ -205,30 +201,6 @@ class WatchedFrontEnd(FrontEnd):
     def stop(self) -> None:
         self.stopping = True
         super().stop()
-
-
-@register_protocol("engine_watched", forms=tuple(FORMS))
-class Watched(Engine):
-    """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
-
-    threaded = True
-    aborts = True
-    ordered_by_flags = True
-    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
-        {EngineLoop: WatchedLoop, Coordinator: WatchedCoordinator, FrontEnd: WatchedFrontEnd}
-    )
-
-    def prepare(self, args: Arguments) -> EngineSetup:
-        setup = super().prepare(args)
-        if setup.layout.workers > 1 or setup.offline:
-            raise Unsuitable(
-                "engine_watched: expected engines of one worker each, and front ends; `engine` runs others"
-            )
-        return setup
-
-    def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Also how many requests had an answer, and how many an error."""
-        return {**super().figures(prepared, journals), "requests": requests_text(journals)}
 
 
 def requests_text(journals: Sequence[Sequence[RawRecord]]) -> str:

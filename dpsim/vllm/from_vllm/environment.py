@@ -12,6 +12,7 @@ import difflib
 from collections.abc import Mapping
 
 from dpsim.scenario.errors import ScenarioError
+from dpsim.vllm.releases import of_name
 
 USED = {"VLLM_ALL2ALL_BACKEND": "all2all_backend"}
 """Variables that stand for a setting, until release 0.33, which has none of them."""
@@ -25,9 +26,6 @@ REFUSED = {
 }
 """Variables that would make another deployment of it, and why. VLLM_USE_V1=1 is what is run anyway."""
 
-WITHOUT = ("0.33",)
-"""Releases that take the flag alone."""
-
 RUNNER = "which runner it is says the release, see --release"
 OTHER = "of the environment: kernels, logs, devices"
 
@@ -38,9 +36,9 @@ def read_environment(
     """Settings, each with its variable and value; what is ignored is noted. Raises ScenarioError for what is refused
     and for what is nearly a known name.
     """
-    found: dict[str, tuple[str, str]] = {}
+    record, found = of_name(release), dict[str, tuple[str, str]]()
     for name, value in environment.items():
-        if name in USED and release in WITHOUT:
+        if name in USED and not (record is None or record.variables):
             ignored[name] = f"of releases before {release}; expected --{USED[name].replace('_', '-')}"
         elif name in USED:
             found[USED[name]] = name, value

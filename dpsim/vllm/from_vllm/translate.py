@@ -24,7 +24,8 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
 from dpsim.scenario.yaml.writer import dump_scenario
-from dpsim.vllm.config import FORMS, EngineConfig, Topology
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.config.forms import rules_of
 from dpsim.vllm.from_vllm.by_rank import by_rank
 from dpsim.vllm.from_vllm.drafts import ON_DEVICE, drafts
 from dpsim.vllm.from_vllm.flags import USED
@@ -33,6 +34,7 @@ from dpsim.vllm.from_vllm.nodes import nodes
 from dpsim.vllm.from_vllm.read import Settings, plain
 from dpsim.vllm.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
 from dpsim.vllm.from_vllm.workload import workload
+from dpsim.vllm.releases import Absent, of_name
 
 TITLE = "Made by `dpsim scenario from-vllm` from a command line of vLLM."
 OLD_EPLB = {
@@ -117,7 +119,7 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
     of_graphs, of_drafts = graphs(settings), drafts(settings)
     names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
     config = {name: settings.values[name] for name in names if name in settings.values}
-    config |= {"parallel_rules": release} if release in FORMS else {}
+    config |= _rules(release)
     config |= {"eplb_config": eplb} if (eplb := _eplb(settings)) else {}
     config |= of_graphs.config | of_drafts.config
     notes = [*of_graphs.notes, *of_drafts.notes]
@@ -134,6 +136,14 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
         config["max_num_seqs"] = tokens
         notes.append(f"max_num_seqs {tokens}: dpsim's {most}, and no more than a step has tokens")
     return config, notes
+
+
+def _rules(release: str | None) -> dict[str, Any]:
+    """The rules of a release, where they are others than the default."""
+    record, default = of_name(release), EngineConfig.model_fields["parallel_rules"].default
+    if record is None or isinstance(record.config, Absent) or rules_of(record.config) == default:
+        return {}
+    return {"parallel_rules": rules_of(record.config)}
 
 
 def _eplb(settings: Settings) -> dict[str, Any]:

@@ -17,7 +17,6 @@ Source page 004 and release 0.17 fill the buffers differently:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -91,9 +90,6 @@ def _with_tails(capture: Capture, config: EngineConfig, starts: list[int], lengt
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
-
-
-INPUTS: dict[str, Callable[[Capture, EngineConfig], CaptureInputs]] = {"source-004": inputs_004, "0.17": inputs_017}
 
 
 def forwards(capture: Capture, ranks: int) -> tuple[Forward, Forward]:

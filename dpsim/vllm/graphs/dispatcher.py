@@ -20,8 +20,8 @@ makes (`sizes`), and in nothing else but 0.14's way of restricting the modes:
     >>> Dispatcher033(config).dispatch(5, uniform_decode=True)[0]   # no decode graph of 8 requests (example A-14)
     <RuntimeMode.PIECEWISE: 1>
     >>> drafts = EngineConfig(cudagraph_mode="FULL", cudagraph_capture_sizes=(2, 4), num_speculative_tokens=1)
-    >>> [release(drafts).dispatch(4, uniform_decode=True)[0].name for release in DISPATCHERS.values()]
-    ['FULL', 'NONE', 'FULL']
+    >>> [kind(drafts).dispatch(4, uniform_decode=True)[0].name for kind in (Dispatcher017, Dispatcher033)]
+    ['NONE', 'FULL']
 """
 
 from __future__ import annotations
@@ -175,6 +175,3 @@ class Dispatcher033(Dispatcher024):
     """Release 0.33: other sizes."""
 
     ladder: ClassVar[Ladder] = Ladder033()
-
-
-DISPATCHERS: dict[str, type[Dispatcher]] = {"0.14": Dispatcher014, "0.17": Dispatcher017, "0.33": Dispatcher033}

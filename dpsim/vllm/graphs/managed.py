@@ -15,10 +15,10 @@ XX: all FULL graphs count as captured, and none is specialised for adapters, of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.dispatcher import ALL_MODES, DISPATCHERS, Descriptor, Dispatcher, Dispatcher017
+from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher017
 from dpsim.vllm.graphs.manager import GraphManager
 
 
@@ -56,10 +56,3 @@ class Managed(Dispatcher017):
             return mode, self.graph_key(size, decodes)
         self.nothing_found(num_tokens, uniform_decode, allowed)
         return RuntimeMode.NONE, Descriptor(num_tokens)
-
-
-V1_GRAPHS: Mapping[str, type[Dispatcher]] = {
-    "source-004": Managed,
-    **{f"v1-{release}": made for release, made in DISPATCHERS.items()},
-}
-"""What the V1 runner may have, by name: a release's dispatcher, or the manager of page 004."""

@@ -14,9 +14,9 @@ from dpsim.vllm.engine.client import ClientView
 from dpsim.vllm.engine.coordination import Coordination
 from dpsim.vllm.engine.frontend import Action, FrontEnd, Plan
 from dpsim.vllm.engine.pause import Control
-from dpsim.vllm.engine.program import Engine
 from dpsim.vllm.engine.waves import EngineWaves, PauseMode, PauseState, Release024, Release033
 from dpsim.vllm.museum.engine import mutant
+from dpsim.vllm.programs.engine import Engine
 
 HEALTHY = "healthy: the protocol with a front end that pauses, the twin of"
 MS = 1_000_000

@@ -20,13 +20,13 @@ from dpsim.contract.interface import Rank, Store
 from dpsim.contract.registry import register_variant
 from dpsim.vllm.config import InitPorts, ParallelConfig, Surroundings
 from dpsim.vllm.config.kv_memory import UNKNOWN
+from dpsim.vllm.programs.startup import Startup, StartupSetup
 from dpsim.vllm.startup.compared import Compared, Fields
 from dpsim.vllm.startup.conversation import Child
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
 from dpsim.vllm.startup.errors import StartupError
 from dpsim.vllm.startup.ports import ListedPorts
-from dpsim.vllm.startup.program import Startup, StartupSetup
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
 

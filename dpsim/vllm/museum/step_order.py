@@ -98,7 +98,7 @@ class OneRankEagerly(DataParallelStep):
 
     async def coordinate(self, batch: Batch) -> Execution:
         if is_last(self):
-            self.flow = EagerAfterwards(self.config, self.form, self.flow.parts)
+            self.flow = EagerAfterwards(self.config, self.form, self.flow.graphs, self.flow.parts)
         return await super().coordinate(batch)
 
 

@@ -1,14 +1,12 @@
-"""The forms of `dbo`: of each the forward, and the step around it.
+"""What releases differ in where batches are split: the forward, and the step around it.
 
-source-000   three parties in the ready barrier, keys of source 001
-0.14         a party for each microbatch
-0.33         lists of boundaries, and one key for all that is stored and looked up
-v2-0.33      the V2 runner: an empty last microbatch is run, and a size is captured whole as well as split
+OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs
+Forward014       a party for each microbatch
+Forward033       lists of boundaries, and one key for all that is stored and looked up
+ForwardV2        the V2 runner: an empty last microbatch is run, and a size is captured whole as well as split
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 from dpsim.contract.interface import HostArray
 from dpsim.vllm.capture.session import Target
@@ -60,22 +58,3 @@ class OverlapStep(DataParallelStep):
 
 class OverlapStepV2(DataParallelStepV2, OverlapStep):
     """The same of the V2 runner."""
-
-
-class Form(NamedTuple):
-    """`release`: of the agreement and of what a rank decides alone; the V2 runner has its agreement in its step."""
-
-    release: str
-    forward: type[OverlapForward]
-    step: type[OverlapStep] = OverlapStep
-
-
-FORMS: dict[str, Form] = {
-    "source-000": Form("source-000", OverlapForward),
-    "0.14": Form("0.14", Forward014),
-    "0.33": Form("0.33", Forward033),
-    "v2-0.33": Form("0.33", ForwardV2, OverlapStepV2),
-}
-"""By name; graph keys are 001's where nothing else is said."""
-
-FORWARDS: dict[str, type[OverlapForward]] = {name: form.forward for name, form in FORMS.items()}

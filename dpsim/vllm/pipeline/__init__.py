@@ -1,4 +1,4 @@
-"""Pipelines: hidden states go forward, sampled tokens come back: the program `pp_tokens` (specification 6 and 7).
+"""Pipelines: hidden states go forward, sampled tokens come back (specification 6 and 7).
 
 batches.py          what goes through a pipeline: batches, their rows, results
 scheduler.py        the engine's scheduler: the next batch, and what is known of earlier ones
@@ -15,5 +15,4 @@ layers.py           the layers of a stage, in one kernel
 graphs.py           the same, captured and replayed
 worker.py           one rank's part of all this, as remote calls
 stage.py            the calls that the engine makes, and what must come of them
-program.py          the pieces chosen, and the program
 """

@@ -203,6 +203,3 @@ def parse(described: HostArray) -> list[tuple[str, DType, tuple[int, ...]]]:
         name, dtype, *shape = line.split()
         found.append((name, dtype, tuple(map(int, shape))))
     return found
-
-
-TRANSFERS: dict[str, type[Transfer]] = {"source-002": WaitsForDescription, "0.14": Blocking, "0.33": Transfer}

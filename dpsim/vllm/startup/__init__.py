@@ -1,4 +1,4 @@
-"""How a group of engines comes up: the program `startup` (specification chapters 8.3 to 8.7 and 9).
+"""How a group of engines comes up (specification chapters 8.3 to 8.7 and 9).
 
 errors.py         what a start fails with, one clear error each
 layout.py         who takes part, where everybody is, and how long anybody waits
@@ -14,6 +14,5 @@ frontend.py       front ends: they start the others, compare, and let them serve
 coordinator.py    the coordinator, to which all engines subscribe
 engine.py         engine cores, one a data-parallel rank
 worker.py         workers: the ranks
-program.py        the pieces chosen, and the program
-watched.py        the program startup_watched: deaths are noticed by parents, and by children
+watched.py        participants who notice deaths: parents those of their children, and children those of parents
 """

@@ -36,10 +36,9 @@ UNIQUE_ID = 32
 class Kinds:
     """The kinds of a topology and their member lists, each of which partitions the world (I-ST-2)."""
 
-    def __init__(self, topology: Topology, config: EngineConfig, release: str) -> None:
+    def __init__(self, topology: Topology, config: EngineConfig) -> None:
         self.topology = topology
         self.config = config
-        self.release = release
 
     def in_order(self) -> list[Kind]:
         """Those of step 10."""
@@ -53,14 +52,17 @@ class Kinds:
         ]
         if self.config.is_moe_model is not False:
             kinds.append(("ep", topology.expert_groups()))
-        if self.config.enable_eplb and self.release != "0.14":
-            kinds.append(("eplb", topology.expert_groups()))
+        if self.config.enable_eplb:
+            kinds += self.of_moving_experts()
         return kinds
+
+    def of_moving_experts(self) -> list[Kind]:
+        """What moves experts by their load has groups of its own."""
+        return [("eplb", self.topology.expert_groups())]
 
     def siblings(self) -> list[Members]:
         """Those of step 13: pipelines get a second communicator, for sampled tokens."""
-        several = self.topology.pipeline_parallel_size > 1 and self.release != "0.14"
-        return self.topology.groups("pp") if several else []
+        return self.topology.groups("pp") if self.topology.pipeline_parallel_size > 1 else []
 
     def communicators(self) -> list[tuple[str, Domain, Sequence[Members]]]:
         """What the machine has to hold ready; nobody needs one for itself alone."""
@@ -71,6 +73,16 @@ class Kinds:
             if kind == WORLD or any(len(members) > 1 for members in lists):
                 found += [(kind, "device", lists), (f"{kind}_cpu", "host", lists)]
         return found
+
+
+class Kinds014(Kinds):
+    """0.14: experts move in their own groups, and tokens of a pipeline have no second communicator (9.4)."""
+
+    def of_moving_experts(self) -> list[Kind]:
+        return []
+
+    def siblings(self) -> list[Members]:
+        return []
 
 
 class Groups:

@@ -108,7 +108,3 @@ class PublishedPorts(GroupPorts):
             raise NobodyCame(self.name, first, where, GROUP_NS, "it is late, has died, or failed")
         assert isinstance(port, int)
         return await self.join(group, first, port)
-
-
-FORMS: dict[str, type[GroupPorts]] = {"0.33": PublishedPorts, "0.14": ListedPorts}
-"""By release; the first is the default."""

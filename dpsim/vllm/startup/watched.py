@@ -1,4 +1,4 @@
-"""The program `startup_watched`: the start of `startup`, in which parents look at the processes of their children.
+"""Participants of `startup_watched`: the start of `startup`, in which parents look at the processes of their children.
 
     protocol: {name: startup_watched}
     faults: [{kind: die, rank: 1, at: {site: profile.experts, ordinal: 0}}]
@@ -22,12 +22,10 @@ XX: members that meet at a port wait there up to their time-out, whoever dies. S
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 from dpsim.contract.interface import Aborted, Frozen, Rank, Store
-from dpsim.contract.registry import register_protocol
 from dpsim.vllm.startup.conversation import Child, Parent, content
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
@@ -35,8 +33,6 @@ from dpsim.vllm.startup.errors import OneFailed, Stopped
 from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
 from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout, engine_name, frontend_name, worker_name
 from dpsim.vllm.startup.participant import Participant
-from dpsim.vllm.startup.ports import FORMS
-from dpsim.vllm.startup.program import Startup
 from dpsim.vllm.startup.worker import Worker
 
 ANSWERS, DEATH_PIPE = "answers", "death_pipe"
@@ -172,20 +168,3 @@ class WatchedWorker(Watching, Worker):
             await super().come_up()
         except Aborted:
             raise Stopped from None
-
-
-@register_protocol("startup_watched", forms=tuple(FORMS))
-class StartupWatched(Startup):
-    """The start of `startup`, in which every death is noticed by those who wait for the dead."""
-
-    threaded = True
-    aborts = True
-    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
-        {
-            FrontEnd: WatchingFrontEnd,
-            NodeFrontEnd: WatchingNodeFrontEnd,
-            Coordinator: WatchedCoordinator,
-            EngineCore: WatchingEngine,
-            Worker: WatchedWorker,
-        }
-    )

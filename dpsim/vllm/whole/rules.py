@@ -11,7 +11,7 @@ wrong, as a setting with what was expected, or None:
     []
 
 These are the engine's own rules, and not because the pieces would not work together: a search may want to see what
-breaks without one of them, and says so (`dpsim.vllm.whole.stacks`).
+breaks without one of them, and says so (`dpsim.vllm.programs.stacks`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The program `whole_engine_watched`: `whole_engine`, and everybody learns of a death, an exception, a shutdown.
+"""Parts of `whole_engine_watched`: `whole_engine`, and all learn of a death, an exception, a shutdown.
 
     protocol: {name: whole_engine_watched}
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
@@ -19,24 +19,17 @@ Sources: as `dpsim.vllm.engine.watched`; specification chapters 7.3 and 10.1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, ClassVar
 
 from dpsim.contract.interface import Frozen, Rank
-from dpsim.contract.ops import RawRecord
-from dpsim.contract.registry import register_protocol
-from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
 from dpsim.vllm.engine.forward import RPC
-from dpsim.vllm.engine.frontend import FrontEnd
 from dpsim.vllm.engine.layout import Layout
 from dpsim.vllm.engine.monitor import Monitor
-from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
+from dpsim.vllm.engine.watched import WatchedLoop
 from dpsim.vllm.pipeline.batches import Batch
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import ANSWERS, Executor
-from dpsim.vllm.whole.program import WholeEngine, WholeSetup
 from dpsim.vllm.whole.stage_worker import StageWorker
 
 GONE = ("GONE",)
@@ -120,25 +113,3 @@ class WatchedWorker(StageWorker):
         """In order: its core does not take it for a death, and the own monitor ends."""
         for one in (self.core, self.rank.rank):
             self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "worker.left")
-
-
-@register_protocol("whole_engine_watched", forms=("current", "source"))
-class WatchedWhole(WholeEngine):
-    """Whole engines whose cores, workers, front ends and coordinator learn of every death."""
-
-    threaded = True
-    aborts = True
-    ordered_by_flags = True
-    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
-        {
-            QueuedLoop: WatchedCore,
-            Executor: WatchedExecutor,
-            StageWorker: WatchedWorker,
-            Coordinator: WatchedCoordinator,
-            FrontEnd: WatchedFrontEnd,
-        }
-    )
-
-    def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Also how many requests had an answer, and how many an error."""
-        return {**super().figures(prepared, journals), "requests": requests_text(journals)}

@@ -149,7 +149,7 @@ def test_microbatches() -> None:
         assert config.use_ubatching is (expected >= 2)
 
 
-def test_sequence_parallel_experts_and_all_to_all() -> None:
+def test_sequence_parallel_experts() -> None:
     moe: dict[str, Any] = {"enable_expert_parallel": True, "tensor_parallel_size": 2, "data_parallel_size": 2}
     assert made(**moe).use_sequence_parallel_moe
     assert made(**moe, all2all_backend="naive").use_sequence_parallel_moe
@@ -158,12 +158,6 @@ def test_sequence_parallel_experts_and_all_to_all() -> None:
     assert not made(**moe, all2all_backend="pplx").use_sequence_parallel_moe
     newer = ParallelConfig033.model_validate
     assert newer({**moe, "all2all_backend": "nixl_ep"}).use_sequence_parallel_moe
-    assert newer({**moe, "all2all_backend": "nixl_ep"}).use_batched_dp_moe
-    assert not newer(moe).use_batched_dp_moe
-    assert not newer({**moe, "all2all_backend": "nixl_ep", "data_parallel_size": 1}).use_batched_dp_moe
-    assert newer({"data_parallel_size": 2}).use_all2all
-    assert newer({"enable_expert_parallel": True, "prefill_context_parallel_size": 2}).use_all2all
-    assert not newer({"enable_expert_parallel": True, "tensor_parallel_size": 2}).use_all2all
 
 
 def test_a_dense_replica_keeps_its_index() -> None:
@@ -172,11 +166,6 @@ def test_a_dense_replica_keeps_its_index() -> None:
     alone = config.independent()
     assert (alone.data_parallel_size, alone.data_parallel_rank, alone.data_parallel_index) == (1, 0, 3)
     assert (alone.nnodes, alone.node_rank) == (1, 0)
-
-
-def test_local_engines_only() -> None:
-    assert not made(data_parallel_size=2).local_engines_only
-    assert made(data_parallel_size=2, data_parallel_hybrid_lb=True).local_engines_only
 
 
 @pytest.mark.parametrize("field", ["world_size", "data_parallel_index"])

@@ -19,12 +19,14 @@ from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm, Release014, Source000
 from dpsim.vllm.data_parallel.captured import CapturedForward
 from dpsim.vllm.data_parallel.drafter import Drafter
-from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017
-from dpsim.vllm.data_parallel.program import DataParallelBatch, DataParallelSetup
+from dpsim.vllm.data_parallel.flow import BatchFlow, Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.graphs.dispatcher import Dispatcher, Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
 from tests.programs import world_of
+from tests.vllm.released import AGREEMENTS, FLOWS, GRAPHS_OF
 
 STEP_NS = 20_000_000
 ARRIVAL = 1_000_000
@@ -72,12 +74,21 @@ def world(ranks: int, faults: Sequence[Fault] = (), delays: Sequence[Delay] = ()
     return world_of(ranks, ["dp_cpu"], ["dp", "ep"], faults=tuple(faults), delays=tuple(delays))
 
 
+DISPATCHERS: dict[type[Any], type[Dispatcher]] = {
+    Flow014: Dispatcher014,
+    Flow017: Dispatcher017,
+    Flow033: Dispatcher033,
+}
+"""The graphs of a flow where a test names none."""
+
+
 def play(
     requests: Sequence[Request],
     *,
     ranks: int = 2,
     form: BatchForm | None = None,
     flow: type[BatchFlow] | None = None,
+    graphs: type[Dispatcher] | None = None,
     step: type[DataParallelStep] = DataParallelStep,
     drafter: type[Drafter] = Drafter,
     delays: Sequence[Delay] = (),
@@ -90,7 +101,8 @@ def play(
     timeline = Timeline(requests, ranks, engine, STEP_NS)
     topology, form = Topology(data_parallel_size=ranks), form or Source000()
     flow = flow or (Flow014 if isinstance(form, Release014) else Flow017)
-    prepared = DataParallelSetup(engine, topology, timeline, flow(engine, form, parts), step, drafter, captured)
+    graphs = graphs or next(DISPATCHERS[one] for one in flow.__mro__ if one in DISPATCHERS)
+    prepared = DataParallelSetup(engine, topology, timeline, flow(engine, form, graphs, parts), step, drafter, captured)
     told = world(ranks, delays=delays)
     return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared, requests)
 
@@ -122,8 +134,7 @@ def pieces(name: str) -> dict[str, Any]:
 
 def released(release: str) -> dict[str, Any]:
     """A release as arguments of `play`."""
-    form, flow = RELEASES[release]
-    return {"form": form(), "flow": flow}
+    return {"form": AGREEMENTS[release](), "flow": FLOWS[release], "graphs": GRAPHS_OF[release]}
 
 
 def line_up(*of_ranks: Sequence[Request]) -> list[Request]:

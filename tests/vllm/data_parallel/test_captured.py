@@ -15,7 +15,6 @@ from dpsim.vllm.capture.session import Target
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.captured import CapturedForward, Metadata
-from dpsim.vllm.data_parallel.flow import RELEASES
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.capture import CaptureInputs
 from dpsim.vllm.graphs.dispatcher import Descriptor
@@ -23,6 +22,7 @@ from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import ARRIVAL, STEP_NS, Drawn, decodes, line_up, play, prefill, released
 from tests.vllm.data_parallel.captured_worlds import SPECIALISED, captured, captured_worlds, records, served
+from tests.vllm.released import STEPS
 
 WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
 DECODES: dict[str, Any] = {"cudagraph_mode": "FULL_DECODE_ONLY"}
@@ -84,7 +84,7 @@ def test_graphs_of_adapters_may_be_of_two_captures() -> None:
     assert play(requests, captured=CapturedForward, **alike).classes == []
 
 
-@pytest.mark.parametrize("form", RELEASES)
+@pytest.mark.parametrize("form", STEPS)
 @pytest.mark.parametrize("mode", ["PIECEWISE", "FULL"])
 def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> None:
     """Its row of the cache holds the prefix, though no step of its own computed it."""

@@ -13,7 +13,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.data_parallel.doubling import calls, exchanges, sum_over, summed
-from dpsim.vllm.data_parallel.program import DataParallelSetup
+from dpsim.vllm.programs.dp_batch import DataParallelSetup
 from tests.programs import world_of
 from tests.vllm.data_parallel.batch_worlds import Played
 

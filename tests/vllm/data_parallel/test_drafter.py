@@ -16,11 +16,11 @@ from dpsim.contract.registry import variant
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import Source000
 from dpsim.vllm.data_parallel.drafter import Drafter, graphs_of
-from dpsim.vllm.data_parallel.flow import RELEASES, Flow017, Flow033
-from dpsim.vllm.data_parallel.program import DataParallelBatch
+from dpsim.vllm.data_parallel.flow import Flow017, Flow033
 from dpsim.vllm.data_parallel.timeline import Batch
-from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.graphs.dispatcher import Descriptor, Dispatcher033
 from dpsim.vllm.params.arguments import EngineArguments
+from dpsim.vllm.programs.dp_batch import DataParallelBatch
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import (
     Drawn,
@@ -33,6 +33,7 @@ from tests.vllm.data_parallel.batch_worlds import (
     prefill,
     released,
 )
+from tests.vllm.released import STEPS
 
 MTP: dict[str, Any] = {"speculative_method": "mtp"}
 
@@ -64,7 +65,7 @@ def nothing_found(played: Played) -> None:
 
 
 @examples(60, 1000)
-@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("release", STEPS)
 def test_random_worlds(release: str, examples: int) -> None:
     """Idle ranks, long sequences, prefixes, encoder inputs, and batches that are cut."""
     seen = {"draft": 0, "cut": 0, "long": 0}
@@ -231,7 +232,7 @@ def test_batches_are_cut_into_equal_parts(config: dict[str, Any], expected: tupl
 
 def test_a_decode_stays_one() -> None:
     """Whether a batch is a uniform decode is asked of its own tokens, not of padded ones."""
-    flow = Flow033(EngineConfig(enable_sp=True, cudagraph_capture_sizes=(4, 8)), Source000(), 4)
+    flow = Flow033(EngineConfig(enable_sp=True, cudagraph_capture_sizes=(4, 8)), Source000(), Dispatcher033, 4)
     mode, descriptor = flow.first_dispatch(Batch(((0, 1, 4),) * 3, 3, 1))
     assert (mode, descriptor.num_tokens, descriptor.uniform) == (RuntimeMode.FULL, 4, True)
 

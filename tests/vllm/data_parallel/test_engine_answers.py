@@ -17,9 +17,10 @@ from dpsim.vllm.answers.flow import FLOW, Flow
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
-from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017, Flow033
+from dpsim.vllm.data_parallel.flow import BatchFlow, Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor
+from tests.vllm.released import AGREEMENTS, DISPATCHERS, FLOWS
 
 RELEASED = {"0.14.0": "0.14", "0.17.0": "source-000", "0.33.0": "0.33"}
 
@@ -32,7 +33,7 @@ def decided(version: str, form: BatchForm) -> list[Difference]:
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_decide(version: str) -> None:
-    assert decided(version, RELEASES[RELEASED[version]][0]()) == []
+    assert decided(version, AGREEMENTS[RELEASED[version]]()) == []
 
 
 class AllRefuse(Release014):
@@ -61,9 +62,14 @@ def flowed(version: str, flow: Flow) -> list[Difference]:
     return differing(FLOW, answers("flow", version), flow)
 
 
+def flow_of(version: str, flow: type[BatchFlow], graphs: str = "") -> Flow:
+    """With agreement and graphs of the release; with the graphs of another one by its version."""
+    return AGREEMENTS[RELEASED[version]], DISPATCHERS[(graphs or version).removesuffix(".0")], flow
+
+
 @pytest.mark.parametrize("version", RELEASED)
 def test_flow(version: str) -> None:
-    assert flowed(version, RELEASES[RELEASED[version]]) == []
+    assert flowed(version, flow_of(version, FLOWS[RELEASED[version]])) == []
 
 
 class NeverForced(Flow017):
@@ -106,18 +112,22 @@ class ForbidsAgain(Flow017):
         ("0.17.0", NeverForced),
         ("0.17.0", FullForCascades),
         ("0.17.0", ForbidsAgain),
-        ("0.17.0", Flow014),
         ("0.17.0", Flow033),
         ("0.14.0", ForgetsThatItIsEager),
-        ("0.14.0", Flow017),
         ("0.33.0", FullForEncoders),
         ("0.33.0", MaySplitAlways),
         ("0.33.0", Flow017),
     ],
 )
 def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
-    form = RELEASES[RELEASED[version]][0]
-    assert flowed(version, (form, wrong))
+    assert flowed(version, flow_of(version, wrong))
+
+
+@pytest.mark.parametrize(
+    ("version", "graphs"), [("0.17.0", "0.14.0"), ("0.17.0", "0.33.0"), ("0.14.0", "0.17.0"), ("0.33.0", "0.17.0")]
+)
+def test_flow_finds_the_graphs_of_another_release(version: str, graphs: str) -> None:
+    assert flowed(version, flow_of(version, FLOWS[RELEASED[version]], graphs))
 
 
 def test_the_rows_reach_what_they_are_for() -> None:

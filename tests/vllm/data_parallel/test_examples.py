@@ -9,11 +9,11 @@ import pytest
 
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
-from dpsim.vllm.data_parallel.flow import RELEASES
 from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
 from dpsim.vllm.graphs.dispatcher import Descriptor, Dispatcher033
 from dpsim.vllm.params.arguments import Request
 from tests.vllm.data_parallel.batch_worlds import decodes, line_up, play, prefill, released
+from tests.vllm.released import AGREEMENTS
 
 NONE, PIECEWISE, FULL = RuntimeMode
 
@@ -78,11 +78,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("form", RELEASES)
+@pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_decision(row: Row, form: str) -> None:
     """The numbers of a row, through column and decision."""
-    config, rules = EngineConfig(**row.config), RELEASES[form][0]()
+    config, rules = EngineConfig(**row.config), AGREEMENTS[form]()
     columns = []
     for local in row.locals:
         wish = local.allowed and wants_microbatching(local.tokens, local.uniform, config)
@@ -90,7 +90,7 @@ def test_decision(row: Row, form: str) -> None:
     assert rules.decide(np.array(columns, np.int32).T, config) == row.expected(form)
 
 
-@pytest.mark.parametrize("form", RELEASES)
+@pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", [row for row in ROWS if "may not" not in row.name], ids=lambda row: row.name)
 def test_world(row: Row, form: str) -> None:
     """A workload in which each rank comes to its inputs by itself: all decide what the row says, and run it."""
@@ -105,7 +105,7 @@ def test_world(row: Row, form: str) -> None:
         assert played.count(rank, "launch", "attention", 0) == parts
 
 
-@pytest.mark.parametrize("form", RELEASES)
+@pytest.mark.parametrize("form", AGREEMENTS)
 def test_one_rank(form: str) -> None:
     """A-1: one rank asks nobody and keeps its own mode."""
     played = play(decodes(3), ranks=1, **released(form), cudagraph_capture_sizes=(1, 2, 4, 8))

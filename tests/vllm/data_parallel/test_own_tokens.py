@@ -18,10 +18,10 @@ from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
 from dpsim.vllm.data_parallel.batch import Release014, Source000
 from dpsim.vllm.data_parallel.forward import Execution, Microbatch
-from dpsim.vllm.data_parallel.program import DataParallelBatch
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.model.rows import Piece, cut
+from dpsim.vllm.programs.dp_batch import DataParallelBatch
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import (
     Drawn,

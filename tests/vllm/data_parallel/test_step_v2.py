@@ -20,12 +20,12 @@ from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
 from dpsim.vllm.data_parallel.flow import Flow033
 from dpsim.vllm.data_parallel.forward import Execution
-from dpsim.vllm.data_parallel.program import DataParallelBatch
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.batch_v2 import FirstRecord, KeepsHalfEmpty, OwnThreshold, Repaired, SplitsBeforeModes
 from dpsim.vllm.params.arguments import EngineArguments
+from dpsim.vllm.programs.dp_batch import DataParallelBatch
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import Drawn, Played, decodes, drawn_worlds, line_up, play, prefill
 

@@ -23,7 +23,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.frontend import Action, Plan
 from dpsim.vllm.engine.pause import Control as EngineControl
-from dpsim.vllm.engine.program import EngineSetup
+from dpsim.vllm.programs.engine import EngineSetup
 
 Control = Sequence[tuple[int, Action]]
 WAITS: dict[type[Any], type[Any]] = {EngineControl: EngineControl}

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.vllm.engine.program import FORMS
+from dpsim.vllm.releases import names
 from tests.vllm.engine.group_worlds import WAITS, Control, explored, group
 
 SLOW = pytest.mark.slow
@@ -24,7 +24,7 @@ TWO = [1, 2]
 
 
 def worlds() -> list[Any]:
-    return [pytest.param(form, interval, marks=SLOW) for form in FORMS for interval in (2, 3, 4)]
+    return [pytest.param(form, interval, marks=SLOW) for form in names("engine") for interval in (2, 3, 4)]
 
 
 @pytest.mark.parametrize(("form", "interval"), worlds())
@@ -35,7 +35,7 @@ def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
     assert found.verdict == "proven"
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", names("engine"))
 def test_one_request_is_served_in_every_schedule(form: str) -> None:
     found = explored(group(form, requests=[1], interval=2), 1_000)
     assert (found.verdict, found.failures) == ("proven", {})

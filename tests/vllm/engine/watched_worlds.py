@@ -23,7 +23,8 @@ from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.services.notices import Notices
 from dpsim.sim.wiring import Wiring
-from dpsim.vllm.engine.watched import ANSWERED, FAILED, UNHEALTHY, Watched
+from dpsim.vllm.engine.watched import ANSWERED, FAILED, UNHEALTHY
+from dpsim.vllm.programs.engine import Watched
 from tests.vllm.engine.group_worlds import Control, group
 
 EXPECTED = ("DEATH:*", "CRASH:ENGINEDEADERROR")

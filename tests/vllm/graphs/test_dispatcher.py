@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.graphs.dispatcher import (
     ALL_MODES,
-    DISPATCHERS,
     Descriptor,
     Dispatcher,
     Dispatcher014,
@@ -24,6 +23,7 @@ from dpsim.vllm.graphs.dispatcher import (
 )
 from tests.properties import breaks, examples, holds
 from tests.vllm.graphs.queries import FULL, MODES, NONE, PIECEWISE
+from tests.vllm.released import DISPATCHERS
 
 Answer = tuple[RuntimeMode, Descriptor]
 Kind = type[Dispatcher]

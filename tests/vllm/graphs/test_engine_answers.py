@@ -10,7 +10,6 @@ from dpsim.vllm.answers.dispatch import DISPATCH
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.graphs.dispatcher import (
-    DISPATCHERS,
     Descriptor,
     Dispatcher,
     Dispatcher014,
@@ -19,6 +18,7 @@ from dpsim.vllm.graphs.dispatcher import (
     Dispatcher033,
 )
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE
+from tests.vllm.released import DISPATCHERS
 
 Kind = type[Dispatcher]
 

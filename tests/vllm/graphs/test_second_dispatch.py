@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, Release014, Source000
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher, Dispatcher033
-from dpsim.vllm.graphs.managed import V1_GRAPHS
 from tests.properties import breaks, examples, holds
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
+from tests.vllm.released import GRAPHS
 
 Found = tuple[RuntimeMode, Descriptor]
 
@@ -140,7 +140,7 @@ class Keeps(RankDispatch):
         return found if (found := self.first())[0] == mode else super().second(agreed, mode)
 
 
-@pytest.mark.parametrize("kind", V1_GRAPHS.values(), ids=list(V1_GRAPHS))
+@pytest.mark.parametrize("kind", GRAPHS.values(), ids=list(GRAPHS))
 @examples(80, 1000)
 def test_ranks_come_to_one_graph(kind: type[Dispatcher], examples: int) -> None:
     holds(lambda group: one_graph(group, kind), groups(), examples)

@@ -11,7 +11,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import OverlapSetup
+from dpsim.vllm.programs.dbo import OverlapSetup
 
 GRAPHS: dict[str, Any] = {"cudagraph_mode": "FULL_DECODE_ONLY", "capture_graphs": True}
 

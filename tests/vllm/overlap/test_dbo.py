@@ -9,10 +9,10 @@ import pytest
 from dpsim.campaign.museum import LIMIT
 from dpsim.contract.program import Unsuitable
 from dpsim.vllm.config import EngineConfig
-from dpsim.vllm.overlap.forms import FORWARDS
-from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.params.arguments import EngineArguments
+from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario
+from tests.vllm.released import FORWARDS
 
 WHOLE = [(2, 1), (2, 1), (2, 1), (2, 1)]
 STRADDLING = [(4, 1), (4, 1)]

@@ -23,8 +23,8 @@ from dpsim.vllm.capture.offloader import Offloader
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.overlap.wrapper import Entry, UBatchWrapper
+from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
 EAGER = scenario([(4, 2), (4, 2), (4, 1), (4, 1)])

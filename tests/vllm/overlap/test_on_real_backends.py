@@ -17,10 +17,10 @@ from dpsim.runner import Result, run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.trace import fold
-from dpsim.vllm.overlap.forms import FORWARDS
 from tests.records import unplaced
 from tests.vllm.overlap import raising_variants  # noqa: F401  # registers them
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
+from tests.vllm.released import FORWARDS
 
 pytest.importorskip("torch")
 GLOO = pytest.param("gloo", marks=pytest.mark.xdist_group("gloo"))

@@ -21,8 +21,8 @@ from dpsim.vllm.data_parallel.captured import Metadata
 from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
+from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
 pytestmark = pytest.mark.runs_once  # the chooser draws from one sequence

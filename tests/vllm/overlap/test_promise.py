@@ -24,10 +24,11 @@ from dpsim.vllm.data_parallel.forward import Execution
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.overlap import InOrderOfCompletion, LowLatencyForward, SkipsBarrier
 from dpsim.vllm.overlap.barrier import ReadyBarrier
-from dpsim.vllm.overlap.forms import FORWARDS, Forward033, OverlapStep
+from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import DualBatchOverlap, OverlapSetup
+from dpsim.vllm.programs.dbo import DualBatchOverlap, OverlapSetup
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
+from tests.vllm.released import FORWARDS
 
 EAGER = scenario([(2, 1), (2, 1)], ranks=1)
 TWICE = scenario([(2, 2), (2, 2)], ranks=1)

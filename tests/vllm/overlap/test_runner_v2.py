@@ -19,7 +19,7 @@ from dpsim.vllm.data_parallel.microbatch_inputs import MetadataCut
 from dpsim.vllm.museum.batch_v2 import KeepsHalfEmpty, Repaired
 from dpsim.vllm.overlap.forms import ForwardV2, OverlapStepV2
 from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys033
-from dpsim.vllm.overlap.step import OverlapSetup
+from dpsim.vllm.programs.dbo import OverlapSetup
 from tests import ROOT
 from tests.properties import breaks, examples, holds
 from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario

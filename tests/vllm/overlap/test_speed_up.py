@@ -32,7 +32,7 @@ from dpsim.vllm.data_parallel.batch import Source000, StepPlan
 from dpsim.vllm.data_parallel.flow import Flow033
 from dpsim.vllm.data_parallel.forward import Execution
 from dpsim.vllm.data_parallel.timeline import Batch, Timeline
-from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.graphs.dispatcher import Descriptor, Dispatcher033
 from dpsim.vllm.model.kernels import fill
 from dpsim.vllm.overlap.all_to_all import HighThroughput
 from dpsim.vllm.overlap.baton import UBatchContext
@@ -116,7 +116,7 @@ class Forwards(Program[type[Forward033]]):
             enable_dbo=True, dbo_decode_token_threshold=2, dbo_prefill_token_threshold=2, enforce_eager=True
         )
         timeline = Timeline([Request(0, 4, 1)] * 2, 2, config, 1)
-        await Agreed(rank, rank.rank, Flow033(config, Source000()), captured=prepared).run(timeline)
+        await Agreed(rank, rank.rank, Flow033(config, Source000(), Dispatcher033), captured=prepared).run(timeline)
 
 
 def elapsed(forward: type[Forward033]) -> float:

@@ -27,11 +27,11 @@ from dpsim.scenario import (
     world,
 )
 from dpsim.vllm.config import EngineConfig, Topology
-from dpsim.vllm.data_parallel.program import DataParallelBatch
 from dpsim.vllm.params import options
 from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.params.scenario import EngineScenario
 from dpsim.vllm.params.workload.model import RequestSpec, Workload
+from dpsim.vllm.programs.dp_batch import DataParallelBatch
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 

@@ -14,9 +14,9 @@ from dpsim.contract.ops import SITE
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
-from dpsim.vllm.pipeline.transfer import TRANSFERS
 from tests.records import unplaced
 from tests.vllm.pipeline.token_worlds import DRAFTS, STAGES, fixed_varied_worlds, fixed_worlds, pieces
+from tests.vllm.released import TRANSFERS
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")

@@ -18,9 +18,9 @@ from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Batch, StepResult
 from dpsim.vllm.pipeline.history import STEP_NS
 from dpsim.vllm.pipeline.stage import Stage
-from dpsim.vllm.pipeline.transfer import TRANSFERS
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, pieces, small_varied_worlds, varied_worlds
+from tests.vllm.released import TRANSFERS
 
 SEVERAL = varied_worlds(stages=(2, 2, 3), most=5)
 REPLICAS = varied_worlds(stages=(2, 3), most=4, replicas=2)

@@ -16,8 +16,8 @@ from dpsim.contract.ops import COMMUNICATOR, SITE, STEP
 from dpsim.contract.registry import variant
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.vllm.params.arguments import Request
-from dpsim.vllm.pipeline.program import PipelineTokens
 from dpsim.vllm.pipeline.stage import Stage
+from dpsim.vllm.programs.pp_tokens import PipelineTokens
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world_of
 

@@ -24,8 +24,8 @@ from dpsim.vllm.museum.tokens import NoGeneration
 from dpsim.vllm.params.small import scope, small_scenarios
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
-from dpsim.vllm.pipeline.transfer import TRANSFERS
 from tests.vllm.pipeline.token_worlds import pieces, small_worlds
+from tests.vllm.released import TRANSFERS
 
 BASE = scenario_from(
     {

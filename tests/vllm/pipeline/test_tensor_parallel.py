@@ -25,11 +25,12 @@ from dpsim.scenario.locate import scenario_path
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.vllm.config import Topology
 from dpsim.vllm.params.arguments import Request
-from dpsim.vllm.pipeline.program import PipelineTokens
-from dpsim.vllm.pipeline.transfer import TRANSFERS, Received, Transfer
+from dpsim.vllm.pipeline.transfer import Received, Transfer
+from dpsim.vllm.programs.pp_tokens import PipelineTokens
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.test_tokens import every_request_has_its_tokens
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawing, Drawn, Played, drawn_worlds, world_of
+from tests.vllm.released import TRANSFERS
 
 SEVERAL = drawn_worlds(stages=(2, 2, 2, 3), most=2, tensor_parallel_size=2)
 

@@ -23,7 +23,7 @@ from dpsim.vllm.museum.tokens import NoGeneration
 from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline import request_table
 from dpsim.vllm.pipeline.history import STEP_NS, History
-from dpsim.vllm.pipeline.program import PipelineTokens
+from dpsim.vllm.programs.pp_tokens import PipelineTokens
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 

@@ -29,11 +29,12 @@ from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.params.communicators import communicators
 from dpsim.vllm.pipeline.history import STEP_NS, histories
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
-from dpsim.vllm.pipeline.program import PipelineSetup, PipelineTokens
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
-from dpsim.vllm.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.programs.pp_tokens import PipelineSetup, PipelineTokens
+from tests.vllm.released import TRANSFERS
 
 VARIED = "stop_after", "drafts", "structured_output", "session"
 """What requests may have beside lengths and times."""

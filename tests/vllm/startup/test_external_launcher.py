@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
-from dpsim.vllm.startup.program import Startup
+from dpsim.vllm.programs.startup import Startup
 
 
 def launched(form: str = "0.33", sizes: Mapping[str, int] | None = None) -> Scenario:

@@ -12,9 +12,9 @@ from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.vllm.engine.pause import Control
 from dpsim.vllm.pipeline.batches import Batch, StepResult
+from dpsim.vllm.programs.stacks import STACKS
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import Executor
-from dpsim.vllm.whole.stacks import STACKS
 from dpsim.vllm.whole.stage_worker import StageWorker
 from tests.vllm.whole.whole_worlds import EAGER, Seen, explored, request, run, whole
 from tests.vllm.whole.whole_worlds import Control as Asked

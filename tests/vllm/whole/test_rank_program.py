@@ -12,9 +12,9 @@ from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.programs.stacks import STACKS
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.rank_engine import LiveRankScheduler, RankWorker
-from dpsim.vllm.whole.stacks import STACKS
 from tests.vllm.whole.whole_worlds import EAGER, Control, Seen, explored, request, run, scenario, whole
 
 CAPTURED: dict[str, Any] = {"capture_graphs": True, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}

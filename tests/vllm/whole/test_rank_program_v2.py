@@ -18,9 +18,9 @@ from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.overlap.forms import OverlapStepV2
-from dpsim.vllm.whole.pieces import AgreementOfV2
+from dpsim.vllm.programs.pieces import AgreementOfV2
+from dpsim.vllm.programs.stacks import Pieces, resolve_arguments
 from dpsim.vllm.whole.rank_engine import RankWorker
-from dpsim.vllm.whole.stacks import Pieces, resolve_arguments
 from tests import ROOT
 from tests.vllm.whole.test_rank_program import CAPTURED, DRAFTS, REQUESTS, SPLIT, DummyWithoutDrafter, in_lockstep
 from tests.vllm.whole.whole_worlds import EAGER, Control, Seen, explored, request, run, scenario, whole
@@ -109,7 +109,9 @@ def test_steps_agree_as_their_stack_says() -> None:
     """The form of the agreement that is named is the one that the step has."""
     for pieces in (stack(**EAGER), stack(**V2, **SPLIT, **EAGER)):
         assert isinstance(pieces.agreement, AgreementOfV2)
-        for step in (pieces.step, pieces.overlap_step):
+        assert pieces.v2 is not None
+        for step in (pieces.v2.step, pieces.v2.overlap_step):
+            assert isinstance(step, type)
             assert issubclass(step, DataParallelStepV2)
             assert (step.agreement, step.graphs) == pieces.agreement
 

@@ -14,10 +14,10 @@ from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.vllm.museum.overlap import DoesNotRestore, DoesNotWaitForComm, SharedHandle
 from dpsim.vllm.museum.overlap_graphs import LeavesModeFull
-from dpsim.vllm.overlap.forms import FORWARDS
 from dpsim.vllm.pipeline.layers import Layers
 from dpsim.vllm.whole.split_stage import SPLIT, SplitLayers, SplitWorker
 from dpsim.vllm.whole.stage_worker import AgreedGraphs, StageWorker
+from tests.vllm.released import FORWARDS
 from tests.vllm.whole.whole_worlds import EAGER, Seen, explored, request, run, whole
 
 SMALL: dict[str, Any] = {"protocol": "whole_engine", "pp": 2, "max_num_seqs": 4, "max_num_batched_tokens": 8}

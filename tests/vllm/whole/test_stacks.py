@@ -21,16 +21,18 @@ from dpsim.vllm.data_parallel.batch import Release014, Source000
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
 from dpsim.vllm.data_parallel.flow import Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033, SlicingV2
+from dpsim.vllm.engine.finish_sync import Flag, PauseVotes, PauseVotes033
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.graphs.managed import Managed
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys033, KeysV2
 from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.transfer import Blocking, Transfer, WaitsForDescription
+from dpsim.vllm.programs.pieces import FORMS, AgreementOfV2, AgreementV1
+from dpsim.vllm.programs.stacks import STACKS, Pieces, resolve, resolve_arguments
+from dpsim.vllm.releases import V0_33
 from dpsim.vllm.whole import rules
-from dpsim.vllm.whole.pieces import FORMS, AgreementOfV2, AgreementV1, FinishSync
 from dpsim.vllm.whole.rules import RULES, Mix, Model, broken
-from dpsim.vllm.whole.stacks import STACKS, Pieces, resolve, resolve_arguments
 
 TWO = Topology(data_parallel_size=2)
 SPLIT = EngineConfig(enable_dbo=True, cudagraph_mode=CUDAGraphMode.FULL_DECODE_ONLY)
@@ -38,37 +40,65 @@ SPLIT = EngineConfig(enable_dbo=True, cudagraph_mode=CUDAGraphMode.FULL_DECODE_O
 
 # ---- the stacks
 
+SOURCE = {
+    "runner": "v1",
+    "agreement": "source-000",
+    "graphs": "v1-0.17",
+    "microbatches": "source-001",
+    "experts": "source-000",
+    "tokens": "source-002",
+    "transfer": "source-002",
+    "finish_sync": "source-003",
+    "counts": "own",
+    "config": "source-003",
+}
+CURRENT = {
+    "runner": "v2",
+    "agreement": "v2-0.33",
+    "graphs": "v2-0.33",
+    "microbatches": "v2-0.33",
+    "experts": "0.33",
+    "tokens": "0.33",
+    "transfer": "0.33",
+    "finish_sync": "0.33",
+    "counts": "own",
+    "config": "0.33",
+}
+
 
 def test_every_stack_says_all() -> None:
-    for stack in STACKS.values():
-        assert list(stack) == list(FORMS)
-        assert all(form in FORMS[piece] for piece, form in stack.items())
+    for stack in STACKS:
+        chosen = resolve(stack, {}, TWO, EngineConfig()).names
+        assert list(chosen) == list(FORMS)
+        assert all(form in FORMS[piece] for piece, form in chosen.items())
 
 
 def test_source() -> None:
     pieces = resolve("source", {}, TWO, EngineConfig())
-    assert pieces.names == STACKS["source"]
+    assert pieces.names == SOURCE
     assert pieces.agreement == AgreementV1(Source000, Flow017, Dispatcher017)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing, Keys001)
     assert (pieces.transfer, pieces.config.parallel_rules) == (WaitsForDescription, "source-003")
-    assert pieces.finish_sync == FinishSync("source-003", 32, first_step=False, pause_votes=False)
+    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (Flag, 32)
 
 
 def test_current() -> None:
     pieces = resolve("current", {}, TWO, EngineConfig(dp_sync_interval=16))
-    assert pieces.names == STACKS["current"]
+    assert pieces.names == CURRENT
     assert pieces.agreement == AgreementOfV2(AgreementV2, CandidateTable)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (SlicingV2, KeysV2)
     assert (pieces.transfer, pieces.config.parallel_rules) == (Transfer, "0.33")
-    assert pieces.finish_sync == FinishSync("0.33", 16, first_step=True, pause_votes=True)
+    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (PauseVotes033, 16)
 
 
 def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
     pieces = resolve("current", {}, TWO, SPLIT)
     assert pieces.runner == "v1"
+    on_v1 = dict.fromkeys(("agreement", "graphs", "microbatches"), "v1-0.33")
+    assert pieces.names == CURRENT | on_v1 | {"runner": "v1"}
     assert pieces.agreement == AgreementV1(Source000, Flow033, Dispatcher033)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing033, Keys033)
-    assert (pieces.transfer, pieces.finish_sync.release) == (Transfer, "0.33"), "all else is the stack's"
+    assert (pieces.transfer, pieces.lockstep) == (Transfer, V0_33.lockstep), "all else is the stack's"
     assert resolve("current", {"runner": "v2"}, TWO, SPLIT).runner == "v2"
 
 
@@ -87,7 +117,7 @@ SWAPS = [
     ("microbatches", "v1-0.33", lambda pieces: pieces.microbatches.slicing is Slicing033),
     ("tokens", "page-002", lambda pieces: pieces.tokens is Page002Tokens),
     ("transfer", "0.14", lambda pieces: pieces.transfer is Blocking),
-    ("finish_sync", "0.24", lambda pieces: pieces.finish_sync.pause_votes and pieces.finish_sync.interval == 32),
+    ("finish_sync", "0.24", lambda pieces: pieces.lockstep.waves.sync_form is PauseVotes),
     ("config", "0.33", lambda pieces: pieces.config.parallel_rules == "0.33"),
 ]
 
@@ -98,7 +128,7 @@ def test_a_piece_is_swapped_by_name(piece: str, form: str, there: Any) -> None:
     pieces = resolve("source", {piece: form}, TWO, EngineConfig())
     assert there(pieces)
     assert not there(resolve("source", {}, TWO, EngineConfig()))
-    assert {name for name in FORMS if pieces.names[name] != STACKS["source"][name]} == {piece}
+    assert {name for name in FORMS if pieces.names[name] != SOURCE[name]} == {piece}
 
 
 def test_every_form_is_there() -> None:
@@ -255,7 +285,7 @@ def asked(encoder_inputs: bool = False, **choice: Any) -> Scenario:
 
 @pytest.mark.usefixtures("stacked")
 def test_a_scenario_names_a_stack_and_swaps() -> None:
-    assert prepare(asked())[2].names == STACKS["source"]
+    assert prepare(asked())[2].names == SOURCE
     assert prepare(asked(form="current"))[2].runner == "v1"
     assert prepare(asked(form="current", pieces={"runner": "v2", "transfer": "0.14"}))[2].transfer is Blocking
     with pytest.raises(ScenarioError, match=r"^asked: workload: .* \(rule v2_splits_no_encoder_inputs\)\. The engine"):

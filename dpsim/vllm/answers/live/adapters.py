@@ -15,38 +15,39 @@ from typing import Any, NamedTuple
 from dpsim.vllm.answers.comparison import Comparison, Row, numbers, series
 from dpsim.vllm.answers.live import batches, configs, graphs, groups
 from dpsim.vllm.answers.live.installed import NotAsked
+from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33, Release
 
 
 class Adapter(NamedTuple):
     """`ask`: from a question to the fields of its row that hold the answer; None if this machine cannot answer it."""
 
-    first: str
-    last: str
+    first: Release
+    last: Release
     ask: Callable[[Row], Row | None]
 
     def knows(self, release: str) -> bool:
-        return series(self.first) <= series(release) <= series(self.last)
+        return series(self.first.name) <= series(release) <= series(self.last.name)
 
     def __str__(self) -> str:
-        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+        return self.first.name if self.first is self.last else f"{self.first.name} to {self.last.name}"
 
 
 ADAPTERS: dict[str, tuple[Adapter, ...]] = {
-    "decide": (Adapter("0.14", "0.33", groups.decide),),
-    "dispatch_v1": (Adapter("0.14", "0.14", graphs.dispatch_014), Adapter("0.17", "0.33", graphs.dispatch)),
+    "decide": (Adapter(V0_14, V0_33, groups.decide),),
+    "dispatch_v1": (Adapter(V0_14, V0_14, graphs.dispatch_014), Adapter(V0_17, V0_33, graphs.dispatch)),
     "ladder": (
-        Adapter("0.17", "0.17", graphs.ladder_017),
-        Adapter("0.24", "0.24", graphs.ladder_024),
-        Adapter("0.33", "0.33", graphs.ladder_033),
+        Adapter(V0_17, V0_17, graphs.ladder_017),
+        Adapter(V0_24, V0_24, graphs.ladder_024),
+        Adapter(V0_33, V0_33, graphs.ladder_033),
     ),
-    "sizes_004": (Adapter("0.17", "0.17", graphs.sizes_004),),
-    "choices_004": (Adapter("0.17", "0.17", graphs.choices_004),),
-    "need_mask": (Adapter("0.24", "0.33", batches.need_mask),),
-    "slices": (Adapter("0.14", "0.33", batches.slices),),
-    "slices_v2": (Adapter("0.33", "0.33", batches.slices_v2),),
-    "last_ubatch_empty": (Adapter("0.14", "0.33", batches.last_empty),),
-    "metadata": (Adapter("0.14", "0.14", batches.metadata_014), Adapter("0.17", "0.33", batches.metadata)),
-    "config_hash": (Adapter("0.14", "0.14", configs.config_hash), Adapter("0.33", "0.33", configs.config_hash)),
+    "sizes_004": (Adapter(V0_17, V0_17, graphs.sizes_004),),
+    "choices_004": (Adapter(V0_17, V0_17, graphs.choices_004),),
+    "need_mask": (Adapter(V0_24, V0_33, batches.need_mask),),
+    "slices": (Adapter(V0_14, V0_33, batches.slices),),
+    "slices_v2": (Adapter(V0_33, V0_33, batches.slices_v2),),
+    "last_ubatch_empty": (Adapter(V0_14, V0_33, batches.last_empty),),
+    "metadata": (Adapter(V0_14, V0_14, batches.metadata_014), Adapter(V0_17, V0_33, batches.metadata)),
+    "config_hash": (Adapter(V0_14, V0_14, configs.config_hash), Adapter(V0_33, V0_33, configs.config_hash)),
 }
 
 STORED_ONLY = {
@@ -72,7 +73,7 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
     known = ADAPTERS[kind.name]
     found = [one for one in known if one.knows(release)]
     if not found:
-        between = series(known[0].first) <= series(release) <= series(known[-1].last)
+        between = series(known[0].first.name) <= series(release) <= series(known[-1].last.name)
         why = f"release {release} is none of those that are known, {', '.join(map(str, known))}"
         raise NotAsked(f"{why}; --as RELEASE asks it as one of them", by_design=between)
     return found[0]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from dpsim.vllm.answers.comparison import Row, series
+from dpsim.vllm.releases import V0_14
 
 
 def _need_mask(random: Random, release: str) -> Row:
@@ -39,7 +40,7 @@ def _split(random: Random, release: str) -> Row:
 def _group(random: Random, release: str) -> Row:
     """0.14 asks each rank whether it wants padding, too: all do."""
     thresholds = sorted(random.choices([4, 8, 32, 128], k=2))
-    wish = {"allow_dp_padding": True} if series(release) <= series("0.14") else {}
+    wish = {"allow_dp_padding": True} if series(release) <= series(V0_14.name) else {}
     return {
         "config": {
             "enable_dbo": random.random() < 0.7,

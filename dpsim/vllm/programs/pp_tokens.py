@@ -24,7 +24,8 @@ from dpsim.vllm.pipeline.layers import EagerLayers, Layers
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
-from dpsim.vllm.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.releases import PLACES, named, there
 
 
 class PipelineSetup(NamedTuple):
@@ -38,7 +39,7 @@ class PipelineSetup(NamedTuple):
     layers: type[Layers] = EagerLayers
 
 
-@register_protocol("pp_tokens", forms=tuple(TRANSFERS))
+@register_protocol("pp_tokens", forms=PLACES["pp_tokens"].names)
 class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
@@ -69,8 +70,9 @@ class PipelineTokens(Program[PipelineSetup]):
                 f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas), as "
                 f"pp_tokens runs them; got {topology}"
             )
-        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
-        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args.form]}
+        release, form = named("pp_tokens", args.form)[0], f"protocol.form: {args.form}"
+        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: there(release.tokens, form)}
+        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: there(release.transfer, form)}
         if config.capture_graphs:
             if (reason := refused(config)) is not None:
                 raise Unsuitable(reason)

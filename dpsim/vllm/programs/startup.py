@@ -1,5 +1,7 @@
 """The program `startup`: front ends, coordinator, engine cores and workers come up, or all of them fail.
 
+`startup_watched` is the same with participants that notice every death (`dpsim.vllm.startup.watched`).
+
     protocol: {name: startup, form: "0.33"}
 
 Front ends, the coordinator and engine cores are services, workers are the ranks of the topology. `config_by_rank` is
@@ -14,6 +16,7 @@ participant, the ports, the groups, their kinds, the forwards, or what is compar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,6 +26,7 @@ from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
+from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.startup.compared import Compared
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
@@ -31,7 +35,14 @@ from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
 from dpsim.vllm.startup.groups import Groups, Kinds
 from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout
 from dpsim.vllm.startup.participant import FAILED, SERVES, STOPPED, Participant
-from dpsim.vllm.startup.ports import FORMS, GroupPorts
+from dpsim.vllm.startup.ports import GroupPorts
+from dpsim.vllm.startup.watched import (
+    WatchedCoordinator,
+    WatchedWorker,
+    WatchingEngine,
+    WatchingFrontEnd,
+    WatchingNodeFrontEnd,
+)
 from dpsim.vllm.startup.worker import Worker
 
 
@@ -47,7 +58,7 @@ class StartupSetup(NamedTuple):
     pieces: Mapping[type[Any], type[Any]]
 
 
-@register_protocol("startup", forms=tuple(FORMS))
+@register_protocol("startup", forms=PLACES["startup"].names)
 class Startup(Program[StartupSetup]):
     """How a group of engines comes up: handshake, ports, groups, warm-up; either all of it or none."""
 
@@ -64,14 +75,15 @@ class Startup(Program[StartupSetup]):
             rank: EngineConfig.model_validate(args.config_of(rank)) if rank in args.config_by_rank else config
             for rank in range(topology.world_size)
         }
-        given: dict[type[Any], type[Any]] = {GroupPorts: FORMS[args.form]}
+        own = there(named("startup", args.form)[0].startup, f"protocol.form: {args.form}")
+        given: dict[type[Any], type[Any]] = {GroupPorts: own.ports}
         given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, Worker)}
-        given |= {one: one for one in (Kinds, Groups, Forwards, Compared)}
+        given |= {Kinds: own.groups, Groups: Groups, Forwards: Forwards, Compared: Compared}
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology, replicas_of_a_node(config, topology))
         firsts = [layout.workers(engine)[0] for engine in range(layout.engines)]
         engines = [_parallel(configs[first], topology, engine) for engine, first in enumerate(firsts)]
-        kinds = pieces[Kinds](topology, config, args.form)
+        kinds = pieces[Kinds](topology, config)
         return StartupSetup(layout, config, _parallel(config, topology, 0), configs, tuple(engines), kinds, pieces)
 
     def services(self, prepared: StartupSetup) -> tuple[str, ...]:
@@ -116,6 +128,23 @@ class Startup(Program[StartupSetup]):
         told = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
         counts = {word: ends.count(label) for word, label in told.items()}
         return {word: count for word, count in counts.items() if count or word == "serve"}
+
+
+@register_protocol("startup_watched", forms=PLACES["startup"].names)
+class StartupWatched(Startup):
+    """The start of `startup`, in which every death is noticed by those who wait for the dead."""
+
+    threaded = True
+    aborts = True
+    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
+        {
+            FrontEnd: WatchingFrontEnd,
+            NodeFrontEnd: WatchingNodeFrontEnd,
+            Coordinator: WatchedCoordinator,
+            EngineCore: WatchingEngine,
+            Worker: WatchedWorker,
+        }
+    )
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -28,12 +29,13 @@ from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawReco
 from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
+from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.forward import DUMMY, REAL
-from dpsim.vllm.engine.frontend import Plan
+from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.loop import COMPLETE
 from dpsim.vllm.engine.pause import Control
-from dpsim.vllm.engine.program import Engine, EngineSetup
 from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, requests_text
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.model.kernels import LAYERS
 from dpsim.vllm.params.arguments import EngineArguments, Request
@@ -41,17 +43,20 @@ from dpsim.vllm.pipeline.layers import EagerLayers, Layers
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.programs.engine import Engine, EngineSetup
+from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
+from dpsim.vllm.programs.stacks import resolve_arguments
+from dpsim.vllm.releases import PLACES
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import Executor
 from dpsim.vllm.whole.layout import CORE, CoreLayout
-from dpsim.vllm.whole.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.vllm.whole.pipeline_engine import LivePipelineScheduler
 from dpsim.vllm.whole.split_stage import SPLIT, SplitWorker, split_by
-from dpsim.vllm.whole.stacks import ENGINES, resolve_arguments
 from dpsim.vllm.whole.stage_agreement import AgreementV1 as OfStageV1
 from dpsim.vllm.whole.stage_agreement import AgreementV2 as OfStageV2
 from dpsim.vllm.whole.stage_agreement import StageAgreement
 from dpsim.vllm.whole.stage_worker import StageWorker, Workload, captured_by
+from dpsim.vllm.whole.watched import WatchedCore, WatchedExecutor, WatchedWorker
 
 ENGINE = Engine()
 
@@ -76,7 +81,7 @@ class WholeSetup(NamedTuple):
     pieces: Mapping[type[Any], type[Any]]
 
 
-@register_protocol("whole_engine", forms=("current", "source"))
+@register_protocol("whole_engine", forms=PLACES["stack"].names)
 class WholeEngine(Program[WholeSetup]):
     """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
 
@@ -103,9 +108,7 @@ class WholeEngine(Program[WholeSetup]):
                 f"whole_engine_dp), without prefill context parallelism; got {topology}"
             )
         only_replicas = {"data_parallel_size": replicas}
-        engine = ENGINE.prepare(
-            replace(args, form=ENGINES[stack.finish_sync.release], variant=None, topology=only_replicas)
-        )
+        engine = ENGINE.prepared(replace(args, variant=None, topology=only_replicas), stack.lockstep)
         config = engine.config
         if engine.offline:
             raise Unsuitable(
@@ -184,3 +187,25 @@ class WholeEngine(Program[WholeSetup]):
         modes = Counter(raw[DECISION_VALUE] for raw in decided)
         by_mode = {mode.name: modes[mode.name] for mode in RuntimeMode}
         return {"forwards": forwards, "waves": counts[0][COMPLETE], "forwards by graph mode": by_mode}
+
+
+@register_protocol("whole_engine_watched", forms=PLACES["stack"].names)
+class WatchedWhole(WholeEngine):
+    """Whole engines whose cores, workers, front ends and coordinator learn of every death."""
+
+    threaded = True
+    aborts = True
+    ordered_by_flags = True
+    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
+        {
+            QueuedLoop: WatchedCore,
+            Executor: WatchedExecutor,
+            StageWorker: WatchedWorker,
+            Coordinator: WatchedCoordinator,
+            FrontEnd: WatchedFrontEnd,
+        }
+    )
+
+    def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Also how many requests had an answer, and how many an error."""
+        return {**super().figures(prepared, journals), "requests": requests_text(journals)}

@@ -4,7 +4,7 @@ The published pages come from several versions and two runners, so they have no 
 them together on the V1 runner; `current` is release 0.33. Any piece may be swapped by name:
 
     >>> pieces = resolve("source", {"graphs": "v1-0.33"}, Topology(data_parallel_size=2), EngineConfig())
-    >>> pieces.names["agreement"], pieces.names["graphs"], pieces.finish_sync.interval
+    >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
     ('source-000', 'v1-0.33', 32)
 
 In `current` microbatches run on the V1 runner, unless a swap asks for the V2 runner, as the engine's variable
@@ -24,77 +24,62 @@ and so is a configuration that breaks the rules of its release.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from dpsim.contract.program import Arguments, Unsuitable
 from dpsim.vllm.config import EngineConfig, Topology, broken_rules
+from dpsim.vllm.config.forms import rules_of
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
-from dpsim.vllm.data_parallel.step import DataParallelStep
-from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
-from dpsim.vllm.graphs.managed import V1_GRAPHS
-from dpsim.vllm.overlap.forms import OverlapStep, OverlapStepV2
+from dpsim.vllm.engine.request_counts import COUNTS
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.transfer import Transfer
-from dpsim.vllm.whole import pieces as forms
-from dpsim.vllm.whole.pieces import FORMS, RUNNERS, Agreement, AgreementOfV2, AgreementV1, FinishSync
+from dpsim.vllm.programs.pieces import FORMS, OF_ONE_RUNNER, Agreement, AgreementOfV2, AgreementV1
+from dpsim.vllm.releases import (
+    PAGE_000,
+    PAGE_001,
+    PAGE_002,
+    PAGE_003,
+    PLACES,
+    V0_17,
+    V0_33,
+    Absent,
+    Lockstep,
+    Release,
+    Runner,
+    RunnerV2,
+    name_of,
+    named,
+    there,
+)
+from dpsim.vllm.releases import names as names_of
 from dpsim.vllm.whole.rules import Mix, Model, broken
 
-STACKS: Mapping[str, Mapping[str, str]] = {
-    "source": {
-        "runner": "v1",
-        "agreement": "source-000",
-        "graphs": "v1-0.17",
-        "microbatches": "source-001",
-        "experts": "source-000",
-        "tokens": "source-002",
-        "transfer": "source-002",
-        "finish_sync": "source-003",
-        "counts": "own",
-        "config": "source-003",
-    },
-    "current": {
-        "runner": "v2",
-        "agreement": "v2-0.33",
-        "graphs": "v2-0.33",
-        "microbatches": "v2-0.33",
-        "experts": "0.33",
-        "tokens": "0.33",
-        "transfer": "0.33",
-        "finish_sync": "0.33",
-        "counts": "own",
-        "config": "0.33",
-    },
+Piece = TypeVar("Piece")
+
+STACKS: Mapping[str, tuple[Release, ...]] = {
+    "source": (PAGE_000, PAGE_001, PAGE_002, PAGE_003, V0_17),
+    "current": (V0_33,),
 }
-"""Of each stack the form of each piece."""
-
-CURRENT_V1: Mapping[str, str] = {
-    "runner": "v1",
-    "agreement": "v1-0.33",
-    "graphs": "v1-0.33",
-    "microbatches": "v1-0.33",
-}
-"""What `current` has in their place on the V1 runner."""
-
-
-ENGINES: Mapping[str, str] = {"source-003": "0.14", "0.24": "0.24", "0.33": "0.33"}
-"""Of each finish sync the form of `engine` that has it."""
+"""Of each stack its records. Each piece is that of the first record which the place of the piece knows."""
 
 
 class Pieces(NamedTuple):
     """What a step is put together of. `names`: the form of each piece; `config`: with the rules of `names["config"]`;
+    `release`: whose agreement it is, and so whose steps;
     `ignored`: rules of the engine that were broken, and wanted so.
     """
 
     names: Mapping[str, str]
     config: EngineConfig
+    release: Release
     agreement: Agreement
     microbatches: type[OverlapForward]
     experts: type[ExpertBalance]
     tokens: type[SampledTokens]
     transfer: type[Transfer]
-    finish_sync: FinishSync
+    lockstep: Lockstep
     ignored: tuple[str, ...] = ()
 
     @property
@@ -102,14 +87,9 @@ class Pieces(NamedTuple):
         return self.names["runner"]
 
     @property
-    def step(self) -> type[DataParallelStep]:
-        """The step of the runner, with its agreement."""
-        return DataParallelStepV2 if self.runner == "v2" else DataParallelStep
-
-    @property
-    def overlap_step(self) -> type[OverlapStep]:
-        """The same where batches are split in threads."""
-        return OverlapStepV2 if self.runner == "v2" else OverlapStep
+    def v2(self) -> RunnerV2 | None:
+        """The V2 runner, None on the V1 runner."""
+        return there(self.release.v2, "protocol.pieces.runner: v2") if self.runner == "v2" else None
 
     @property
     def syncs_on_host(self) -> bool:
@@ -132,7 +112,7 @@ def resolve(
     """
     names = chosen(stack, swaps, config)
     refuse_two_runners(names)
-    config = config.model_copy(update={"parallel_rules": names["config"]})
+    config = config.model_copy(update={"parallel_rules": rules_of(of(names, "config", lambda release: release.config))})
     for found in broken_rules(config, topology):
         section = "topology" if found.field in Topology.model_fields else "config"
         raise Unsuitable(f"{section}.{found}, by the rules of {names['config']}")
@@ -145,12 +125,13 @@ def resolve(
     return Pieces(
         names,
         config,
+        named("agreement", names["agreement"])[0],
         agreement_of(names),
-        {**forms.V1_MICROBATCHES, **forms.V2_MICROBATCHES}[names["microbatches"]],
-        forms.EXPERTS[names["experts"]],
-        forms.TOKENS[names["tokens"]],
-        forms.TRANSFER[names["transfer"]],
-        forms.finish_sync(names["finish_sync"], config),
+        microbatches_of(names),
+        of(names, "experts", lambda release: release.balance),
+        of(names, "tokens", lambda release: release.tokens),
+        of(names, "transfer", lambda release: release.transfer),
+        of(names, "finish_sync", lambda release: release.lockstep),
         tuple(rule.__name__ for rule, _ in found_broken),
     )
 
@@ -164,30 +145,75 @@ def resolve_arguments(args: Arguments) -> Pieces:
 
 def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[str, str]:
     """The form of each piece: the swap, or the stack's, which goes by the runner."""
-    if stack not in STACKS:
-        raise Unsuitable(f"protocol.form: {stack}; expected one of the stacks {', '.join(STACKS)}")
+    records = records_of(stack)
     for piece, form in swaps.items():
         if form not in FORMS.get(piece, ()):
             of, known = (f".{piece}: {form}", FORMS[piece]) if piece in FORMS else (f": {piece}", tuple(FORMS))
             raise Unsuitable(f"protocol.pieces{of}; expected one of {', '.join(known)}")
-    runner = swaps.get("runner", "v1" if config.use_ubatching else STACKS[stack]["runner"])
-    own = CURRENT_V1 if stack == "current" and runner == "v1" else {}
-    return {**STACKS[stack], **own, **swaps}
+    runner: Runner = "v2" if swaps.get("runner", runner_of_stack(records, config)) == "v2" else "v1"
+    own = {piece: swaps.get(piece) or first_name(piece, records, runner) for piece in FORMS if piece in PLACES}
+    every = {"runner": runner, "counts": COUNTS[0], **swaps, **own}
+    return {piece: every[piece] for piece in FORMS}
+
+
+def records_of(stack: str) -> tuple[Release, ...]:
+    """Those of a named stack, or the release of that name. Raises Unsuitable for a name that is neither."""
+    if stack in STACKS:
+        return STACKS[stack]
+    if stack not in names_of("stack"):
+        known = dict.fromkeys((*STACKS, *names_of("stack")))
+        raise Unsuitable(f"protocol.form: {stack}; expected one of the stacks {', '.join(known)}")
+    return (named("stack", stack)[0],)
+
+
+def runner_of_stack(records: Sequence[Release], config: EngineConfig) -> Runner:
+    """The V2 runner where the first record has one and nothing is split."""
+    return "v1" if config.use_ubatching or name_of("agreement", records[0], "v2") is None else "v2"
+
+
+def first_name(piece: str, records: Sequence[Release], runner: Runner) -> str:
+    """What a stack has of a piece: of the runner if it has that, else of the other one."""
+    runners: tuple[Runner, ...] = (runner, "v1")
+    found = (name_of(piece, record, one) for one in runners for record in records)
+    return next(name for name in found if name is not None)
 
 
 def refuse_two_runners(names: Mapping[str, str]) -> None:
     """Raise Unsuitable for a form that was written for the other runner."""
-    for piece, known in RUNNERS[names["runner"]].items():
+    runner: Runner = "v2" if names["runner"] == "v2" else "v1"
+    for piece in OF_ONE_RUNNER:
+        known = names_of(piece, runner)
         if names[piece] not in known:
             raise Unsuitable(
-                f"protocol.pieces.{piece}: {names[piece]} was not written for the {names['runner'].upper()} runner; "
+                f"protocol.pieces.{piece}: {names[piece]} was not written for the {runner.upper()} runner; "
                 f"expected one of {', '.join(known)}, or another protocol.pieces.runner"
             )
 
 
+def of(names: Mapping[str, str], piece: str, get: Callable[[Release], Piece | Absent]) -> Piece:
+    """A piece of the record that is named there."""
+    return there(get(named(piece, names[piece])[0]), f"protocol.pieces.{piece}: {names[piece]}")
+
+
+def of_v2(names: Mapping[str, str], piece: str, get: Callable[[RunnerV2], Piece | Absent]) -> Piece:
+    """A piece of its V2 runner."""
+    return there(get(of(names, piece, lambda release: release.v2)), f"protocol.pieces.{piece}: {names[piece]}")
+
+
+def microbatches_of(names: Mapping[str, str]) -> type[OverlapForward]:
+    if names["runner"] == "v2":
+        return of_v2(names, "microbatches", lambda v2: v2.microbatches)
+    return of(names, "microbatches", lambda release: release.microbatches)
+
+
 def agreement_of(names: Mapping[str, str]) -> Agreement:
     """What ranks agree with, and the graphs that they agree on."""
-    name, graphs = names["agreement"], names["graphs"]
     if names["runner"] == "v2":
-        return AgreementOfV2(forms.V2_AGREEMENTS[name], forms.V2_GRAPHS[graphs])
-    return AgreementV1(*forms.V1_AGREEMENTS[name], V1_GRAPHS[graphs])
+        return AgreementOfV2(
+            of_v2(names, "agreement", lambda v2: v2.agreement), of_v2(names, "graphs", lambda v2: v2.graphs)
+        )
+    return AgreementV1(
+        of(names, "agreement", lambda release: release.agreement),
+        of(names, "agreement", lambda release: release.flow),
+        of(names, "graphs", lambda release: release.dispatcher),
+    )

@@ -31,23 +31,23 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance
 from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.captured import CapturedForward
-from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.vllm.data_parallel.drafter import Drafter
-from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.live import OwnBatches
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.engine.frontend import Plan
 from dpsim.vllm.engine.pause import Control
-from dpsim.vllm.engine.program import Engine, EngineSetup
 from dpsim.vllm.engine.request_counts import RequestCounts
 from dpsim.vllm.engine.waves import EngineWaves
+from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.programs.engine import Engine, EngineSetup
+from dpsim.vllm.programs.pieces import FORMS, AgreementV1
+from dpsim.vllm.programs.stacks import Pieces, resolve_arguments
+from dpsim.vllm.releases import PLACES, Absent, named, there
 from dpsim.vllm.whole.batch_queue import QueuedLoop
-from dpsim.vllm.whole.pieces import FORMS, V1_AGREEMENTS, AgreementV1
 from dpsim.vllm.whole.rank_engine import LiveRankScheduler, RankWorker
-from dpsim.vllm.whole.stacks import ENGINES, Pieces, resolve_arguments
 
 ENGINE = Engine()
 
@@ -61,7 +61,7 @@ class WholeRankSetup(NamedTuple):
     pieces: Mapping[type[Any], type[Any]]
 
 
-@register_protocol("whole_engine_dp", forms=("current", "source"))
+@register_protocol("whole_engine_dp", forms=PLACES["stack"].names)
 class WholeEngineDp(Program[WholeRankSetup]):
     """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
 
@@ -81,7 +81,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
                 "here; whole_engine has pipelines"
             )
         stack = resolve_arguments(args)
-        engine = ENGINE.prepare(replace(args, form=ENGINES[stack.finish_sync.release], variant=None))
+        engine = ENGINE.prepared(replace(args, variant=None), stack.lockstep)
         config = engine.config
         if engine.offline:
             raise Unsuitable(
@@ -90,7 +90,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
         form, flow, graphs = decides_alone(stack)
-        drafter = Drafter if stack.runner == "v1" else DrafterV2
+        drafter = Drafter if stack.v2 is None else there(stack.v2.drafter, "protocol.pieces.runner: v2")
         pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: drafter}
         pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
         refuse_of_v2(config, stack)
@@ -98,7 +98,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         pieces = with_variant(self, args, pieces)
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
-            decides = pieces[BatchFlow](config, pieces[BatchForm](), graphs=graphs)
+            decides = pieces[BatchFlow](config, pieces[BatchForm](), graphs)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
@@ -111,13 +111,15 @@ class WholeEngineDp(Program[WholeRankSetup]):
                     "config.speculative_method: microbatches have no drafter; set it to ngram, or remove it"
                 )
             self.threaded = self.ordered_by_flags = True
-            return {DataParallelStep: stack.overlap_step, CapturedForward: stack.microbatches}
+            split = OverlapStep if stack.v2 is None else there(stack.v2.overlap_step, "protocol.pieces.runner: v2")
+            return {DataParallelStep: split, CapturedForward: stack.microbatches}
+        step = DataParallelStep if stack.v2 is None else stack.v2.step
         if not config.capture_graphs:
-            return {DataParallelStep: stack.step}
+            return {DataParallelStep: step}
         if (reason := refused(config)) is not None:
             raise Unsuitable(reason)
-        captured = CapturedForward if stack.runner == "v1" else CapturedForwardV2
-        return {DataParallelStep: stack.step, CapturedForward: captured}
+        captured = CapturedForward if stack.v2 is None else there(stack.v2.captured, "protocol.pieces.runner: v2")
+        return {DataParallelStep: step, CapturedForward: captured}
 
     def experts(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
         """How experts move: between two steps, or in a thread while steps run (`eplb_config.use_async`)."""
@@ -126,7 +128,8 @@ class WholeEngineDp(Program[WholeRankSetup]):
         if not config.eplb_config.use_async:
             return {ExpertBalance: stack.experts}
         self.threaded = self.ordered_by_flags = True
-        return {ExpertBalance: AsyncBalance}
+        moves = named("experts", stack.names["experts"])[0].async_balance
+        return {ExpertBalance: AsyncBalance if isinstance(moves, Absent) else moves}
 
     def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
@@ -166,19 +169,28 @@ class WholeEngineDp(Program[WholeRankSetup]):
 
 def decides_alone(stack: Pieces) -> AgreementV1:
     """What a rank decides alone. On the V2 runner that is what a dummy batch and a decode are, of the same release."""
-    return stack.agreement if isinstance(stack.agreement, AgreementV1) else AgreementV1(*V1_AGREEMENTS["v1-0.33"], None)
+    if isinstance(stack.agreement, AgreementV1):
+        return stack.agreement
+    release, asked = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"
+    return AgreementV1(there(release.agreement, asked), there(release.flow, asked), there(release.dispatcher, asked))
 
 
 def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
     """Raise Unsuitable for what the V2 runner's pieces do not look at here."""
-    if stack.runner == "v2":
-        for setting, there in {
-            "config.enable_lora": config.enable_lora,
-            "config.enable_sp": config.enable_sp,
-            "config.speculative_max_model_len": config.speculative_max_model_len is not None,
-        }.items():
-            if there:
-                raise Unsuitable(
-                    f"{setting}: the V2 runner's pieces do not look at it; remove it, or swap them: "
-                    "protocol.pieces: {runner: v1}"
-                )
+    if stack.v2 is None:
+        return
+    if stack.agreement != (stack.v2.agreement, stack.v2.graphs):
+        agreement, graphs = stack.names["agreement"], stack.names["graphs"]
+        raise Unsuitable(
+            f"protocol.pieces.graphs: {graphs}; expected those of the agreement {agreement}, or whole_engine"
+        )
+    for setting, given in {
+        "config.enable_lora": config.enable_lora,
+        "config.enable_sp": config.enable_sp,
+        "config.speculative_max_model_len": config.speculative_max_model_len is not None,
+    }.items():
+        if given:
+            raise Unsuitable(
+                f"{setting}: the V2 runner's pieces do not look at it; remove it, or swap them: "
+                "protocol.pieces: {runner: v1}"
+            )

@@ -7,7 +7,7 @@ What runs is a model with experts on all ranks, eager or captured (`config.captu
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
 
 A form is a release: its agreement, how it cuts batches, under which keys it keeps graphs, and how many parties its
-ready barrier has (`dpsim.vllm.overlap.forms`).
+ready barrier has (`dpsim.vllm.releases`, `dpsim.vllm.overlap.forms`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm
-from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
-from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.timeline import Timeline
-from dpsim.vllm.overlap.forms import FORMS, OverlapStep
+from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.releases import PLACES, named, there
 
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
 
@@ -41,7 +41,7 @@ class OverlapSetup(NamedTuple):
     forward: type[OverlapForward]
 
 
-@register_protocol("dbo", forms=tuple(FORMS))
+@register_protocol("dbo", forms=PLACES["dbo"].names)
 class DualBatchOverlap(Program[OverlapSetup]):
     """Data-parallel steps with microbatches in threads.
 
@@ -66,16 +66,22 @@ class DualBatchOverlap(Program[OverlapSetup]):
                 "topology.tensor_parallel_size: the experts of dbo are one a data-parallel rank; remove it"
             )
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
-        chosen = FORMS[args.form]
-        if issubclass(chosen.step, DataParallelStepV2) and config.enable_lora:
+        (release, runner), form = named("dbo", args.form), f"protocol.form: {args.form}"
+        if runner == "v2" and config.enable_lora:
             raise Unsuitable(
                 "config.enable_lora: no graph of the V2 runner knows adapters here; remove it, or take another form"
             )
-        form, flow = RELEASES[chosen.release]
-        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, OverlapStep: chosen.step}
-        pieces = with_variant(self, args, pieces | {OverlapForward: chosen.forward})
+        pieces: dict[type[Any], type[Any]] = {BatchForm: there(release.agreement, form)}
+        pieces[BatchFlow] = there(release.flow, form)
+        if runner == "v2":
+            v2 = there(release.v2, form)
+            pieces |= {OverlapStep: there(v2.overlap_step, form), OverlapForward: there(v2.microbatches, form)}
+        else:
+            pieces |= {OverlapStep: OverlapStep, OverlapForward: there(release.microbatches, form)}
+        pieces = with_variant(self, args, pieces)
+        graphs, parts = there(release.dispatcher, form), topology.tensor_parallel_size
         try:
-            decides = pieces[BatchFlow](config, pieces[BatchForm](), topology.tensor_parallel_size)
+            decides = pieces[BatchFlow](config, pieces[BatchForm](), graphs, parts)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         return OverlapSetup(topology, timeline, decides, pieces[OverlapStep], pieces[OverlapForward])

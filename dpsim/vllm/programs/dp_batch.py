@@ -3,13 +3,13 @@
     protocol: {name: dp_batch, form: source-000}
 
 What a rank does in a step is in `dpsim.vllm.data_parallel.step`. A variant replaces pieces of it. Forms of the V2
-runner have a step of their own (`RUNNERS`); all that their ranks decide alone is as in the release of the V1 runner.
+runner have a step of their own; all that their ranks decide alone is as on the V1 runner of their release.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
@@ -19,39 +19,15 @@ from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.captured import CapturedForward
-from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.vllm.data_parallel.drafter import Drafter
-from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
-from dpsim.vllm.data_parallel.expert_balance import BALANCES, ExpertBalance
+from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.data_parallel.figures import moves_of_experts, tokens_and_modes
-from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.step import DataParallelStep
-from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
-from dpsim.vllm.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.vllm.data_parallel.timeline import Timeline
-from dpsim.vllm.graphs.managed import V1_GRAPHS
+from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 
-
-class Runner(NamedTuple):
-    """What a form runs. `release`: of what a rank decides alone, and of how experts move. `captured`: the forward that
-    is captured, None where there is none. Of the V2 runner `splits` and `drafts` say what it has here.
-    """
-
-    release: str
-    step: type[DataParallelStep] = DataParallelStep
-    drafter: type[Drafter] = Drafter
-    captured: type[CapturedForward] | None = CapturedForward
-    v2: bool = False
-    splits: bool = True
-    drafts: bool = True
-
-
-RUNNERS: dict[str, Runner] = {
-    **{release: Runner(release) for release in RELEASES},
-    "v2-0.33": Runner("0.33", DataParallelStepV2, DrafterV2, CapturedForwardV2, v2=True),
-    "v2-0.17": Runner("source-000", DataParallelStepV2017, captured=None, v2=True, splits=False, drafts=False),
-}
-"""Of each form of dp_batch."""
+Piece = TypeVar("Piece")
 
 
 class DataParallelSetup(NamedTuple):
@@ -70,7 +46,7 @@ class DataParallelSetup(NamedTuple):
     balance: type[ExpertBalance] | None = None
 
 
-@register_protocol("dp_batch", forms=tuple(RUNNERS))
+@register_protocol("dp_batch", forms=PLACES["dp_batch"].names)
 class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
@@ -81,7 +57,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
     honours_config_by_rank = True
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
-    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
     probes: tuple[str, ...] = (
         "dp.dummy_batch",
         "dp.microbatched",
@@ -94,12 +70,13 @@ class DataParallelBatch(Program[DataParallelSetup]):
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
-        runner = RUNNERS[args.form]
-        form_of, flow_of = RELEASES[runner.release]
-        pieces: dict[type[Any], type[Any]] = {BatchForm: form_of, BatchFlow: flow_of}
-        pieces |= {Drafter: runner.drafter, DataParallelStep: runner.step}
+        (release, runner), asked = named("dp_batch", args.form), f"protocol.form: {args.form}"
+        v2 = there(release.v2, asked) if runner == "v2" else None
+        pieces: dict[type[Any], type[Any]] = {BatchForm: there(release.agreement, asked)}
+        pieces |= {BatchFlow: there(release.flow, asked), Drafter: or_else(v2 and v2.drafter, Drafter)}
+        pieces[DataParallelStep] = DataParallelStep if v2 is None else v2.step
         for one in (config, *configs.values()):
-            refuse_of_v2(runner, args, one)
+            refuse_of_v2(v2, release, args, one)
             if one.num_gpu_blocks_override is not None:
                 raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
             if one.capture_graphs != config.capture_graphs:
@@ -107,32 +84,33 @@ class DataParallelBatch(Program[DataParallelSetup]):
             if one.capture_graphs:
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
-                pieces[CapturedForward] = runner.captured or CapturedForward
+                pieces[CapturedForward] = or_else(v2 and v2.captured, CapturedForward)
             if one.enable_eplb:
-                pieces[ExpertBalance] = self.balance_of(runner.release, one)
+                pieces[ExpertBalance] = self.balance_of(release, one)
         replicas = range(topology.data_parallel_size)
         engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
         pieces = with_variant(self, args, pieces)
         form, parts = pieces[BatchForm](), topology.tensor_parallel_size
-        graphs = V1_GRAPHS[args.pieces["graphs"]] if "graphs" in args.pieces else None
+        swapped = named("graphs", args.pieces["graphs"])[0] if "graphs" in args.pieces else release
+        graphs = there(swapped.dispatcher, asked)
         try:
-            flow = pieces[BatchFlow](config, form, parts, graphs)
-            own = {rank: pieces[BatchFlow](one, form, parts, graphs) for rank, one in configs.items()}
+            flow = pieces[BatchFlow](config, form, graphs, parts)
+            own = {rank: pieces[BatchFlow](one, form, graphs, parts) for rank, one in configs.items()}
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
         balance = pieces.get(ExpertBalance)
         return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
 
-    def balance_of(self, release: str, config: EngineConfig) -> type[ExpertBalance]:
+    def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
         """Between two steps; where nobody says how experts move, that is how."""
         if config.eplb_config.use_async:
             raise Unsuitable(
                 "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
                 "remove it, or take the protocol eplb"
             )
-        return BALANCES[release]
+        return there(release.balance, "config.enable_eplb")
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
@@ -149,20 +127,24 @@ class DataParallelBatch(Program[DataParallelSetup]):
         await step.run(prepared.timeline)
 
 
-def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
+def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: Arguments, config: EngineConfig) -> None:
     """Raise Unsuitable for what no form of the V2 runner looks at here."""
-    if not runner.v2:
+    if v2 is None:
         return
     wrong = {
         "protocol.pieces.graphs": "graphs" in args.pieces,
         "config.enable_lora": config.enable_lora,
         "config.enable_sp": config.enable_sp,
-        "config.capture_graphs": config.capture_graphs and runner.captured is None,
-        "config.enable_dbo or config.ubatch_size": config.use_ubatching and not runner.splits,
-        "config.speculative_method": config.has_drafter and not runner.drafts,
+        "config.capture_graphs": config.capture_graphs and isinstance(v2.captured, Absent),
+        "config.enable_dbo or config.ubatch_size": config.use_ubatching and isinstance(v2.microbatches, Absent),
+        "config.speculative_method": config.has_drafter and isinstance(v2.drafter, Absent),
         "config.speculative_max_model_len": config.speculative_max_model_len is not None,
     }
-    for setting in [setting for setting, there in wrong.items() if there]:
-        raise Unsuitable(
-            f"{setting}: the form {args.form} does not look at it; remove it, or take the form {runner.release}"
-        )
+    other = name_of("dp_batch", release) or PLACES["dp_batch"].names[0]
+    for setting in [setting for setting, given in wrong.items() if given]:
+        raise Unsuitable(f"{setting}: the form {args.form} does not look at it; remove it, or take the form {other}")
+
+
+def or_else(piece: type[Piece] | Absent | None, default: type[Piece]) -> type[Piece]:
+    """A piece of the V2 runner, or what stands there on the V1 runner, or where the V2 runner does not look at it."""
+    return default if piece is None or isinstance(piece, Absent) else piece

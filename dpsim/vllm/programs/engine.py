@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -35,37 +36,20 @@ from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.engine.batch_job import OfflineLoop
-from dpsim.vllm.engine.client import Balancing, ClientView, ClientView033, engines_of
-from dpsim.vllm.engine.coordination import Coordination, Coordination033
+from dpsim.vllm.engine.client import Balancing, ClientView, engines_of
+from dpsim.vllm.engine.coordination import Coordination
 from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.forward import DUMMY, REAL, Forward
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.loop import COMPLETE, EngineLoop
-from dpsim.vllm.engine.pause import Control, Control024
-from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, RequestCounts033, Untold
+from dpsim.vllm.engine.pause import Control
+from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, Untold
 from dpsim.vllm.engine.scheduler import Scheduler
-from dpsim.vllm.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
+from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.engine.workers import Worker
-
-BEFORE_033: Mapping[type[Any], type[Any]] = {
-    Coordination: Coordination,
-    ClientView: ClientView,
-    Control: Control024,
-    RequestCounts: RequestCounts,
-}
-FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
-    "0.33": {
-        EngineWaves: Release033,
-        Coordination: Coordination033,
-        ClientView: ClientView033,
-        Control: Control,
-        RequestCounts: RequestCounts033,
-    },
-    "0.24": {**BEFORE_033, EngineWaves: Release024},
-    "0.14": {**BEFORE_033, EngineWaves: Release014},
-}
-"""What differs between releases; the first is the default."""
+from dpsim.vllm.releases import PLACES, Lockstep, named, there
 
 
 class EngineSetup(NamedTuple):
@@ -89,7 +73,7 @@ class EngineSetup(NamedTuple):
         return self.layout.coordinated and not (self.offline or self.config.data_parallel_external_lb)
 
 
-@register_protocol("engine", forms=tuple(FORMS))
+@register_protocol("engine", forms=PLACES["engine"].names)
 class Engine(Program[EngineSetup]):
     """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
 
@@ -100,6 +84,11 @@ class Engine(Program[EngineSetup]):
     """Pieces of a variant that is derived from this."""
 
     def prepare(self, args: Arguments) -> EngineSetup:
+        lockstep = there(named("engine", args.form)[0].lockstep, f"protocol.form: {args.form}")
+        return self.prepared(args, lockstep)
+
+    def prepared(self, args: Arguments, lockstep: Lockstep) -> EngineSetup:
+        """The same with the lockstep of any release."""
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         if topology.replica_size > topology.tensor_parallel_size:
@@ -107,7 +96,13 @@ class Engine(Program[EngineSetup]):
                 f"topology: {topology.replica_size} ranks a replica; expected {topology.tensor_parallel_size}, "
                 "those of tensor parallelism: engines have no pipeline and no context parallelism here"
             )
-        given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
+        given: dict[type[Any], type[Any]] = {
+            EngineWaves: lockstep.waves,
+            Coordination: lockstep.coordination,
+            ClientView: lockstep.client,
+            Control: lockstep.control,
+            RequestCounts: lockstep.counts,
+        }
         if args.pieces.get("counts", "own") == "own":
             given[RequestCounts] = Untold
         alike = EngineLoop, OfflineLoop, Scheduler, Forward, Coordinator, FrontEnd, Plan
@@ -171,6 +166,30 @@ class Engine(Program[EngineSetup]):
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
         forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
         return {"forwards": forwards, "waves": counts[0][COMPLETE]}
+
+
+@register_protocol("engine_watched", forms=PLACES["engine"].names)
+class Watched(Engine):
+    """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
+
+    threaded = True
+    aborts = True
+    ordered_by_flags = True
+    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
+        {EngineLoop: WatchedLoop, Coordinator: WatchedCoordinator, FrontEnd: WatchedFrontEnd}
+    )
+
+    def prepare(self, args: Arguments) -> EngineSetup:
+        setup = super().prepare(args)
+        if setup.layout.workers > 1 or setup.offline:
+            raise Unsuitable(
+                "engine_watched: expected engines of one worker each, and front ends; `engine` runs others"
+            )
+        return setup
+
+    def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Also how many requests had an answer, and how many an error."""
+        return {**super().figures(prepared, journals), "requests": requests_text(journals)}
 
 
 def _view(prepared: EngineSetup, frontend: int) -> ClientView:

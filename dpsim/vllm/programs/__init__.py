@@ -1,0 +1,16 @@
+"""The programs by name: which record a form means, which pieces a variant replaces, and what is refused.
+
+    dp_batch.py          data-parallel ranks agree on each step
+    eplb.py              the same, with experts that move while steps run
+    dbo.py               the same, with microbatches in threads
+    pp_tokens.py         pipelines
+    engine.py            engines in lockstep: `engine`, and `engine_watched`
+    startup.py           the start of a group: `startup`, and `startup_watched`
+    pieces.py            of whole engines: the forms of each piece
+    stacks.py            the stacks, and the way from a stack, swaps and a configuration to the pieces
+    whole_engine_dp.py   whole engines of one worker each
+    whole_engine.py      whole engines with pipelines: `whole_engine`, and `whole_engine_watched`
+
+They stand above `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
+`engine/`.
+"""

@@ -1,0 +1,39 @@
+"""The program `eplb`: the steps of `dp_batch`, whose experts move while steps run, in a thread of each rank.
+
+protocol: {name: eplb}
+config: {enable_expert_parallel: true, enable_eplb: true, eplb_config: {step_interval: 2}}
+"""
+
+from __future__ import annotations
+
+from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.registry import register_protocol
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
+from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
+from dpsim.vllm.releases import PLACES, Release, there
+
+
+@register_protocol("eplb", forms=PLACES["eplb"].names)
+class BalancedBatch(DataParallelBatch):
+    """Batch agreement of data-parallel ranks whose experts move while steps run."""
+
+    threaded = True
+    ordered_by_flags = True
+    honours_config_by_rank = True
+    probes: tuple[str, ...] = (*DataParallelBatch.probes, "eplb.waits")
+
+    def prepare(self, args: Arguments) -> DataParallelSetup:
+        setup = super().prepare(args)
+        if setup.balance is None:
+            raise Unsuitable("config.enable_eplb: the ranks of eplb have threads to move experts in; expected true")
+        return setup
+
+    def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
+        """Where nobody says how experts move, while steps run."""
+        if config.eplb_config.use_async is False:
+            raise Unsuitable(
+                "config.eplb_config.use_async: False; eplb moves experts while steps run: remove it, "
+                "or take the protocol dp_batch"
+            )
+        return there(release.async_balance, f"protocol.form: {release.name}")

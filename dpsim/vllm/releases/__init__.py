@@ -1,0 +1,37 @@
+"""Releases of vLLM, and the source pages beside them, each one record in one file.
+
+    record.py      what a record has: `Release`, its parts, and `Absent` for what it lacks
+    places.py      the one table of names: which places accept which, and `register_release`
+    page_000.py  page_001.py  page_002.py  page_003.py  page_004.py    the source pages
+    v0_14.py  v0_17.py  v0_24.py  v0_33.py                             the releases
+
+The pieces lie in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`, `graphs/` and `config/`. Programs,
+stacks, `from_vllm` and the comparison with the engine's answers look them up here. A new release is a file with
+`V0_34 = V0_33._replace(name="0.34", flow=Flow034)` and a call of `register_release`.
+"""
+
+from dpsim.vllm.releases.page_000 import PAGE_000 as PAGE_000
+from dpsim.vllm.releases.page_001 import PAGE_001 as PAGE_001
+from dpsim.vllm.releases.page_002 import PAGE_002 as PAGE_002
+from dpsim.vllm.releases.page_003 import PAGE_003 as PAGE_003
+from dpsim.vllm.releases.page_004 import PAGE_004 as PAGE_004
+from dpsim.vllm.releases.places import PAGES as PAGES
+from dpsim.vllm.releases.places import PLACES as PLACES
+from dpsim.vllm.releases.places import RELEASES as RELEASES
+from dpsim.vllm.releases.places import Choices as Choices
+from dpsim.vllm.releases.places import Runner as Runner
+from dpsim.vllm.releases.places import name_of as name_of
+from dpsim.vllm.releases.places import named as named
+from dpsim.vllm.releases.places import names as names
+from dpsim.vllm.releases.places import of_name as of_name
+from dpsim.vllm.releases.places import register_release as register_release
+from dpsim.vllm.releases.places import registered as registered
+from dpsim.vllm.releases.record import Absent as Absent
+from dpsim.vllm.releases.record import Lockstep as Lockstep
+from dpsim.vllm.releases.record import Release as Release
+from dpsim.vllm.releases.record import RunnerV2 as RunnerV2
+from dpsim.vllm.releases.record import there as there
+from dpsim.vllm.releases.v0_14 import V0_14 as V0_14
+from dpsim.vllm.releases.v0_17 import V0_17 as V0_17
+from dpsim.vllm.releases.v0_24 import V0_24 as V0_24
+from dpsim.vllm.releases.v0_33 import V0_33 as V0_33

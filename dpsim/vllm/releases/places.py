@@ -1,0 +1,174 @@
+"""Under which names scenarios ask for releases: the one table of names, and the way from a name to a record.
+
+    >>> named("dp_batch", "v2-0.33")[0].name, named("agreement", "v1-0.33")[0].name, named("engine", "0.24")[0].name
+    ('0.33', '0.33', '0.24')
+
+A *place* is where a scenario names a release: the form of a program, or a piece of a stack. A name is a record's own
+name. Before it, `v2-` asks for the V2 runner of the release. `v1-` asks for the V1 runner, in pieces that both have.
+
+A package of yours registers a release once. Each place that finds its pieces in the record then offers it, as the form
+of a program or as a piece; `whole_engine` and `whole_engine_dp` take it as a stack, too:
+
+    V0_99 = V0_33._replace(name="0.99", agreement=MyAgreement)
+    register_release(V0_99, __name__)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Literal, NamedTuple, TypeAlias
+
+from dpsim.contract import registry
+from dpsim.contract.program import Unsuitable
+from dpsim.vllm.config.forms import add_rules
+from dpsim.vllm.releases.page_000 import PAGE_000
+from dpsim.vllm.releases.page_001 import PAGE_001
+from dpsim.vllm.releases.page_002 import PAGE_002, PAGE_002_VERBATIM
+from dpsim.vllm.releases.page_003 import PAGE_003
+from dpsim.vllm.releases.page_004 import PAGE_004
+from dpsim.vllm.releases.record import Absent, Release, RunnerV2
+from dpsim.vllm.releases.v0_14 import V0_14
+from dpsim.vllm.releases.v0_17 import V0_17
+from dpsim.vllm.releases.v0_24 import V0_24
+from dpsim.vllm.releases.v0_33 import V0_33
+
+Runner: TypeAlias = Literal["v1", "v2"]
+
+PAGES = (PAGE_000, PAGE_001, PAGE_002, PAGE_002_VERBATIM, PAGE_003, PAGE_004)
+RELEASES = (V0_14, V0_17, V0_24, V0_33)
+
+_records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES)}
+
+
+class Place(NamedTuple):
+    """`names`: those of dpsim's own records, the first the default of a program. `pieces`: what a record has to have
+    for its name to be offered; `of_v2`: the same of its V2 runner, where that is offered, too. `before`: what stands
+    before the name of a release for its V1 runner. `programs`: those whose forms the names are.
+    """
+
+    names: tuple[str, ...]
+    pieces: tuple[str, ...]
+    of_v2: tuple[str, ...] = ()
+    before: str = ""
+    programs: tuple[str, ...] = ()
+
+
+STEP = ("agreement", "flow", "dispatcher")
+LOOP = ("lockstep", "config", "balance", "tokens", "transfer")
+WHOLE = ("whole_engine", "whole_engine_dp", "whole_engine_watched")
+
+PLACES: Mapping[str, Place] = {
+    "dp_batch": Place(("source-000", "0.14", "0.33", "v2-0.33", "v2-0.17"), STEP, ("step",), programs=("dp_batch",)),
+    "eplb": Place(("source-000", "0.33"), (*STEP, "async_balance"), programs=("eplb",)),
+    "dbo": Place(
+        ("source-000", "0.14", "0.33", "v2-0.33"),
+        (*STEP, "microbatches"),
+        ("microbatches", "overlap_step"),
+        programs=("dbo",),
+    ),
+    "pp_tokens": Place(("source-002", "0.14", "0.33"), ("tokens", "transfer"), programs=("pp_tokens",)),
+    "engine": Place(("0.33", "0.24", "0.14"), ("lockstep",), programs=("engine", "engine_watched")),
+    "startup": Place(("0.33", "0.14"), ("startup",), programs=("startup", "startup_watched")),
+    "stack": Place(("current", "source"), (*STEP, "microbatches", *LOOP), programs=WHOLE),
+    "agreement": Place(
+        ("source-000", "v1-0.14", "v1-0.33", "v2-0.33"), ("agreement", "flow"), ("agreement",), before="v1-"
+    ),
+    "graphs": Place(
+        ("source-004", "v1-0.14", "v1-0.17", "v1-0.33", "v2-0.33"), ("dispatcher",), ("graphs",), before="v1-"
+    ),
+    "microbatches": Place(
+        ("source-001", "v1-0.14", "v1-0.33", "v2-0.33"), ("microbatches",), ("microbatches",), before="v1-"
+    ),
+    "experts": Place(("source-000", "0.14", "0.33"), ("balance",)),
+    "tokens": Place(("source-002", "page-002", "0.33"), ("tokens",)),
+    "transfer": Place(("source-002", "0.14", "0.33"), ("transfer",)),
+    "finish_sync": Place(("source-003", "0.24", "0.33"), ("lockstep",)),
+    "config": Place(("source-003", "0.33"), ("config",)),
+}
+"""Of each place the names that it accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
+
+_more: dict[str, dict[str, str]] = {}  # of places: names of registered releases, each with that of its record
+
+
+def names(place: str, runner: Runner | None = None) -> tuple[str, ...]:
+    """The names that a place accepts, or those of one runner."""
+    every = (*PLACES[place].names, *_more.get(place, ()))
+    return tuple(name for name in every if runner in (None, runner_of(name)))
+
+
+def runner_of(name: str) -> Runner:
+    return "v2" if name.startswith("v2-") else "v1"
+
+
+def named(place: str, name: str) -> tuple[Release, Runner]:
+    """The record that a name means in a place, and of which runner. Raises Unsuitable for a name that is none there."""
+    if name not in names(place):
+        raise Unsuitable(f"protocol.form: {place} has no form {name!r}; expected one of {', '.join(names(place))}")
+    return _records[name.removeprefix("v1-").removeprefix("v2-")], runner_of(name)
+
+
+def name_of(place: str, release: Release, runner: Runner = "v1") -> str | None:
+    """The name under which a place knows the runner of a record; None where it does not."""
+    return next((name for name in names(place, runner) if named(place, name)[0] is release), None)
+
+
+def of_name(name: str | None) -> Release | None:
+    """The record whose own name this is, None if it is no record's."""
+    registry.protocols()  # entry points of other packages may register releases
+    return None if name is None else _records.get(name)
+
+
+def registered() -> tuple[Release, ...]:
+    """Releases of other packages."""
+    registry.protocols()
+    own = {*PAGES, *RELEASES}
+    return tuple(one for one in _records.values() if one not in own)
+
+
+def register_release(release: Release, module: str) -> None:
+    """Make a release known by its name, in each place whose pieces it has. `module`: the caller's `__name__`, which
+    worker processes import to know the release.
+
+    Raises ValueError for a name that another record has, or that begins like the name of a runner.
+    """
+    if _records.get(release.name, release) != release:
+        raise ValueError(f"a release {release.name!r} is registered already, with other pieces")
+    if release.name.startswith(("v1-", "v2-")):
+        raise ValueError(f"release {release.name!r}: expected a name without v1- or v2-, which say the runner")
+    _records[release.name] = release
+    if not isinstance(release.config, Absent):
+        add_rules(release.name, release.config)
+    for key, place in PLACES.items():
+        more = dict.fromkeys(_offered(place, release), release.name)
+        _more.setdefault(key, {}).update(more)
+        for program in place.programs:
+            for form in more:
+                registry.add_form(program, form, module)
+
+
+def _offered(place: Place, release: Release) -> Iterator[str]:
+    """The names of a release in a place."""
+    if _has(release, place.pieces):
+        yield f"{place.before}{release.name}"
+    if place.of_v2 and not isinstance(release.v2, Absent) and _has(release.v2, place.of_v2):
+        yield f"v2-{release.name}"
+
+
+def _has(record: Release | RunnerV2, pieces: tuple[str, ...]) -> bool:
+    return not any(isinstance(getattr(record, piece), Absent) for piece in pieces)
+
+
+class Choices(Mapping[str, tuple[str, ...]]):
+    """The names of each piece of a program, those of releases that are registered later among them."""
+
+    def __init__(self, **of_piece: Callable[[], tuple[str, ...]]) -> None:
+        self.of_piece = of_piece
+
+    def __getitem__(self, piece: str) -> tuple[str, ...]:
+        return self.of_piece[piece]()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.of_piece)
+
+    def __len__(self) -> int:
+        return len(self.of_piece)

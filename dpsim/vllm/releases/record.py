@@ -1,0 +1,136 @@
+"""What a release of vLLM is here: one record, which names the class of each piece that differs between releases.
+
+    V0_34 = V0_33._replace(name="0.34", flow=Flow034)
+
+Every piece has to be given, so a record without one is refused by mypy and by Python. What a release does not have, or
+what is not modelled of it, is `Absent` with the reason. A program that comes to such a piece raises `Unsuitable` with
+that reason (`there`):
+
+    >>> there(Absent("release 0.14 has no V2 runner"), "protocol.pieces.runner")
+    Traceback (most recent call last):
+    dpsim.contract.program.Unsuitable: protocol.pieces.runner: release 0.14 has no V2 runner
+
+A source page is a record like a release. It has the pieces that the page describes, and none besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+from dpsim.contract.program import Unsuitable
+from dpsim.vllm.config import ParallelConfig
+from dpsim.vllm.data_parallel.batch import BatchForm
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
+from dpsim.vllm.data_parallel.captured import CapturedForward
+from dpsim.vllm.data_parallel.drafter import Drafter
+from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
+from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.engine.client import ClientView
+from dpsim.vllm.engine.coordination import Coordination
+from dpsim.vllm.engine.pause import Control
+from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.waves import EngineWaves
+from dpsim.vllm.graphs.candidates import CandidateTable
+from dpsim.vllm.graphs.dispatcher import Dispatcher
+from dpsim.vllm.overlap.forms import OverlapStep
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.pipeline.batches import Row
+from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.startup.groups import Kinds
+from dpsim.vllm.startup.ports import GroupPorts
+
+Piece = TypeVar("Piece")
+
+
+class Absent(NamedTuple):
+    """The place of a piece that a release does not have. `why`: the reason, as a user reads it."""
+
+    why: str
+
+
+class Lockstep(NamedTuple):
+    """How engines step together (chapter 2). `waves` has the finish sync of the release (`sync_form`)."""
+
+    waves: type[EngineWaves]
+    coordination: type[Coordination]
+    client: type[ClientView]
+    control: type[Control]
+    counts: type[RequestCounts]
+
+
+class Startup(NamedTuple):
+    """How processes meet (chapters 8.3 and 9.2): the ports of groups, and which groups there are."""
+
+    ports: type[GroupPorts]
+    groups: type[Kinds]
+
+
+SIZES = Absent("ranks of this V2 runner tell sizes, and have neither the agreement nor the graphs of later ones")
+
+
+class RunnerV2(NamedTuple):
+    """The V2 runner of a release: its steps, with microbatches and without, and what they agree with (chapter 1.7)."""
+
+    step: type[DataParallelStep]
+    drafter: type[Drafter] | Absent
+    captured: type[CapturedForward] | Absent
+    microbatches: type[OverlapForward] | Absent
+    overlap_step: type[OverlapStep] | Absent
+
+    @property
+    def agreement(self) -> type[AgreementV2] | Absent:
+        """That of its steps, in one dispatch; ranks of 0.17 tell sizes instead."""
+        return self.step.agreement if issubclass(self.step, DataParallelStepV2) else SIZES
+
+    @property
+    def graphs(self) -> type[CandidateTable] | Absent:
+        """The graphs that its ranks agree on."""
+        return self.step.graphs if issubclass(self.step, DataParallelStepV2) else SIZES
+
+
+class Release(NamedTuple):
+    """One release, or one source page. `name`: its one spelling; the other names are in `places.py`.
+
+    `agreement`, `flow`, `dispatcher` and `microbatches` are those of the V1 runner (chapters 1, 3 and 5), `v2` has
+    those of the V2 runner. `balance` moves experts between two steps, `async_balance` while steps run (10.1, row 17).
+    `tokens`, `need_mask` and `transfer` are a pipeline's (chapters 6 and 7), `lockstep` the engine loop's (chapter 2).
+    `config`: the rules about parallelism (chapter 8). `variables`: whether a variable may stand for a flag.
+    """
+
+    name: str
+    agreement: type[BatchForm] | Absent
+    flow: type[BatchFlow] | Absent
+    dispatcher: type[Dispatcher] | Absent
+    microbatches: type[OverlapForward] | Absent
+    balance: type[ExpertBalance] | Absent
+    async_balance: type[ExpertBalance] | Absent
+    tokens: type[SampledTokens] | Absent
+    need_mask: Callable[[Row], bool] | Absent
+    transfer: type[Transfer] | Absent
+    lockstep: Lockstep | Absent
+    startup: Startup | Absent
+    config: type[ParallelConfig] | Absent
+    v2: RunnerV2 | Absent
+    variables: bool
+
+    @property
+    def version(self) -> str:
+        """As the engine writes it: 0.33.0."""
+        return f"{self.name}.0"
+
+
+def nothing(name: str, why: str) -> Release:
+    """A record without any piece, for a page that has only a few: `nothing(...)._replace(transfer=...)`."""
+    pieces = len(Release._fields) - 2
+    return Release._make([name, *[Absent(why)] * pieces, True])
+
+
+def there(piece: Piece | Absent, asked_by: str) -> Piece:
+    """The piece. Raises Unsuitable with the reason where the release does not have it. `asked_by`: which setting."""
+    if isinstance(piece, Absent):
+        raise Unsuitable(f"{asked_by}: {piece.why}")
+    return piece

@@ -1,0 +1,18 @@
+"""Release 0.24: two numbers in the finish sync, pauses in two phases, graphs of decodes that are found (5.4)."""
+
+from dpsim.vllm.engine.client import ClientView
+from dpsim.vllm.engine.coordination import Coordination
+from dpsim.vllm.engine.pause import Control024
+from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.waves import Release024
+from dpsim.vllm.graphs.dispatcher import Dispatcher024
+from dpsim.vllm.pipeline.need_mask import needs_024
+from dpsim.vllm.releases.record import Lockstep, nothing
+
+V0_24 = nothing(
+    "0.24", "of release 0.24 only the engine loop, the graphs and the mask of tokens are modelled"
+)._replace(
+    dispatcher=Dispatcher024,
+    need_mask=needs_024,
+    lockstep=Lockstep(Release024, Coordination, ClientView, Control024, RequestCounts),
+)
