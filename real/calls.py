@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.collectives.reductions import reduction_of
 from real.communicators import Group
 
@@ -55,7 +55,7 @@ def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None) -> An
 
 def gets(group: Group, issue: Issue) -> bool:
     """Whether this member's memory is written."""
-    return part(issue.op, issue.root, group.spec.ranks[group.position]).gets
+    return role(issue.op, issue.root, group.spec.ranks[group.position]).gets
 
 
 def staged_source(source: Any, issue: Issue) -> Any:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.offered import Sizes, Worlds, answers, with_offered
+from dpsim.cli.offered import Scale, Worlds, answers, with_offered
 from dpsim.cli.options import AsJson, Modules, Off, import_modules, option, typed, with_off
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _end(lost: bool, met: bool) -> NoReturn:
 class Set(NamedTuple):
     """Worlds like one scenario. `possible`: in how many worlds of a swarm each kind of fault is possible."""
 
-    sizes: Sizes
+    sizes: Scale
     total: int
     worlds: Iterable[Scenario]
     possible: dict[str, int]

@@ -32,7 +32,7 @@ from dpsim.scenario.swarm import Swarm
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
     from dpsim.campaign.files import Whole
-    from dpsim.cli.offered import Sizes
+    from dpsim.cli.offered import Scale
     from dpsim.scenario import Scenario
 
 PAIRS_SHOWN = 5
@@ -165,7 +165,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 # ---- whole scopes
 
 
-def whole_as_text(name: str, sizes: Sizes, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS) -> str:
+def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS) -> str:
     """Every small scenario like one, or those of a swarm; that which was violated, as it could be saved and run.
     `possible`: in how many worlds of a swarm each kind of fault was.
     """
@@ -221,7 +221,7 @@ def _probed(probes: Mapping[str, int]) -> str:
 
 
 def whole_as_json(
-    name: str, sizes: Sizes, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
+    name: str, sizes: Scale, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
 ) -> dict[str, Any]:
     """The same as plain data."""
     first = whole.first

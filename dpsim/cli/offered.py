@@ -46,7 +46,7 @@ COMMANDS, SOURCES, OPTIONS = "dpsim.commands", "dpsim.scenario_sources", "dpsim.
 C = TypeVar("C", bound=Callable[..., Any])
 
 
-class Sizes(Protocol):
+class Scale(Protocol):
     """How far worlds go, in words and as plain data."""
 
     def summary(self) -> str: ...
@@ -58,7 +58,7 @@ class Worlds(Protocol):
     """Worlds to explore in place of one: how many there are, and each of them, smaller ones first."""
 
     @property
-    def sizes(self) -> Sizes: ...
+    def sizes(self) -> Scale: ...
 
     @property
     def total(self) -> int: ...

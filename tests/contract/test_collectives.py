@@ -13,7 +13,7 @@ import pytest
 from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
 from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.contract import collectives
-from dpsim.contract.collectives import COLLECTIVES, part
+from dpsim.contract.collectives import COLLECTIVES, role
 from dpsim.contract.collectives.reductions import REDUCTIONS
 from dpsim.contract.collectives.rules import CollectiveRules
 from dpsim.contract.interface import DeviceCommunicator, HostCommunicator
@@ -65,6 +65,6 @@ def test_who_waits_gets_something(name: str, rules: CollectiveRules) -> None:
     members = (3, 5, 8)
     for rank, root in product(members, members if rules.rooted else [None]):
         awaited = {*rules.awaits((name, 6, "int32", root, None, ()), rank, members)} - {rank}
-        assert all(part(name, root, one).gives for one in awaited)
-        assert part(name, root, rank).gets or not awaited
-        assert any(part(name, root, rank))
+        assert all(role(name, root, one).gives for one in awaited)
+        assert role(name, root, rank).gets or not awaited
+        assert any(role(name, root, rank))

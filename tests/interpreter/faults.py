@@ -18,7 +18,7 @@ from dpsim.checks.happens_before.hosts import HostState
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.collectives.reduce import Reduce
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import Address
@@ -54,8 +54,8 @@ def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
     """A reduce is an all_reduce: all wait for all, and get the result."""
     patch.setattr(Reduce, "gets", lambda *_: True)
     _waits_for_all(lambda issue, _: issue.op == "reduce")(patch)
-    patch.setattr(results, "part", part.__wrapped__)
-    patch.setattr(parts, "part", part.__wrapped__)
+    patch.setattr(results, "role", part.__wrapped__)
+    patch.setattr(parts, "role", part.__wrapped__)
 
 
 def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:

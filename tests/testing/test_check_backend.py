@@ -26,7 +26,7 @@ from dpsim.backend.journal import plain
 from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import untagged
-from dpsim.contract.collectives import Part, part
+from dpsim.contract.collectives import Role, role
 from dpsim.contract.interface import HostArray, Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
@@ -147,7 +147,7 @@ class ReducesForAllWithoutTime(Twin):
 
     def broken(self) -> None:
         self.patch.setattr(parts, "Results", Generous)
-        self.patch.setattr(parts, "part", lambda *how: Part(True, True) if how[0] == "reduce" else part(*how))
+        self.patch.setattr(parts, "role", lambda *how: Role(True, True) if how[0] == "reduce" else role(*how))
 
 
 class ReducesTooEarlyWithoutTime(Twin):

@@ -19,7 +19,7 @@ from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import whole
 from dpsim.backend.memory.buffers import OwnStream, of_this_backend, ref_of, untagged
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.collectives.rules import Call
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Stream
 from dpsim.contract.world import CommunicatorSpec
@@ -92,7 +92,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
             self.journal.come(site)
         if self._group is not None:
             raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
-        gives, gets = part(issue.op, issue.root, self.journal.rank)
+        gives, gets = role(issue.op, issue.root, self.journal.rank)
         reads = ref_of(source) if gives else ()
         writes = ref_of(output) if gets else ()
         capture = stream.capture  # type: ignore[attr-defined]

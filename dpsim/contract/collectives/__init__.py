@@ -19,8 +19,8 @@ has the object `RULES`.
 
     >>> COLLECTIVES["reduce"].awaits(("reduce", 4, "int32", 0, "sum", ()), 0, (0, 1, 2))
     (0, 1, 2)
-    >>> part("reduce", 0, 2)
-    Part(gives=True, gets=False)
+    >>> role("reduce", 0, 2)
+    Role(gives=True, gets=False)
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ UNKNOWN = CollectiveRules()
 """What holds for a collective of a record that the contract does not have."""
 
 
-class Part(NamedTuple):
+class Role(NamedTuple):
     """Whether a member gives its elements, and whether its memory gets the result."""
 
     gives: bool
@@ -60,7 +60,7 @@ class Part(NamedTuple):
 
 
 @lru_cache(4096)
-def part(op: str, root: int | None, rank: int) -> Part:
-    """The part of a member."""
+def role(op: str, root: int | None, rank: int) -> Role:
+    """The role of a member."""
     rules = COLLECTIVES.get(op, UNKNOWN)
-    return Part(rules.gives(root, rank), rules.gets(root, rank))
+    return Role(rules.gives(root, rank), rules.gets(root, rank))

@@ -14,7 +14,7 @@ from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import of_this_backend
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.interface import Buffer, HostArray, Stream
 from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
@@ -151,7 +151,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             heads = self._start(on.chain.heads(host))
             own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
             if machine.memory:
-                gives, gets = part(issue.op, issue.root, host.rank)
+                gives, gets = role(issue.op, issue.root, host.rank)
                 own.touches = touched([source] if gives else [], [output] if gets else [])
             end = self.group.join(host, own)
             if machine.partial:

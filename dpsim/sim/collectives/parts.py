@@ -30,7 +30,7 @@ from functools import lru_cache
 import numpy as np
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
@@ -215,7 +215,7 @@ class PartedGroup(Group):
         """End a part that waits for some, with what these bring."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
-        if own.issue.op != "send" and part(own.issue.op, own.issue.root, rank).gets:
+        if own.issue.op != "send" and role(own.issue.op, own.issue.root, rank).gets:
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
             result = Results(meeting.indices, brought).of(rank)

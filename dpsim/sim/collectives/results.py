@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.collectives import part
+from dpsim.contract.collectives import role
 from dpsim.contract.collectives.rules import Call
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import HostArray
@@ -44,7 +44,7 @@ class Results(Sent):
             result = rules.result(call, 0, self)
             if issue.root is None:
                 return [result] * members
-            return [result if part(issue.op, issue.root, rank)[1] else None for rank in self.brought]
+            return [result if role(issue.op, issue.root, rank)[1] else None for rank in self.brought]
         results = rules.results(call, self)
         return [results[self.indices[rank]] for rank in self.brought]
 
@@ -55,6 +55,6 @@ class Results(Sent):
     def _one(self, rank: int, issue: Issue) -> HostArray | None:
         if issue.peer is not None:
             return self.wires[self.indices[issue.peer]] if issue.op == "recv" else None
-        if part(issue.op, issue.root, rank)[1]:
+        if role(issue.op, issue.root, rank)[1]:
             return issue.rules.result(issue.call, self.indices[rank], self)
         return None
