@@ -54,8 +54,8 @@ def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
     """A reduce is an all_reduce: all wait for all, and get the result."""
     patch.setattr(Reduce, "gets", lambda *_: True)
     _waits_for_all(lambda issue, _: issue.op == "reduce")(patch)
-    patch.setattr(results, "role", part.__wrapped__)
-    patch.setattr(parts, "role", part.__wrapped__)
+    patch.setattr(results, "role", role.__wrapped__)
+    patch.setattr(parts, "role", role.__wrapped__)
 
 
 def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
