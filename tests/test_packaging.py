@@ -181,6 +181,8 @@ FAULTY_IMPORTS = [
     ("contract-floors", "dpsim.contract.schedule", "dpsim.contract.ops"),
     ("contract-floors", "dpsim.contract.interface", "dpsim.contract.registry"),
     ("contract-floors", "dpsim.contract.program", "dpsim.contract.rules"),
+    ("contract-floors", "dpsim.contract.interface", "dpsim.contract.collectives"),
+    ("contract-floors", "dpsim.contract.collectives", "dpsim.contract.rules"),
     ("backend", "dpsim.backend", "dpsim.trace"),
     ("backend-floors", "dpsim.backend.journal", "dpsim.backend.hosts"),
     ("backend-floors", "dpsim.backend.memory", "dpsim.backend.calls"),

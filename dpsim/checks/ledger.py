@@ -126,13 +126,16 @@ def _pieces(run_index: RunIndex, communicator: str, members: dict[int, list[Entr
         rules = COLLECTIVES.get(calls[0].raw[OP], UNKNOWN)
         if not rules.pairwise or not any(entry.raw[COLLECTIVE_SIZES] for entry in calls):
             continue
+        said = [
+            (index, rules.sizes(raw[CALL], size))
+            for index, (_, _, raw) in enumerate(calls)
+            if len(raw[COLLECTIVE_SIZES]) in (0, 2 * size)
+        ]
         wrong = [
-            (i, j, goes, comes)
-            for i, mine in enumerate(calls)
-            for j, theirs in enumerate(calls)
-            if None
-            not in (goes := rules.goes(mine.raw[CALL], size, j), comes := rules.comes(theirs.raw[CALL], size, i))
-            and goes != comes
+            (i, j, mine.source[j], theirs.output[i])
+            for i, mine in said
+            for j, theirs in said
+            if mine.source[j] != theirs.output[i]
         ]
         if wrong:
             return _unequal(run_index, communicator, ranks, calls, wrong)
@@ -144,7 +147,7 @@ def _unequal(
     communicator: str,
     ranks: list[int],
     calls: tuple[Entry, ...],
-    wrong: list[tuple[int, int, int | None, int | None]],
+    wrong: list[tuple[int, int, int, int]],
 ) -> Finding:
     involved = [{i, j} for i, j, _, _ in wrong]
     common = set.intersection(*involved)

@@ -160,6 +160,9 @@ class NullGroup:
     def broadcast(self, tensors: list[Any], options: Any) -> Any:
         return self._call("broadcast", tensors, options)
 
+    def reduce(self, tensors: list[Any], options: Any) -> Any:
+        return self._call("reduce", tensors, options)
+
     def _call(self, name: str, tensors: list[Any], options: Any) -> Any:
         if self.fails is not None:
             self.fails()

@@ -243,6 +243,18 @@ def test_a_collective_in_place_is_given_its_own_memory(calls: NullCalls) -> None
     assert (from_1.rootRank, from_1.asyncOp) == (1, False)
 
 
+def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
+    """NCCL writes there on the root alone, so the others need no copy. Nothing comes back into their buffers."""
+    rank = null_rank(calls)
+    main, device = rank.stream("main"), rank.device("dp")
+    buffer = main.alloc(4, "int32", "buffer")
+    for root in (0, 1):
+        device.reduce(buffer, root, main, op="min")
+    for root, ([reduced], options) in enumerate(group_of(device).given):
+        assert reduced.data_ptr() == tensor(buffer).data_ptr()
+        assert (options.rootRank, options.reduceOp, options.asyncOp) == (root, ReduceOp.MIN, False)
+
+
 def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
     """With memory of its own, since the program's has not that size."""
     fault = Fault("alter", 0, At("sum", 0), {"count": 7})

@@ -10,7 +10,7 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.sim.collectives import parts
 from tests.programs import Script, copy, explored, world_of
-from tests.sim.programs import Twins, filled, numbers, told
+from tests.sim.programs import Twins, filled, holds, numbers, told
 from tests.testing.test_check_backend import Generous
 
 twins = Twins()
@@ -55,15 +55,26 @@ def test_members_that_name_two_roots_are_found() -> None:
     assert (finding.culprit.rank, finding.culprit.step, finding.culprit.site) == (2, 0, "device.total")
 
 
-@twins("DISAGREEMENT:TOTAL", learned=[6] * 3, world=told(3))
-async def the_total_is_the_roots_alone(rank: Rank, right: bool) -> Any:
-    """Who takes what a reduce gives for the total, and is no root, has its own number. The root has to tell it."""
-    group = rank.host("h")
-    total = await group.reduce(np.array([rank.rank + 1], np.int32), 0)
-    if right:
-        total = await group.broadcast(total, 0)
-    rank.decide("total", int(total[0]), "h")
-    return int(total[0])
+def tells_the_total(right: bool) -> Script:
+    """The root has the total and tells it. Wrong: rank 2 takes for the total what the reduce gave to itself."""
+
+    async def script(rank: Rank) -> int:
+        group = rank.host("h")
+        mine = await group.reduce(np.array([rank.rank + 1], np.int32), 0)
+        total = await group.broadcast(mine, 0)
+        value = int((total if right or rank.rank != 2 else mine)[0])
+        rank.decide("total", value, "h")
+        return value
+
+    return script
+
+
+def test_the_total_is_the_roots_alone() -> None:
+    holds(tells_the_total(True), [6] * 3, told(3))
+    finding = explored(told(3), tells_the_total(False), schedules=50).findings[0]
+    assert finding.klass == "DISAGREEMENT:TOTAL"
+    assert finding.culprit is not None
+    assert finding.culprit.rank == 2
 
 
 @twins("RACE:BUFFER", learned=[(3,), (2,)])

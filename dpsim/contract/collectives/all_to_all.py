@@ -42,7 +42,7 @@ class AllToAll(CollectiveRules):
         return [*matrix.transpose(1, 0, 2).reshape(members, count)]
 
     def signature(self, call: Call, index: int) -> Call:
-        """With sizes, members bring different counts, and `goes` and `comes` are held against each other."""
+        """With sizes, members bring different counts, and the ledger holds their pieces against each other."""
         op, _, dtype, root, reduce, sizes = call
         return (op, 0, dtype, root, reduce, ()) if sizes else call
 
@@ -52,16 +52,6 @@ class AllToAll(CollectiveRules):
 
     def count(self, call: Call, index: int, members: int) -> int:
         return sum(self.sizes(call, members).output)
-
-    def goes(self, call: Call, members: int, to: int) -> int | None:
-        if not call[5]:
-            return int(call[1]) // members
-        return int(call[5][to]) if len(call[5]) == 2 * members else None
-
-    def comes(self, call: Call, members: int, source: int) -> int | None:
-        if not call[5]:
-            return int(call[1]) // members
-        return int(call[5][members + source]) if len(call[5]) == 2 * members else None
 
     @staticmethod
     def on_host(

@@ -76,7 +76,7 @@ class CollectiveRules:
     shared = False
     """Whether all that get a result get the same, where their calls are the same."""
     pairwise = False
-    """Whether each member says what goes to each other one, and what comes from it."""
+    """Whether each call says by its sizes what goes to each other member, and behind that what comes from each."""
     on_host: Callable[..., Awaitable[HostArray]] | None = None
     on_device: Callable[..., None] | None = None
 
@@ -116,14 +116,6 @@ class CollectiveRules:
     def count(self, call: Call, index: int, members: int) -> int:
         """Elements of the member's result."""
         return int(call[1])
-
-    def goes(self, call: Call, members: int, to: int) -> int | None:
-        """Of a pairwise one: elements that go to the member at that place; None: the call does not say."""
-        return None
-
-    def comes(self, call: Call, members: int, source: int) -> int | None:
-        """Of a pairwise one: elements that come from the member at that place; None: the call does not say."""
-        return None
 
 
 def some(members: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:

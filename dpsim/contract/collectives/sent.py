@@ -20,17 +20,14 @@ class Sent:
     place of each rank in the group.
     """
 
-    def __init__(
-        self, indices: Mapping[int, int], wires: Sequence[HostArray], calls: Sequence[tuple[Any, ...]]
-    ) -> None:
-        self.indices = indices
-        self.wires = wires
-        self._calls = calls
-        self._made: dict[Any, Any] = {}
+    indices: Mapping[int, int]
+    wires: Sequence[HostArray]
+    _made: dict[Any, Any]
 
     @property
     def calls(self) -> Sequence[tuple[Any, ...]]:
-        return self._calls
+        """Seldom asked for, so a machine makes the list when it is."""
+        raise NotImplementedError
 
     def reduced(self, how: str | None) -> HostArray:
         """The elementwise reduction of all."""

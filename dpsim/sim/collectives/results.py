@@ -22,7 +22,6 @@ class Results(Sent):
     """
 
     def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution]) -> None:
-        # As that of `Sent`, which would be a call more in each collective.
         self.indices = indices
         self.brought = brought
         ordered = [brought[rank] for rank in indices]
