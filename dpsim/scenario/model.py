@@ -166,7 +166,7 @@ PARAMETERS = "dpsim.parameters"
 
 @functools.cache
 def scenario_type(parameters: str = "default") -> type[Scenario]:
-    """The class of scenarios that an entry point names; `default` is that of programs with no parameters of their own.
+    """The class of scenarios that an entry point names; `default` is the one for programs that name no parameters.
     `Scenario` itself, without any, where no entry point of that name can be loaded.
     """
     for point in entry_points(group=PARAMETERS, name=parameters):

@@ -37,7 +37,7 @@ class Parameters(StrictModel):
     """What a scenario says first; then what its parameters mean, which are the fields of a derived class."""
 
     sections: ClassVar[tuple[str, ...]] = ()
-    """Parameters with keys of their own: there an unknown key may belong."""
+    """Parameters that are mappings: an unknown key may belong into one of them."""
     of_ranks: ClassVar[str] = "world"
     """What has the ranks, in the words of an error."""
 

@@ -35,7 +35,7 @@ ALLOWED = {
     "dpsim/cli/museum_card.py": "an example of what is printed: the museum shows variants of what is installed",
     "dpsim/contract/interface.py": "the text of the contract: a rank of the topology",
     "dpsim/contract/program.py": "Program.honours_config_by_rank, a name that programs have",
-    "dpsim/pytest_plugin.py": "which YAML files are scenarios is said of their text, and nothing is imported for it",
+    "dpsim/pytest_plugin.py": "it recognises scenario files by their text, and imports nothing for it",
     "dpsim/runner.py": "an example that runs with the parameters that are installed",
     "dpsim/scenario/yaml/reader.py": "the advice for a file that is too large",
     "dpsim/testing/__init__.py": "where the strategies are that it offers",

@@ -11,7 +11,7 @@ import pytest
 
 from dpsim import runner
 from dpsim.contract.world import At, Backend, BackendUnavailable, CommunicatorSpec, Fault, Run, World
-from dpsim.scenario import Scenario
+from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import services  # noqa: F401  # registers a program
 from real import crew as crews
@@ -189,7 +189,7 @@ def test_a_backend_is_asked_for_as_many_devices_as_there_are_ranks(monkeypatch: 
     backend = Asked(RuntimeError())
     monkeypatch.setattr(runner, "find_backend", lambda name: backend)
     monkeypatch.setattr(runner, "only_simulated", lambda scenario, name: None)
-    scenario = Scenario.model_validate(
+    scenario = scenario_from(
         {
             "name": "x",
             "protocol": {"name": "conformance_services"},

@@ -33,7 +33,7 @@ class Sizes(Parameters):
 
 
 class SizedScenario(Scenario, Sizes):
-    """Of so many ranks."""
+    """A scenario with a number of ranks."""
 
 
 @register_protocol("sized", forms=("plain", "loud"))
@@ -47,7 +47,7 @@ class Sized(Program[Arguments]):
 
 @register_protocol("alone")
 class Alone(Program[Arguments]):
-    """One rank with a group of its own."""
+    """One rank is the whole group."""
 
     def groups(self, prepared: Arguments) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         return [("all", "host", [(0,)])]

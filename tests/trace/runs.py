@@ -17,7 +17,7 @@ RANKS = 3
 
 
 def given(*requests: int) -> Scenario:
-    """All arrive at once, with so many tokens in and six out."""
+    """Requests with these prompts and six output tokens, all from the start."""
     return scenario_from(
         {
             "name": "small",

@@ -1,7 +1,7 @@
 """What the programs are handed: topology, configuration, requests and the step clock, as plain data.
 
-A request, and the arguments of a program that names no parameters of its own. What a program would leave out without a
-word is refused (`dpsim.contract.program.Program.heeds`).
+Programs that name no parameters get these arguments. A field at which a program does not look is refused
+(`dpsim.contract.program.Program.heeds`).
 """
 
 from __future__ import annotations

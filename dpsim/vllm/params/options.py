@@ -22,8 +22,7 @@ def run(
     ] = None,
     requests: Annotated[int | None, typer.Option(metavar="N", min=1, help="Take the first N requests only.")] = None,
 ) -> Any:
-    """The same with the requests of a trace instead of its own, and with the first of them only; the step duration
-    stays.
+    """The same with the requests of a trace, or with the first requests only; the step duration stays.
 
     `workload`: a path seen from the working folder if there is such a file, else a name to be looked for in the
     scenario's folder and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have; a missing file

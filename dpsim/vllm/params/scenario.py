@@ -3,8 +3,8 @@
     EngineScenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
     scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
 
-Names are vLLM's (`dpsim.vllm.config`), and so are the rules that a configuration has to keep. This is what a program
-gets that names no parameters of its own: the entry point `default` of `dpsim.parameters` names `EngineScenario`.
+Names are vLLM's (`dpsim.vllm.config`), and so are the rules that a configuration has to keep. The entry point `default`
+of `dpsim.parameters` names `EngineScenario`: programs that name no parameters get these.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class EngineParameters(Parameters):
                     yield Problem(place, str(found))
 
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
-        """Those that have settings of their own."""
+        """The keys of `config_by_rank`."""
         yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
 
     def own_settings(self) -> list[str]:

@@ -13,7 +13,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP
 from dpsim.contract.registry import variant
 from dpsim.contract.world import Delay, Fault, Run, World
-from dpsim.scenario import Scenario
+from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm, Release014, Source000
@@ -120,7 +120,7 @@ def scenario(
     protocol = {"name": "dp_batch", "form": form, "variant": variant}
     topology, workload = {"data_parallel_size": ranks}, {"requests": written}
     told = {"name": variant or "healthy", "protocol": protocol, "topology": topology, "workload": workload}
-    return Scenario.model_validate(told | {"config": config})
+    return scenario_from(told | {"config": config})
 
 
 def pieces(name: str) -> dict[str, Any]:
