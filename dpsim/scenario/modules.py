@@ -40,9 +40,9 @@ def import_named(word: str) -> None:
 
 
 def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
-    """What `import_named` has to import before a protocol, its forms and its variant are known; what comes with dpsim or
-    is found by entry points need not. The paths of files that lie in the present folder, so that a log can be read
-    elsewhere; else dotted names.
+    """What `import_named` has to import before a protocol, its forms and its variant are known. What comes with dpsim,
+    or is found by entry points, need not be imported. The paths of files that lie in the present folder, so that a log
+    can be read elsewhere; else dotted names.
     """
     owners: list[type[Any]] = [protocol(protocol_name).program]
     owners += [] if variant_name is None else [variant(variant_name).make]
