@@ -221,6 +221,8 @@ FAULTY_IMPORTS = [
     ("vllm-parts", "dpsim.vllm.pipeline", "dpsim.vllm.data_parallel"),
     ("vllm-whole", "dpsim.vllm.engine", "dpsim.vllm.whole"),
     ("vllm-whole", "dpsim.vllm.data_parallel", "dpsim.vllm.whole"),
+    ("vllm-releases", "dpsim.vllm.data_parallel", "dpsim.vllm.releases"),
+    ("vllm-releases", "dpsim.vllm.museum", "dpsim.vllm.releases"),
     ("vllm-config", "dpsim.vllm.config", "dpsim.contract.ops"),
     ("vllm-graphs", "dpsim.vllm.graphs", "dpsim.vllm.model"),
     ("vllm-graphs", "dpsim.vllm.graphs", "dpsim.contract.registry"),

@@ -134,6 +134,11 @@ def add_form(protocol: str, form: str, module: str) -> None:
     _more_forms.setdefault(protocol, {}).setdefault(form, module)
 
 
+def modules_of_forms() -> list[str]:
+    """The modules that have added forms."""
+    return list(dict.fromkeys(module for forms in _more_forms.values() for module in forms.values()))
+
+
 def protocol(name: str) -> ProtocolEntry:
     """The protocol of that name. Raises UnknownName with the nearest names."""
     entry: ProtocolEntry = _find(_protocols, name, "protocol")
@@ -257,8 +262,7 @@ def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None
 
 def _owners() -> set[str]:
     entries: list[ProtocolEntry | VariantEntry] = [*_protocols.values(), *_variants.values()]
-    added = (module for forms in _more_forms.values() for module in forms.values())
-    return {*(_owner(entry).__module__ for entry in entries), *added}
+    return {*(_owner(entry).__module__ for entry in entries), *modules_of_forms()}
 
 
 def _with_more_forms(entry: ProtocolEntry) -> ProtocolEntry:

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpsim.contract.registry import known_without_import, protocol, variant
+from dpsim.contract.registry import known_without_import, modules_of_forms, protocol, variant
 
 
 def import_named(word: str) -> None:
@@ -40,13 +40,13 @@ def import_named(word: str) -> None:
 
 
 def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
-    """What `import_named` has to import before a protocol and its variant are known; what comes with dpsim or is found
-    by entry points need not. The paths of files that lie in the present folder, so that a log can be read elsewhere;
-    else dotted names.
+    """What `import_named` has to import before a protocol, its forms and its variant are known. What comes with dpsim,
+    or is found by entry points, need not be imported. The paths of files that lie in the present folder, so that a log
+    can be read elsewhere; else dotted names.
     """
     owners: list[type[Any]] = [protocol(protocol_name).program]
     owners += [] if variant_name is None else [variant(variant_name).make]
-    modules = dict.fromkeys(owner.__module__ for owner in owners)
+    modules = dict.fromkeys([*(owner.__module__ for owner in owners), *modules_of_forms()])
     return [_named(module) for module in modules if not known_without_import(module)]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpsim.contract import registry
+from dpsim.scenario.modules import names_to_import
 from dpsim.vllm.answers.kinds import KINDS
 from dpsim.vllm.config import EngineConfig, ParallelConfig033, Topology
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
@@ -77,6 +78,7 @@ def test_a_module_makes_it_known(tmp_path: Path) -> None:
     assert split.json["figures"]["forwards"]["threads"] > 0, "the twin"
     assert whole.json["figures"]["forwards"]["threads"] == 0, "its own agreement is asked"
     assert MODULE in registry.modules(), "worker processes import it"
+    assert names_to_import("dbo", None) == ["tests/vllm/releases/v0_99.py"], "and so does a command to be typed again"
 
 
 @pytest.mark.usefixtures("v0_99")
