@@ -22,7 +22,7 @@ from dpsim.contract.collectives import role
 from dpsim.contract.collectives.reduce import Reduce
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import Address
-from dpsim.sim import backend
+from dpsim.sim import wiring
 from dpsim.sim.calls.communicators import SimDeviceCommunicator
 from dpsim.sim.calls.streams import SimEvent
 from dpsim.sim.collectives import parts, results
@@ -97,7 +97,7 @@ def _messages_overtake(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_dies_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backend, "kill", lambda *_, **__: None)
+    patch.setattr(wiring, "kill", lambda *_, **__: None)
 
 
 def _slots_without_end(patch: pytest.MonkeyPatch) -> None:

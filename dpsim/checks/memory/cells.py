@@ -3,7 +3,7 @@
 A segment is cut at every boundary that an access ever named:
 
     >>> whole = Cell()
-    >>> segment = Segment((0, 0, 8), whole)
+    >>> segment = CellRange((0, 0, 8), whole)
     >>> [low] = segment.span(0, 4)
     >>> low is whole, len(segment.span(0, 8))
     (True, 2)
