@@ -65,7 +65,7 @@ def test_a_collective_is_one_file_two_signatures_and_two_native_calls() -> None:
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 def test_a_collective_works_everywhere(tmp_path: Path) -> None:
-    """In both machines, explored, on gloo and to the checks: the recipe alone, in a copy of its own."""
+    """In both machines, explored, on gloo and to the checks: the recipe alone, in another copy."""
     for name in ("dpsim", "real", "tests"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "conftest.py"):

@@ -204,8 +204,8 @@ class HostCommunicator(ABC):
 
     Each member is through by itself. It waits for those whose elements it gets, and for nobody else for sure: of an
     all_reduce, of a reduce_scatter with a piece for it, and of a barrier for all; of an all_gather for those that bring
-    something; of an all_to_all for those that have something for it; of a broadcast for the root, and the root for
-    nobody; of a reduce the root for all, and the others for no member. Where no elements are moved nobody is waited
+    something; of an all_to_all for those that have something for it; of a broadcast for the root, and the root for no
+    member; of a reduce the root for all, and the others for no member. Where no elements are moved nobody is waited
     for. It may wait for the others too: a correct protocol tolerates both. That a member is through says that those it
     waited for had *come*, not that they are through.
 

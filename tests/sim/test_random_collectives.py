@@ -161,7 +161,7 @@ def test_every_collective_is_drawn_on_both_sides() -> None:
 
 
 class Wrong(Results):
-    """A machine with a rule of its own: of a reduce_scatter the pieces come in the order of their sizes."""
+    """A machine that gives results backwards."""
 
     def of(self, rank: int) -> HostArray | None:
         result = super().of(rank)
@@ -179,7 +179,7 @@ def test_one_wrong_machine_is_found(machine: Any, mode: str, monkeypatch: pytest
 
 def rounds(backend: Any, seeds: range) -> None:
     for seed in seeds:
-        if plan(seed)[0] == 2:  # so many workers there are
+        if plan(seed)[0] == 2:  # the number of workers
             run = backend.run(world(seed), "random_collectives", {"seed": seed})
             assert got(run) == wanted(seed), f"seed {seed}: {run.observed}"
 

@@ -143,7 +143,7 @@ class Generous(Results):
 
 
 class ReducesForAllWithoutTime(Twin):
-    """The machine with time keeps to the contract, the one without has receivers of its own."""
+    """The machine with time keeps to the contract, the one without has other receivers."""
 
     def broken(self) -> None:
         self.patch.setattr(parts, "Results", Generous)
