@@ -4,6 +4,7 @@ A rank dispatches alone, tells the others what it came to, and after the agreeme
 count and held to what the agreement allows. All of it is arithmetic on one rank, so it is asked without a machine:
 
     >>> from dpsim.vllm.config import EngineConfig
+    >>> from dpsim.vllm.data_parallel.batch import Source000
     >>> from dpsim.vllm.graphs.dispatcher import Dispatcher033
     >>> flow = Flow033(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8)), Source000(), Dispatcher033)
     >>> mode, descriptor = flow.first_dispatch(Batch(((0, 3, 0),), 3, 3))
