@@ -11,7 +11,7 @@ from typing import Any
 
 from dpsim.vllm.answers.comparison import Comparison, Ours, Row
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.capture import Capture, CaptureInputs, Forward, forwards, inputs_004, inputs_017
+from dpsim.vllm.graphs.capture import CaptureForward, CaptureInputs, CaptureSize, forwards, inputs_004, inputs_017
 from dpsim.vllm.graphs.manager import GraphManager
 from dpsim.vllm.releases import PAGE_004, V0_17
 
@@ -111,7 +111,7 @@ CHOICES_004: Comparison[type[GraphManager]] = Comparison(
 
 # ---- captures
 
-Captures = tuple[type[GraphManager], Callable[[Capture, EngineConfig], CaptureInputs]]
+Captures = tuple[type[GraphManager], Callable[[CaptureSize, EngineConfig], CaptureInputs]]
 """A manager, and what fills the inputs of its captures."""
 
 
@@ -139,7 +139,7 @@ def captures(row: Row, ours: Captures) -> Row:
     }
 
 
-def _forward_in_their_words(forward: Forward) -> Row:
+def _forward_in_their_words(forward: CaptureForward) -> Row:
     across, descriptor = forward.num_tokens_across_dp, forward.descriptor
     return {
         "cudagraph_runtime_mode": forward.mode.name,
@@ -150,7 +150,7 @@ def _forward_in_their_words(forward: Forward) -> Row:
     }
 
 
-def _capture_in_their_words(capture: Capture, inputs: CaptureInputs, ranks: int) -> Row:
+def _capture_in_their_words(capture: CaptureSize, inputs: CaptureInputs, ranks: int) -> Row:
     reqs = inputs.num_reqs
     return {
         "num_tokens": capture.num_tokens,

@@ -66,7 +66,7 @@ class Captures:
         assert self.allowed, f"graph {name} was never captured, and serving began: nothing is captured now (I-CG-9)"
 
 
-class Entry(NamedTuple):
+class CUDAGraphEntry(NamedTuple):
     """A graph: what it found and what it left."""
 
     graph: Graph
@@ -79,7 +79,7 @@ class CUDAGraphWrapper:
 
     def __init__(self, name: str, mode: RuntimeMode, runnable: Runnable, captures: Captures) -> None:
         self.name, self.mode, self.runnable, self.captures = name, mode, runnable, captures
-        self.entries: dict[Descriptor, Entry] = {}
+        self.entries: dict[Descriptor, CUDAGraphEntry] = {}
 
     async def __call__(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
         if not self.acts(context):
@@ -104,7 +104,7 @@ class CUDAGraphWrapper:
         async with self.capturing(graph, context.stream):
             outputs = await self.runnable(context._replace(capturing=True), inputs)
             self.join(context)
-        self.entries[context.key] = Entry(graph, inputs, outputs.buffers)
+        self.entries[context.key] = CUDAGraphEntry(graph, inputs, outputs.buffers)
         self.captures.count += 1
         return outputs
 
@@ -115,12 +115,12 @@ class CUDAGraphWrapper:
     def graph_name(self, key: Descriptor) -> str:
         return f"{self.name}.{graph_word(key)}"
 
-    def check_addresses(self, entry: Entry, inputs: tuple[Buffer, ...]) -> None:
+    def check_addresses(self, entry: CUDAGraphEntry, inputs: tuple[Buffer, ...]) -> None:
         """The inputs are where the capture found them (I-CG-8)."""
         same = all(one is other for one, other in zip(entry.inputs, inputs, strict=True))
         assert same, f"the inputs of graph {entry.graph.name} are not where its capture found them (I-CG-8)"
 
-    def replay(self, context: ForwardContext, entry: Entry) -> None:
+    def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
         self.before(context)
         entry.graph.replay(context.stream, f"{self.name}.replay")
 

@@ -61,7 +61,7 @@ class SyncState(NamedTuple):
     skip_drafts: bool
 
 
-class Told(NamedTuple):
+class ReducedTable(NamedTuple):
     """The reduced table, row by row, in the order of the wire (1.4). A rank without work tells zeros."""
 
     tokens: list[int]
@@ -105,7 +105,7 @@ class AgreementV2:
         Of its own it adds its requests, which every graph that is found has room for. Without any work there is no
         record, and nobody runs a forward.
         """
-        told = Told(*table.tolist())
+        told = ReducedTable(*table.tolist())
         uniform = told.common_uniform()
         if not any(told.tokens):
             return BatchDescriptor(RuntimeMode.NONE, 0, 0), None
@@ -125,12 +125,12 @@ class AgreementV2:
             set(told.may_skip_drafts) == {1},
         )
 
-    def agreed_mode(self, told: Told) -> RuntimeMode:
+    def agreed_mode(self, told: ReducedTable) -> RuntimeMode:
         return RuntimeMode(min(told.modes))
 
     # ---- microbatches (3.4)
 
-    def splits(self, told: Told, uniform: int | None, local: LocalV2) -> bool:
+    def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
         """All permit it, and the smallest rank has enough tokens, for the predicate is monotone (I-UB-7)."""
         return set(told.may_split) == {1} and wants_microbatching(
             min(told.tokens), self.decodes(uniform, local), self.config
@@ -140,7 +140,7 @@ class AgreementV2:
         """Whether the threshold of decodes applies: all ranks have decodes, and only such."""
         return uniform == self.graphs.q
 
-    def split_dispatch(self, told: Told, uniform: int | None, local: LocalV2) -> BatchDescriptor:
+    def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         """A graph of as many microbatches, or as many tokens as the largest rank has, without a graph."""
         parts = self.config.num_ubatches
         graph = self.graphs.split_graph(max(told.tokens), uniform, parts)

@@ -25,7 +25,7 @@ from dpsim.vllm.data_parallel import attention
 from dpsim.vllm.data_parallel.layers import GraphedLayers
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.data_parallel.witness import Witness
-from dpsim.vllm.graphs.capture import Capture, CaptureInputs, inputs_017
+from dpsim.vllm.graphs.capture import CaptureInputs, CaptureSize, inputs_017
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model import rows
 from dpsim.vllm.model.kernels import copy
@@ -92,7 +92,7 @@ class CapturedForward(GraphedLayers):
 
     def capture_inputs(self, target: Target) -> CaptureInputs:
         """The batch that stands for a target: as many requests as it may hold (5.6)."""
-        return inputs_017(Capture(target.key.num_tokens, target.mode, target.key.uniform), self.config)
+        return inputs_017(CaptureSize(target.key.num_tokens, target.mode, target.key.uniform), self.config)
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
         """Like a step: the runs of a session are agreed on, too."""

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.contract.interface import Rank
-from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.offline import OfflineEngine
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.waves import PauseState
@@ -27,7 +27,7 @@ UNPAUSED = PauseState.UNPAUSED
 class OfflineLoop:
     """One rank's job."""
 
-    def __init__(self, rank: Rank, scheduler: Scheduler, forward: Forward) -> None:
+    def __init__(self, rank: Rank, scheduler: Scheduler, forward: EngineForward) -> None:
         self.rank = rank
         self.scheduler = scheduler
         self.forward = forward

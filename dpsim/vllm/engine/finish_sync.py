@@ -59,7 +59,7 @@ class FinishSync(ABC):
         """What follows from the reduced numbers."""
 
 
-class Flag(FinishSync):
+class FinishFlag(FinishSync):
     """Source 003 and 0.14: whether anybody has work. There are no pauses."""
 
     op = "max"

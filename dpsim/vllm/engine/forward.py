@@ -30,7 +30,7 @@ REAL, DUMMY = "engine.real_forward", "engine.dummy_forward"
 RPC = "rpc"
 
 
-class Forward:
+class EngineForward:
     """Of one worker. `others`: the ranks of those that it calls, if it is an engine's first."""
 
     def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from dpsim.contract.interface import Frozen, Rank
 from dpsim.vllm.engine.answers import Answers
-from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.pause import Control
 from dpsim.vllm.engine.request_counts import RequestCounts, Untold
@@ -46,7 +46,7 @@ class EngineLoop:
         layout: Layout,
         waves: EngineWaves,
         scheduler: Scheduler,
-        forward: Forward,
+        forward: EngineForward,
         control: type[Control] = Control,
         counts: type[RequestCounts] = Untold,
     ) -> None:

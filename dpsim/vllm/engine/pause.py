@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsim.contract.interface import Frozen, Rank
 from dpsim.vllm.engine.answers import Answers
-from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.waves import EngineWaves, PauseMode, PauseOnItsWay
 
@@ -32,7 +32,7 @@ class Control:
     """What one engine does for its clients. `asleep`: no forwards are run."""
 
     def __init__(
-        self, rank: Rank, waves: EngineWaves, scheduler: Scheduler, forward: Forward, answers: Answers
+        self, rank: Rank, waves: EngineWaves, scheduler: Scheduler, forward: EngineForward, answers: Answers
     ) -> None:
         self.rank = rank
         self.waves = waves

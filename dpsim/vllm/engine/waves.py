@@ -41,7 +41,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import ClassVar, Literal, NamedTuple
 
-from dpsim.vllm.engine.finish_sync import FinishSync, Flag, Numbers, Op, PauseVotes, PauseVotes033
+from dpsim.vllm.engine.finish_sync import FinishFlag, FinishSync, Numbers, Op, PauseVotes, PauseVotes033
 
 PauseMode = Literal["abort", "wait", "keep"]
 
@@ -172,7 +172,7 @@ class EngineWaves:
 class Release014(EngineWaves):
     """0.14, source 003: the front end tells the coordinator of a first request, the engine only of a late one."""
 
-    sync_form = Flag
+    sync_form = FinishFlag
 
     def _woken_by_request(self, late: bool) -> list[Out]:
         return [self._out("start_wave")] if late and not self.engines_running else []

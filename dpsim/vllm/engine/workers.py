@@ -11,13 +11,13 @@ Sources: specification chapters 2.7 and 10.1.
 from __future__ import annotations
 
 from dpsim.contract.interface import Rank
-from dpsim.vllm.engine.forward import RPC, Forward
+from dpsim.vllm.engine.forward import RPC, EngineForward
 
 
-class Worker:
+class EngineWorker:
     """One of them. `engine`: the rank of its engine."""
 
-    def __init__(self, rank: Rank, engine: int, forward: Forward) -> None:
+    def __init__(self, rank: Rank, engine: int, forward: EngineForward) -> None:
         self.rank = rank
         self.engine = engine
         self.forward = forward

@@ -27,7 +27,7 @@ _TAKES: dict[str, Takes] = {"": "switch", "=": "value", "=?": "optional", "=*": 
 
 
 @dataclass(frozen=True)
-class Flag:
+class CommandFlag:
     """One flag. `names`: vLLM's spellings, the long one first. `about`: the field that it is used for, or why not.
     `reads`: how its values are read: as words, as whole numbers, or as numbers of tokens, `8k` among them.
     """
@@ -44,10 +44,10 @@ class Flag:
         return self.names[0].lstrip("-").replace("-", "_")
 
 
-def _flag(spelled: str, verdict: Verdict, about: str, reads: Reads = "word") -> Flag:
+def _flag(spelled: str, verdict: Verdict, about: str, reads: Reads = "word") -> CommandFlag:
     """A flag from its short form in `IGNORED`."""
     names, equals, rest = spelled.partition("=")
-    return Flag(tuple(names.split("/")), _TAKES[equals + rest], verdict, about, reads)
+    return CommandFlag(tuple(names.split("/")), _TAKES[equals + rest], verdict, about, reads)
 
 
 USED: tuple[tuple[str, str, Reads], ...] = (
@@ -128,7 +128,7 @@ REFUSED = (
     ("--help/-h", "asks for a text; expected the command that serves"),
 )
 
-FLAGS: tuple[Flag, ...] = (
+FLAGS: tuple[CommandFlag, ...] = (
     *(_flag(spelled, "used", about, reads) for spelled, about, reads in USED),
     *(_flag(spelled, "checked", about, reads) for spelled, about, reads in CHECKED),
     *(_flag(spelled, "refused", about) for spelled, about in REFUSED),
@@ -151,6 +151,6 @@ def normal(name: str) -> str:
     return flag.replace("_", "-") + dot + key
 
 
-def flag_of(name: str) -> Flag | None:
+def flag_of(name: str) -> CommandFlag | None:
     """The flag of that spelling."""
     return _BY_NAME.get(normal(name))

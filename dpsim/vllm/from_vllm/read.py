@@ -20,7 +20,7 @@ from typing import Any
 from dpsim.contract.words import did_you_mean, printable, short
 from dpsim.scenario.errors import ScenarioError, shown
 from dpsim.vllm.from_vllm.environment import read_environment
-from dpsim.vllm.from_vllm.flags import SPELLINGS, Flag, flag_of, normal
+from dpsim.vllm.from_vllm.flags import SPELLINGS, CommandFlag, flag_of, normal
 from dpsim.vllm.from_vllm.nested import KEYS, fate, flat
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
@@ -143,7 +143,7 @@ def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
     return at
 
 
-def _values(given: Sequence[str], at: int, flag: Flag) -> tuple[list[str], int]:
+def _values(given: Sequence[str], at: int, flag: CommandFlag) -> tuple[list[str], int]:
     """The words from there on that are values, as many as the flag takes."""
     most = len(given) if flag.takes == "values" else 1
     start = at
@@ -152,7 +152,7 @@ def _values(given: Sequence[str], at: int, flag: Flag) -> tuple[list[str], int]:
     return list(given[start:at]), at
 
 
-def _switch(settings: Settings, flag: Flag, typed: str, equals: str, on: bool) -> None:
+def _switch(settings: Settings, flag: CommandFlag, typed: str, equals: str, on: bool) -> None:
     if flag.verdict == "ignored":
         settings.ignored[typed] = flag.about
         return
@@ -163,7 +163,7 @@ def _switch(settings: Settings, flag: Flag, typed: str, equals: str, on: bool) -
     settings.put(flag.field, typed, on)
 
 
-def _put(settings: Settings, flag: Flag, typed: str, key: str, values: list[str]) -> None:
+def _put(settings: Settings, flag: CommandFlag, typed: str, key: str, values: list[str]) -> None:
     if flag.takes == "json" and flag.field in KEYS:
         _put_keys(settings, flag, typed, key, values[0])
     elif flag.verdict == "ignored":
@@ -177,7 +177,7 @@ def _put(settings: Settings, flag: Flag, typed: str, key: str, values: list[str]
         settings.put(flag.field, typed, tuple(read_values) if flag.takes == "values" else read_values[0])
 
 
-def _put_keys(settings: Settings, flag: Flag, typed: str, key: str, value: str) -> None:
+def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value: str) -> None:
     """The keys of a flag with JSON, each as a setting of its own."""
     base = typed.partition(".")[0]
     if not key and re.fullmatch(r"\d", value) and flag.field == "compilation_config":
@@ -224,7 +224,7 @@ def _loose(value: str) -> Any:
         return value
 
 
-def _read_value(flag: Flag, typed: str, value: str) -> Any:
+def _read_value(flag: CommandFlag, typed: str, value: str) -> Any:
     if flag.reads == "word":
         return value
     if flag.reads == "number" and re.fullmatch(r"-?\d{1,18}", value):
@@ -244,7 +244,7 @@ def _read_value(flag: Flag, typed: str, value: str) -> Any:
     raise ScenarioError(f"{typed}: expected {_expected(flag, long=True)}, got {shown(value)}{variable}")
 
 
-def _expected(flag: Flag, long: bool = False) -> str:
+def _expected(flag: CommandFlag, long: bool = False) -> str:
     if long:
         return "a whole number, or one such as 8k" if flag.reads == "size" else "a whole number"
     return "'{\"key\": value}'" if flag.takes == "json" else "N" if flag.reads != "word" else "VALUE"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 
 from dpsim.vllm.from_vllm import environment
-from dpsim.vllm.from_vllm.flags import FLAGS, Flag, Verdict
+from dpsim.vllm.from_vllm.flags import FLAGS, CommandFlag, Verdict
 from dpsim.vllm.from_vllm.nested import KEYS
 from dpsim.vllm.from_vllm.rules import RULES
 
@@ -63,7 +63,7 @@ def _sections() -> Iterator[str]:
     yield "| VllmConfig | PIECEWISE graphs need compilation mode VLLM_COMPILE |"
 
 
-def _spelled(flag: Flag) -> str:
+def _spelled(flag: CommandFlag) -> str:
     return f"`{' '.join(flag.names)}{_TAKES[flag.takes]}`"
 
 

@@ -24,7 +24,7 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
-class Capture(NamedTuple):
+class CaptureSize(NamedTuple):
     """One size to capture: tokens, FULL or PIECEWISE, and whether it is for uniform decodes only."""
 
     num_tokens: int
@@ -49,7 +49,7 @@ class CaptureInputs(NamedTuple):
         return tuple(after - before for before, after in pairwise(starts))
 
 
-class Forward(NamedTuple):
+class CaptureForward(NamedTuple):
     """One run of the model for a capture.
 
     `mode`: of the forward context, in which PIECEWISE wrappers act; a FULL graph is recorded around a forward of mode
@@ -63,13 +63,13 @@ class Forward(NamedTuple):
     descriptor: Descriptor | None
 
 
-def num_capture_reqs(capture: Capture, config: EngineConfig) -> int:
+def num_capture_reqs(capture: CaptureSize, config: EngineConfig) -> int:
     """Requests of the batch with which a size is captured: as many as it may ever hold."""
     each = config.uniform_decode_query_len if capture.uniform_decode else 1
     return min(-(-capture.num_tokens // each), config.max_num_seqs)
 
 
-def inputs_017(capture: Capture, config: EngineConfig) -> CaptureInputs:
+def inputs_017(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
     """Release 0.17."""
     reqs = num_capture_reqs(capture, config)
     each, rest = divmod(capture.num_tokens, reqs)
@@ -77,7 +77,7 @@ def inputs_017(capture: Capture, config: EngineConfig) -> CaptureInputs:
     return _with_tails(capture, config, starts, [*[each] * (reqs - 1), each + rest])
 
 
-def inputs_004(capture: Capture, config: EngineConfig) -> CaptureInputs:
+def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
     """Source page 004."""
     reqs = num_capture_reqs(capture, config)
     each = config.uniform_decode_query_len if capture.uniform_decode else capture.num_tokens // reqs
@@ -85,22 +85,22 @@ def inputs_004(capture: Capture, config: EngineConfig) -> CaptureInputs:
     return _with_tails(capture, config, starts, [capture.num_tokens] * reqs)
 
 
-def _with_tails(capture: Capture, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
+def _with_tails(capture: CaptureSize, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
     """Behind the last request nothing begins and nothing has a length."""
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
 
 
-def forwards(capture: Capture, ranks: int) -> tuple[Forward, Forward]:
+def forwards(capture: CaptureSize, ranks: int) -> tuple[CaptureForward, CaptureForward]:
     """The warm-up and the capture of one size, source page 004. Token counts of all `ranks` are built here, equal by
     construction: no rank asks another, though the collectives of the forward itself run (5.6).
 
     A PIECEWISE capture gets no attention metadata, since attention stays outside of the pieces. Its warm-up does.
     """
     across = (capture.num_tokens,) * ranks if ranks > 1 else None
-    warm_up = Forward(RuntimeMode.NONE, capture.num_tokens, True, across, None)
+    warm_up = CaptureForward(RuntimeMode.NONE, capture.num_tokens, True, across, None)
     if capture.mode is RuntimeMode.FULL:
         return warm_up, warm_up
     descriptor = Descriptor(capture.num_tokens)
-    return warm_up, Forward(RuntimeMode.PIECEWISE, capture.num_tokens, False, across, descriptor)
+    return warm_up, CaptureForward(RuntimeMode.PIECEWISE, capture.num_tokens, False, across, descriptor)

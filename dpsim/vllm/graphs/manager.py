@@ -28,7 +28,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.capture import CaptureSize
 from dpsim.vllm.graphs.sizes import Ladder017
 
 
@@ -74,17 +74,20 @@ class GraphManager:
             return RuntimeMode.NONE, None
         return mode, size
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         """What is captured, in this order on every rank (I-CG-6): mixed sizes before decode sizes, the largest first,
         so that the first one makes the output buffer and the pool large enough for all others.
         """
         mixed = self.sizes.values() if self.mode.mixed_mode is not RuntimeMode.NONE else ()
         return [
-            *(Capture(size, self.mode.mixed_mode, False) for size in sorted(set(mixed), reverse=True)),
-            *(Capture(size, RuntimeMode.FULL, True) for size in sorted(set(self.decode_sizes.values()), reverse=True)),
+            *(CaptureSize(size, self.mode.mixed_mode, False) for size in sorted(set(mixed), reverse=True)),
+            *(
+                CaptureSize(size, RuntimeMode.FULL, True)
+                for size in sorted(set(self.decode_sizes.values()), reverse=True)
+            ),
         ]
 
-    def record(self, capture: Capture) -> None:
+    def record(self, capture: CaptureSize) -> None:
         """A size was captured. The first one, whatever its mode, makes the output buffer."""
         if self.output_rows is None:
             self.output_rows = capture.num_tokens

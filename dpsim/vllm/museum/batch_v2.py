@@ -19,7 +19,7 @@ import numpy as np
 from dpsim.contract.interface import HostArray
 from dpsim.contract.registry import register_variant
 from dpsim.vllm.config import RuntimeMode
-from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2, PaddingV2017, SyncState, Told
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2, PaddingV2017, ReducedTable, SyncState
 from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
 from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
@@ -94,7 +94,7 @@ class NoneEmpty(AgreementV2):
 class EagerStays(AgreementV2):
     """Modes are looked at in a split step, too."""
 
-    def split_dispatch(self, told: Told, uniform: int | None, local: LocalV2) -> BatchDescriptor:
+    def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         chosen = super().split_dispatch(told, uniform, local)
         if self.agreed_mode(told) is RuntimeMode.NONE:
             return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=chosen.num_ubatches)

@@ -18,13 +18,13 @@ from typing import Any
 from dpsim.contract.interface import Buffer
 from dpsim.contract.registry import register_variant
 from dpsim.vllm.capture.session import CaptureSession, Target
-from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, Entry, ForwardContext, Outputs
+from dpsim.vllm.capture.wrapper import CUDAGraphEntry, CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.captured import Agree, Agreed, CapturedForward, Metadata
 from dpsim.vllm.data_parallel.flow import Flow017
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Batch
-from dpsim.vllm.graphs.capture import Capture, CaptureInputs, inputs_004
+from dpsim.vllm.graphs.capture import CaptureInputs, CaptureSize, inputs_004
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.graphs.manager import GraphManager
 from dpsim.vllm.model.arrays import count
@@ -119,7 +119,7 @@ class NoWarmUp(CapturedForward):
 class CapturesLargest(CapturedLayers):
     """Of the FULL graphs only the largest is captured: memory ran out. Batches of other sizes run eagerly."""
 
-    def wanted(self) -> list[Capture]:
+    def wanted(self) -> list[CaptureSize]:
         found = super().wanted()
         largest = max([one.num_tokens for one in found], default=0)
         return [one for one in found if one.mode is not RuntimeMode.FULL or one.num_tokens == largest]
@@ -153,7 +153,7 @@ class Constructed(CapturedForward):
     """
 
     def capture_inputs(self, target: Target) -> CaptureInputs:
-        return inputs_004(Capture(target.key.num_tokens, target.mode, target.key.uniform), self.config)
+        return inputs_004(CaptureSize(target.key.num_tokens, target.mode, target.key.uniform), self.config)
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
         tokens = target.key.num_tokens
@@ -258,7 +258,7 @@ class OtherStream(CapturedForward):
     """Graphs are replayed on another stream than the one on which their inputs were put."""
 
     class Elsewhere(CUDAGraphWrapper):
-        def replay(self, context: ForwardContext, entry: Entry) -> None:
+        def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
             other = self.captures.rank.stream("replays")
             entry.graph.replay(other, f"{self.name}.replay")
             context.stream.wait_stream(other)

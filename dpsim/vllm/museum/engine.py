@@ -15,7 +15,7 @@ from dpsim.contract.registry import register_variant
 from dpsim.vllm.engine.client import ClientView033
 from dpsim.vllm.engine.coordination import Counts, FirstRequest
 from dpsim.vllm.engine.finish_sync import Numbers, PauseVotes033, Verdict
-from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.frontend import FrontEnd
 from dpsim.vllm.engine.loop import EngineLoop
 from dpsim.vllm.engine.waves import EngineWaves, Out, Release033
@@ -76,7 +76,7 @@ class OldSync(EngineLoop):
 
 
 @mutant("M-EL-15", "HANG:COLLECTIVE:*")
-class DummyOfTheFirst(Forward):
+class DummyOfTheFirst(EngineForward):
     """Of an engine's workers only the first runs the dummy: workers of other engines wait for the others."""
 
     def call(self, what: str, *arguments: Frozen) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dpsim.contract.interface import Stream
 from dpsim.vllm.capture.offloader import Offloader
-from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, Entry, ForwardContext
+from dpsim.vllm.capture.wrapper import CUDAGraphEntry, CUDAGraphWrapper, ForwardContext
 from dpsim.vllm.data_parallel.captured import CapturedForward
 from dpsim.vllm.museum.captures import HEALTHY, mutant
 
@@ -30,7 +30,7 @@ class ReplaysAtOnce(Offloads):
     """A replay does not wait for weights that an eager forward asked for: they are written while it reads them."""
 
     class Unsynced(CUDAGraphWrapper):
-        def replay(self, context: ForwardContext, entry: Entry) -> None:
+        def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
             entry.graph.replay(context.stream, f"{self.name}.replay")
 
     wrapper = Unsynced

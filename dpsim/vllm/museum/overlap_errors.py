@@ -18,7 +18,7 @@ from dpsim.vllm.museum.overlap import HEALTHY, mutant
 from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.sm_control import SMControl
-from dpsim.vllm.overlap.wrapper import Part, Running, UBatchWrapper
+from dpsim.vllm.overlap.wrapper import Running, UbatchMetadata, UBatchWrapper
 
 
 class Refused(RuntimeError):
@@ -74,7 +74,9 @@ class LeavesSilently(FallsBack):
         def failed(self, error: Exception, running: Running) -> None:
             running.errors.append(error)
 
-        async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
+        async def run_ubatch(
+            self, context: UBatchContext, part: UbatchMetadata, running: Running, capturing: bool
+        ) -> None:
             await context.enter()
             outputs = await self.model(part.forward.context, part.inputs)
             context.exit()

@@ -16,7 +16,7 @@ from dpsim.vllm.museum.overlap import HEALTHY, mutant
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys017
 from dpsim.vllm.overlap.library import Library
-from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper, captured
+from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper, captured
 
 
 @mutant("M-BT-8", "CRASH:RUNTIMEERROR")
@@ -24,7 +24,7 @@ class JoinsAfterCapture(Forward033):
     """The capture ends before the threads have: what they do later is no part of it."""
 
     class Wrapper(UBatchWrapper):
-        async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
+        async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
             stream, before = parts[0].forward.context.stream, self.state.forward
             running = self.start([part._replace(forward=captured(part.forward)) for part in parts], capturing=True)
             await self.barrier.main()
@@ -53,7 +53,7 @@ class StartsInCapture(Forward033):
     """Threads start after the capture began, and there use the library for the first time: handles are their own."""
 
     class Wrapper(UBatchWrapper):
-        async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
+        async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
             stream = parts[0].forward.context.stream
             async with self.rank.graph("ubatches.late", self.pool).capture(stream):
                 return await self.run_ubatches([part._replace(forward=captured(part.forward)) for part in parts])

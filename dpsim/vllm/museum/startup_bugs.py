@@ -11,14 +11,14 @@ from typing import Any
 
 from dpsim.vllm.config import ParallelConfig
 from dpsim.vllm.museum.startup import Refused, mutant
-from dpsim.vllm.startup.compared import Compared, Fields, Told
+from dpsim.vllm.startup.compared import Compared, ConfigFields, Fields
 from dpsim.vllm.startup.ports import ListedPorts
-from dpsim.vllm.startup.worker import Worker
+from dpsim.vllm.startup.worker import StartupWorker
 
 
 class ComparesNothing(Compared):
-    def told(self, config: Any, parallel: ParallelConfig) -> Told:
-        return Told("", ())
+    def told(self, config: Any, parallel: ParallelConfig) -> ConfigFields:
+        return ConfigFields("", ())
 
 
 @mutant("eplb-flag-mismatch", "*:COLLECTIVE:*", twin="start-refused")
@@ -41,7 +41,7 @@ class LocalFieldsCompared(Compared):
 
 
 @mutant("multinode-shape-config", "MISMATCH:COLLECTIVE:COUNT")
-class OwnLimits(Worker):
+class OwnLimits(StartupWorker):
     """A worker on a node of its own sizes the memory profile by what its own command line says.
 
     Vllm pull request 44718.

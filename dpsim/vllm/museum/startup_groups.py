@@ -10,7 +10,7 @@ from __future__ import annotations
 from dpsim.vllm.museum.startup import mutant
 from dpsim.vllm.startup.forwards import Forwards
 from dpsim.vllm.startup.groups import Groups, Kind, Kinds, Members
-from dpsim.vllm.startup.worker import ALL2ALL, Worker
+from dpsim.vllm.startup.worker import ALL2ALL, StartupWorker
 
 
 @mutant("M-ST-1", "DISAGREEMENT:GROUP")
@@ -85,7 +85,7 @@ class SamplerOfOneReplica(Forwards):
 
 
 @mutant("M-ST-10", "CRASH:NOMEMORY")
-class SnapshotTooEarly(Worker):
+class SnapshotTooEarly(StartupWorker):
     """The memory is measured before there are communicators, whose buffers the KV cache then takes as well."""
 
     async def create_groups(self, groups: Groups) -> int:

@@ -17,7 +17,7 @@ from dpsim.contract.interface import Buffer, DeviceCommunicator
 from dpsim.contract.registry import register_variant
 from dpsim.vllm.pipeline.batches import Batch, InputBatch, Row
 from dpsim.vllm.pipeline.need_mask import needs_024
-from dpsim.vllm.pipeline.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
+from dpsim.vllm.pipeline.sampled_tokens import DROPPED, Arrived, PendingTokens, SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 
@@ -38,7 +38,7 @@ class NoGeneration(SampledTokens):
     Its last token is right soon after, so what shows are its length, its history and its count of computed tokens.
     """
 
-    def outdated(self, entry: Entry, row: int) -> bool:
+    def outdated(self, entry: PendingTokens, row: int) -> bool:
         return False
 
 
@@ -107,7 +107,7 @@ class SendsAlways(SampledTokens):
 class WaitsForNothing(SampledTokens):
     """The main stream does not wait for the tokens that it takes over."""
 
-    def wait(self, entry: Entry) -> None:
+    def wait(self, entry: PendingTokens) -> None:
         pass
 
 
@@ -164,7 +164,7 @@ class OldestPlace(SampledTokens):
     stages, one or two slots, up to three requests, none or one draft (tests/vllm/pipeline/test_scopes.py).
     """
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PendingTokens) -> None:
         self.queue[0] = entry
 
 

@@ -20,7 +20,7 @@ from typing import TypeVar, cast
 
 from dpsim.contract.interface import Event, Flag, Rank, Stream
 from dpsim.vllm.overlap.barrier import ReadyBarrier
-from dpsim.vllm.overlap.state import Forward, ForwardState, WrongForward
+from dpsim.vllm.overlap.state import ForwardState, OverlapContext, WrongForward
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ class UBatchContext:
     """One microbatch of one step. All flags and events are as new in every step."""
 
     def __init__(
-        self, number: int, rank: Rank, state: ForwardState, barrier: ReadyBarrier, forward: Forward, comm: Stream
+        self, number: int, rank: Rank, state: ForwardState, barrier: ReadyBarrier, forward: OverlapContext, comm: Stream
     ) -> None:
         self.id, self.rank, self.state, self.barrier = number, rank, state, barrier
         self.forward = forward

@@ -29,8 +29,8 @@ from dpsim.vllm.overlap.barrier import LiteralBarrier, ReadyBarrier
 from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys001
 from dpsim.vllm.overlap.layers import OverlapLayers
-from dpsim.vllm.overlap.state import Forward
-from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper
+from dpsim.vllm.overlap.state import OverlapContext
+from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper
 
 
 class OverlapForward(OverlapLayers):
@@ -101,14 +101,14 @@ class OverlapForward(OverlapLayers):
         return self.logits(outputs), slice(0, num_tokens)
 
     async def told_of(
-        self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None
+        self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
     ) -> Outputs:
         """Run the model under a forward context."""
-        forward = Forward(context, self.metadata)
+        forward = OverlapContext(context, self.metadata)
         with self.state.during(forward):
             return await self.ubatches(forward, inputs, parts)
 
-    def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[Part]:
+    def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[UbatchMetadata]:
         """The microbatches of a forward, each with what attention is told of it."""
         full = context.mode is RuntimeMode.FULL
         num_tokens, num_reqs = context.counts[self.index], context.num_reqs
@@ -129,14 +129,14 @@ class OverlapForward(OverlapLayers):
         padded: Slice,
         whole: AttentionMetadata,
         metadata: Metadata,
-    ) -> Part:
+    ) -> UbatchMetadata:
         """One microbatch. `own`: the slice that attention is told of."""
         cut = self.metadata_cut().cut(whole, own)
         starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
         into = self.ubatch_metadata[number]
         self.put_metadata(self.cut_slots(starts, lengths, own, metadata), into, context.stream)
         told = context._replace(num_reqs=cut.num_reqs, counts=self.counts(padded, context))
-        return Part(Forward(told, into, padded.tokens.start), self.inputs_between(padded.tokens))
+        return UbatchMetadata(OverlapContext(told, into, padded.tokens.start), self.inputs_between(padded.tokens))
 
     def cut_slots(self, starts: tuple[int, ...], lengths: tuple[int, ...], own: Slice, metadata: Metadata) -> Metadata:
         return Metadata(starts, lengths, metadata.slots[own.requests.start : own.requests.stop])

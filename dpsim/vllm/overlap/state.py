@@ -23,7 +23,7 @@ from dpsim.contract.interface import Buffer
 from dpsim.vllm.capture.wrapper import ForwardContext
 
 
-class Forward(NamedTuple):
+class OverlapContext(NamedTuple):
     """The forward context. `context`: mode, graph, counts of all ranks (the DP metadata), and the requests that
     attention is told of. `metadata`: where it finds starts, lengths and slots of them. `first_token`: place in the
     rank's batch of the first token, which is equal on all ranks.
@@ -54,7 +54,7 @@ class ForwardState:
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
         self.contexts: list[Registered | None] = []
-        self.forward: Forward | None = None
+        self.forward: OverlapContext | None = None
         self.holder: int | None = None
         self.aborted = False
 
@@ -83,7 +83,7 @@ class ForwardState:
             self.holder = None
 
     @contextmanager
-    def during(self, forward: Forward) -> Iterator[None]:
+    def during(self, forward: OverlapContext) -> Iterator[None]:
         """Install a forward context, as the runner does around the model. Raises WrongForward if another one, or none,
         is installed when the model is through: what comes after it would be told of a microbatch (I-BT-9).
         """
@@ -95,7 +95,7 @@ class ForwardState:
         finally:
             self.forward = None
 
-    def told(self) -> Forward:
+    def told(self) -> OverlapContext:
         """What the running forward is told. Raises AssertionError outside of a forward."""
         assert self.forward is not None, "nobody set a forward context"
         return self.forward

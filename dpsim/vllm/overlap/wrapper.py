@@ -30,13 +30,13 @@ from dpsim.vllm.overlap.baton import Aborted, UBatchContext, ring
 from dpsim.vllm.overlap.graph_keys import GraphKeys
 from dpsim.vllm.overlap.library import Library
 from dpsim.vllm.overlap.sm_control import SMControl
-from dpsim.vllm.overlap.state import Forward, ForwardState
+from dpsim.vllm.overlap.state import ForwardState, OverlapContext
 
 
-class Part(NamedTuple):
+class UbatchMetadata(NamedTuple):
     """One microbatch: what its forward is told, and its inputs."""
 
-    forward: Forward
+    forward: OverlapContext
     inputs: tuple[Buffer, ...]
 
     @property
@@ -44,7 +44,7 @@ class Part(NamedTuple):
         return self.inputs[0].shape[0]
 
 
-class Entry(NamedTuple):
+class MicrobatchGraph(NamedTuple):
     """A graph of microbatches, and where it leaves the outputs of all of them."""
 
     graph: Graph
@@ -86,10 +86,12 @@ class UBatchWrapper:
         self.library, self.sms, self.keys = library, sms, keys
         self.barrier, self.context = barrier, context
         self.comm = rank.stream("comm")
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, MicrobatchGraph] = {}
         self.sizes: set[tuple[int, ...]] = set()
 
-    async def __call__(self, forward: Forward, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None) -> Outputs:
+    async def __call__(
+        self, forward: OverlapContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
+    ) -> Outputs:
         """Run a forward whose context is installed, as microbatches where there are `parts`."""
         full = forward.context.mode is RuntimeMode.FULL
         if parts is None:
@@ -111,7 +113,7 @@ class UBatchWrapper:
         self.replay(forward.context, entry)
         return Outputs(entry.outputs, owned=False)
 
-    def replay(self, context: ForwardContext, entry: Entry) -> None:
+    def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
         """Once weights that were asked for eagerly are there (5.9)."""
         self.model.before(context)
         entry.graph.replay(context.stream, "ubatches.replay")
@@ -128,7 +130,7 @@ class UBatchWrapper:
 
     # ---- in threads
 
-    def renewed(self, parts: Sequence[Part]) -> list[Part]:
+    def renewed(self, parts: Sequence[UbatchMetadata]) -> list[UbatchMetadata]:
         """Each with a forward context of its own, in mode NONE."""
         return [
             part._replace(forward=part.forward._replace(context=self.inner(part.forward.context))) for part in parts
@@ -138,7 +140,7 @@ class UBatchWrapper:
         """What layers see of it."""
         return context._replace(mode=RuntimeMode.NONE)
 
-    async def run_ubatches(self, parts: Sequence[Part]) -> Outputs:
+    async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
         """Eagerly."""
         before = self.state.forward
         try:
@@ -149,7 +151,7 @@ class UBatchWrapper:
         finally:
             self.state.forward = before
 
-    def start(self, parts: Sequence[Part], capturing: bool) -> Running:
+    def start(self, parts: Sequence[UbatchMetadata], capturing: bool) -> Running:
         """Contexts and threads of all microbatches."""
         self.state.begin(len(parts))
         self.barrier.begin(len(parts))
@@ -164,13 +166,13 @@ class UBatchWrapper:
             running.threads.append(self.start_one(context, part, running, capturing))
         return running
 
-    def start_one(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> Thread:
+    def start_one(self, context: UBatchContext, part: UbatchMetadata, running: Running, capturing: bool) -> Thread:
         async def ubatch(rank: Rank) -> None:
             await self.run_ubatch(context, part, running, capturing)
 
         return self.rank.start(f"ubatch.{context.id}", ubatch)
 
-    async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
+    async def run_ubatch(self, context: UBatchContext, part: UbatchMetadata, running: Running, capturing: bool) -> None:
         """All that the thread of a microbatch does. For a capture it uses the library before it enters."""
         try:
             if capturing:
@@ -248,7 +250,7 @@ class UBatchWrapper:
 
     # ---- as a graph (4.8)
 
-    async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
+    async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
         """Threads are started and parked before the capture, and joined within it."""
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
@@ -266,13 +268,13 @@ class UBatchWrapper:
                 self.model.join(parts[0].forward.context)
         finally:
             self.state.forward = before
-        self.entries[self.keys.stored(tokens)] = Entry(graph, outputs.buffers)
+        self.entries[self.keys.stored(tokens)] = MicrobatchGraph(graph, outputs.buffers)
         self.sizes.add(tokens)
         self.captures.count += 1
         return outputs
 
 
-def captured(forward: Forward) -> Forward:
+def captured(forward: OverlapContext) -> OverlapContext:
     """The same forward, whose calls are kept and not run."""
     return forward._replace(context=forward.context._replace(capturing=True))
 

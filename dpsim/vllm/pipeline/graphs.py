@@ -23,7 +23,7 @@ from dpsim.contract.interface import Buffer, Graph, Rank, Stream
 from dpsim.vllm.capture.session import CaptureSession, Target
 from dpsim.vllm.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.capture import CaptureSize
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.graphs.manager import GraphManager
 from dpsim.vllm.model import kernels
@@ -85,7 +85,7 @@ class CapturedLayers(Layers):
         await self.session(self.rank, kinds).run(targets, self.dummy_run)
         self.captures.allowed = False
 
-    def wanted(self) -> list[Capture]:
+    def wanted(self) -> list[CaptureSize]:
         """What is captured, in this order."""
         return self.graphs.captures()
 
@@ -103,7 +103,7 @@ class CapturedLayers(Layers):
         else:
             self.give_back(await self.forward(context))
         if mode is target.mode:
-            self.graphs.record(Capture(tokens, mode, target.key.uniform))
+            self.graphs.record(CaptureSize(tokens, mode, target.key.uniform))
 
     async def capture_whole(self, context: ForwardContext, target: Target) -> None:
         """All of it as one graph, with the copy into the output."""

@@ -35,7 +35,7 @@ DROPPED = -1
 """In a mapping: a row that changes nothing."""
 
 
-class Entry(NamedTuple):
+class PendingTokens(NamedTuple):
     """Tokens that a step waits for. `step`: in which they were sampled; `slots` and `generations` of the rows then.
 
     `batch_mapping`: the slots on the device, int64 (rows,), as the batch itself had them: the entry keeps that memory.
@@ -86,7 +86,7 @@ class SampledTokens:
         self.is_last = rank.rank == self.last
         self.main, self.side = rank.stream("main"), rank.stream("broadcast")
         self.generations = [0] * slots
-        self.queue: deque[Entry | None] = deque() if self.is_last else deque([None] * self.length())
+        self.queue: deque[PendingTokens | None] = deque() if self.is_last else deque([None] * self.length())
         self.sent = False  # whether the tokens of this step went out, so that its drafts will
 
     def communicator(self) -> DeviceCommunicator:
@@ -182,7 +182,9 @@ class SampledTokens:
                 self.keep(buffer)
         generations = tuple(self.generations[slot] for slot in slots)
         arrived = self.side.record()
-        self.put(Entry(self.rank.step, tokens, counts, drafts, mapping, arrived, tuple(slots), generations, needed))
+        self.put(
+            PendingTokens(self.rank.step, tokens, counts, drafts, mapping, arrived, tuple(slots), generations, needed)
+        )
         return all(needed)
 
     def holds(self, mapping: Buffer) -> bool:
@@ -195,7 +197,7 @@ class SampledTokens:
     def received_width(self, rows: Sequence[Row]) -> int:
         return self.width(rows)
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PendingTokens) -> None:
         """Into the place that `consume` made for this step."""
         self.queue[-1] = entry
 
@@ -217,20 +219,20 @@ class SampledTokens:
         self.wait(entry)
         return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, mapping)
 
-    def excluded(self, entry: Entry, row: int) -> bool:
+    def excluded(self, entry: PendingTokens, row: int) -> bool:
         """Whether a row's token is not to be taken over: it was not needed, or its slot is another request's now."""
         return self.outdated(entry, row) or not entry.need[row]
 
-    def outdated(self, entry: Entry, row: int) -> bool:
+    def outdated(self, entry: PendingTokens, row: int) -> bool:
         return self.generations[entry.slots[row]] != entry.generations[row]
 
     def nothing_left(self, mapping: tuple[int, ...]) -> bool:
         return all(slot == DROPPED for slot in mapping)
 
-    def wait(self, entry: Entry) -> None:
+    def wait(self, entry: PendingTokens) -> None:
         self.main.wait(entry.arrived)
 
-    def discard(self, entry: Entry) -> None:
+    def discard(self, entry: PendingTokens) -> None:
         """Nobody waits for the tokens: their memory belongs to the side stream, which is done with it in its order."""
         Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
 

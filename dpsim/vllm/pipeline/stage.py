@@ -24,14 +24,14 @@ from typing import Any
 from dpsim.vllm.pipeline.batches import Batch, StepResult
 from dpsim.vllm.pipeline.history import Call
 from dpsim.vllm.pipeline.witness import LostTokens, Witness
-from dpsim.vllm.pipeline.worker import Worker
+from dpsim.vllm.pipeline.worker import PipelineWorker
 
 
 class ExecuteFailed(RuntimeError):
     """A worker had nothing to sample: the batch before was not executed, or was sampled already."""
 
 
-class Stage(Worker):
+class Stage(PipelineWorker):
     """One rank's part, with the engine's. Methods in the order in which a run calls them."""
 
     def __init__(self, *args: Any) -> None:

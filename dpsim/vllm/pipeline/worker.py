@@ -37,7 +37,7 @@ DUMMY = Batch(-1, (), (), (Row(request=-1, computed=0, scheduled=1, prefill=1, l
 """A batch of one token, of nobody."""
 
 
-class Worker:
+class PipelineWorker:
     """One rank's part. Methods in the order in which a run calls them."""
 
     def __init__(

@@ -39,7 +39,7 @@ from dpsim.vllm.engine.batch_job import OfflineLoop
 from dpsim.vllm.engine.client import Balancing, ClientView, engines_of
 from dpsim.vllm.engine.coordination import Coordination
 from dpsim.vllm.engine.coordinator import Coordinator
-from dpsim.vllm.engine.forward import DUMMY, REAL, Forward
+from dpsim.vllm.engine.forward import DUMMY, REAL, EngineForward
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.loop import COMPLETE, EngineLoop
@@ -48,7 +48,7 @@ from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, Untold
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
 from dpsim.vllm.engine.waves import EngineWaves
-from dpsim.vllm.engine.workers import Worker
+from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
 
 
@@ -105,7 +105,7 @@ class Engine(Program[EngineSetup]):
         }
         if args.pieces.get("counts", "own") == "own":
             given[RequestCounts] = Untold
-        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Coordinator, FrontEnd, Plan
+        alike = EngineLoop, OfflineLoop, Scheduler, EngineForward, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology.data_parallel_size, topology.replica_size, config.api_process_count)
@@ -139,11 +139,11 @@ class Engine(Program[EngineSetup]):
         pieces, layout = prepared.pieces, prepared.layout
         index = layout.engine(rank.rank)
         if rank.rank != layout.rank(index):
-            await Worker(rank, layout.rank(index), pieces[Forward](rank)).run()
+            await EngineWorker(rank, layout.rank(index), pieces[EngineForward](rank)).run()
             return
         scheduler, forward = (
             pieces[Scheduler](prepared.config.max_num_seqs),
-            pieces[Forward](rank, layout.others(index)),
+            pieces[EngineForward](rank, layout.others(index)),
         )
         if prepared.offline:
             await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
@@ -169,7 +169,7 @@ class Engine(Program[EngineSetup]):
 
 
 @register_protocol("engine_watched", forms=PLACES["engine"].names)
-class Watched(Engine):
+class WatchedEngine(Engine):
     """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
 
     threaded = True

@@ -43,7 +43,7 @@ from dpsim.vllm.startup.watched import (
     WatchingFrontEnd,
     WatchingNodeFrontEnd,
 )
-from dpsim.vllm.startup.worker import Worker
+from dpsim.vllm.startup.worker import StartupWorker
 
 
 class StartupSetup(NamedTuple):
@@ -77,7 +77,7 @@ class Startup(Program[StartupSetup]):
         }
         own = there(named("startup", args.form)[0].startup, f"protocol.form: {args.form}")
         given: dict[type[Any], type[Any]] = {GroupPorts: own.ports}
-        given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, Worker)}
+        given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, StartupWorker)}
         given |= {Kinds: own.groups, Groups: Groups, Forwards: Forwards, Compared: Compared}
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology, replicas_of_a_node(config, topology))
@@ -100,7 +100,7 @@ class Startup(Program[StartupSetup]):
         first = layout.workers(layout.engine_of(rank.rank))[0]
         own = pieces[GroupPorts], pieces[Groups], pieces[Forwards]
         configs = prepared.configs[first], prepared.configs[rank.rank]
-        await pieces[Worker](rank, layout, *configs, prepared.kinds, own).run()
+        await pieces[StartupWorker](rank, layout, *configs, prepared.kinds, own).run()
 
     async def serve(self, rank: Rank, prepared: StartupSetup) -> None:
         await self.participant(rank, prepared).run()
@@ -142,7 +142,7 @@ class StartupWatched(Startup):
             NodeFrontEnd: WatchingNodeFrontEnd,
             Coordinator: WatchedCoordinator,
             EngineCore: WatchingEngine,
-            Worker: WatchedWorker,
+            StartupWorker: WatchedWorker,
         }
     )
 

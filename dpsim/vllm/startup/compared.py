@@ -32,7 +32,7 @@ SHAPING = (
 Fields = tuple[tuple[str, str], ...]
 
 
-class Told(NamedTuple):
+class ConfigFields(NamedTuple):
     """What an engine tells of its configuration: fields by name, as JSON."""
 
     hash: str
@@ -52,9 +52,9 @@ def shaping(config: EngineConfig) -> Fields:
 class Compared:
     """Of one process: what it tells, and what it makes of what others tell."""
 
-    def told(self, config: EngineConfig, parallel: ParallelConfig) -> Told:
+    def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
         """The configuration of a process."""
-        return Told(self.hash(parallel), (*self.hashed(parallel), *self.shaping(config)))
+        return ConfigFields(self.hash(parallel), (*self.hashed(parallel), *self.shaping(config)))
 
     def hash(self, parallel: ParallelConfig) -> str:
         return compute_hash(parallel)
@@ -65,7 +65,7 @@ class Compared:
     def shaping(self, config: EngineConfig) -> Fields:
         return shaping(config)
 
-    def refuse(self, own: Told, others: Mapping[str, Told]) -> None:
+    def refuse(self, own: ConfigFields, others: Mapping[str, ConfigFields]) -> None:
         """Raises ConfigMismatch, which names engines and fields."""
         wrong = [
             f"{who}: {', '.join(differing(dict(own.fields), dict(told.fields))) or 'another hash'}"

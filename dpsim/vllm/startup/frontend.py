@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from dpsim.contract.interface import Frozen, Rank, Store
 from dpsim.vllm.config import EngineConfig, InitPorts, ParallelConfig
-from dpsim.vllm.startup.compared import Compared, Told
+from dpsim.vllm.startup.compared import Compared, ConfigFields
 from dpsim.vllm.startup.layout import (
     COORDINATOR,
     COORDINATOR_NS,
@@ -139,8 +139,8 @@ class NodeFrontEnd(Participant):
         await parent.hear_all(engines, "outcome", READY_NS)
 
 
-def _told(value: Frozen) -> Told:
+def _told(value: Frozen) -> ConfigFields:
     assert isinstance(value, tuple)
     first, fields = value
     assert isinstance(fields, tuple)
-    return Told(str(first), tuple((str(one[0]), str(one[1])) for one in fields if isinstance(one, tuple)))
+    return ConfigFields(str(first), tuple((str(one[0]), str(one[1])) for one in fields if isinstance(one, tuple)))

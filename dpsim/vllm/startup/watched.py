@@ -33,7 +33,7 @@ from dpsim.vllm.startup.errors import OneFailed, Stopped
 from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
 from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout, engine_name, frontend_name, worker_name
 from dpsim.vllm.startup.participant import Participant
-from dpsim.vllm.startup.worker import Worker
+from dpsim.vllm.startup.worker import StartupWorker
 
 ANSWERS, DEATH_PIPE = "answers", "death_pipe"
 DIED = "Died"
@@ -139,7 +139,7 @@ class WatchingEngine(Watching, EngineCore):
                 raise died(self.layout, number)
 
 
-class WatchedWorker(Watching, Worker):
+class WatchedWorker(Watching, StartupWorker):
     """The main thread stands in a collective, maybe for ever, so another one waits for the end of the engine core. A
     worker without peers stands in none.
     """

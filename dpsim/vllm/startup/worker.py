@@ -27,7 +27,7 @@ ALL2ALL = 16
 """Blocks that the first large all-to-all takes for itself."""
 
 
-class Worker(Participant):
+class StartupWorker(Participant):
     """A worker. `config`: that of its engine; `own`: what its own node would have parsed."""
 
     def __init__(

@@ -22,7 +22,7 @@ from collections import deque
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from dpsim.contract.interface import Rank
-from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.layout import Layout
 from dpsim.vllm.engine.loop import EngineLoop
 from dpsim.vllm.engine.pause import Control
@@ -117,7 +117,7 @@ class LiveScheduler(Scheduler, Generic[B]):
         """The result of the oldest batch is here. Requests that were aborted meanwhile get nothing (I-PS-12)."""
 
 
-class Worker(Forward, Generic[B]):
+class BatchExecutor(EngineForward, Generic[B]):
     """What an engine's batches are run by."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         layout: Layout,
         waves: EngineWaves,
         scheduler: LiveScheduler[B],
-        worker: Worker[B],
+        worker: BatchExecutor[B],
         control: type[Control],
         counts: type[RequestCounts],
         depth: int,

@@ -27,7 +27,7 @@ from typing import Any
 from dpsim.contract.interface import Frozen, Rank
 from dpsim.vllm.engine.forward import DUMMY, REAL, RPC
 from dpsim.vllm.pipeline.batches import Admission, Batch, Row
-from dpsim.vllm.whole.batch_queue import Masks, Worker
+from dpsim.vllm.whole.batch_queue import BatchExecutor, Masks
 
 ANSWERS = "answers"
 
@@ -44,7 +44,7 @@ def batch_of(message: Any) -> Batch:
     return Batch(number, freed, given, tuple([Row(*row) for row in rows]), preempted)
 
 
-class Executor(Worker[Batch]):
+class Executor(BatchExecutor[Batch]):
     """Of one engine. `others`: its workers' ranks, stage by stage; `output`: the rank that answers for all."""
 
     def __init__(self, rank: Rank, others: Sequence[int], output: int) -> None:

@@ -18,7 +18,7 @@ from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.scheduler import Finished
 from dpsim.vllm.engine.waves import PauseState
 from dpsim.vllm.params.arguments import Request
-from dpsim.vllm.whole.batch_queue import LiveScheduler, Worker
+from dpsim.vllm.whole.batch_queue import BatchExecutor, LiveScheduler
 
 
 class LiveRankScheduler(LiveScheduler[Batch]):
@@ -51,7 +51,7 @@ class LiveRankScheduler(LiveScheduler[Batch]):
         return self.abort([f"r{number}" for number in self.ending.popleft()])
 
 
-class RankWorker(Worker[Batch]):
+class RankWorker(BatchExecutor[Batch]):
     """`batches`: where the witness finds what was scheduled."""
 
     def __init__(self, rank: Rank, step: DataParallelStep, batches: OwnBatches) -> None:

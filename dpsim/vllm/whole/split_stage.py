@@ -23,14 +23,14 @@ from dpsim.vllm.capture.session import Target
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import wants_microbatching
-from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.capture import CaptureSize
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.kernels import copy
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.overlap.hooks import Dbo
 from dpsim.vllm.overlap.routing import expert, mark
-from dpsim.vllm.overlap.state import Forward, ForwardState
-from dpsim.vllm.overlap.wrapper import Part
+from dpsim.vllm.overlap.state import ForwardState, OverlapContext
+from dpsim.vllm.overlap.wrapper import UbatchMetadata
 from dpsim.vllm.pipeline.batches import InputBatch
 from dpsim.vllm.pipeline.graphs import CapturedLayers
 from dpsim.vllm.pipeline.layers import Layers
@@ -71,7 +71,7 @@ class SplitLayers(CapturedLayers):
 
     # ---- the session
 
-    def wanted(self) -> list[Capture]:
+    def wanted(self) -> list[CaptureSize]:
         return super().wanted() if self.config.capture_graphs else []
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
@@ -83,7 +83,7 @@ class SplitLayers(CapturedLayers):
         ran = Ran(mode, tokens, (tokens,) * self.replicas, split)
         self.give_back(await self.compute(ran, (tokens,), num_reqs, stream))
         if mode is target.mode:
-            self.graphs.record(Capture(tokens, mode, uniform))
+            self.graphs.record(CaptureSize(tokens, mode, uniform))
 
     # ---- a step
 
@@ -121,15 +121,15 @@ class SplitLayers(CapturedLayers):
         if ran.microbatched:
             slices = self.form.slicing().slices(scheduled, ran.num_tokens, len(scheduled), self.config.num_ubatches)
             parts = [
-                self.part(Forward(context._replace(counts=one.counts(self.replicas)), told, one.tokens.start))
+                self.part(OverlapContext(context._replace(counts=one.counts(self.replicas)), told, one.tokens.start))
                 for one in slices.padded
             ]
-        forward = Forward(context, told)
+        forward = OverlapContext(context, told)
         with self.state.during(forward):
             return await self.ubatches(forward, self.inputs(0, ran.num_tokens), parts)
 
-    def part(self, forward: Forward) -> Part:
-        return Part(forward, self.inputs(forward.first_token, self.num_tokens(forward.context)))
+    def part(self, forward: OverlapContext) -> UbatchMetadata:
+        return UbatchMetadata(forward, self.inputs(forward.first_token, self.num_tokens(forward.context)))
 
     def inputs(self, first: int, tokens: int) -> tuple[Buffer, ...]:
         return (self.slice(self.hidden["hidden"], first, tokens),)

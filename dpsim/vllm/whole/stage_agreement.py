@@ -31,7 +31,7 @@ from dpsim.vllm.data_parallel import batch_v2
 from dpsim.vllm.data_parallel.doubling import sum_over
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.timeline import Batch
-from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.capture import CaptureSize
 
 SITE = "dp.agree"
 
@@ -68,17 +68,17 @@ class StageAgreement(ABC):
         """From the table, of shape (rows, ranks). `index`: this rank's place."""
 
     @abstractmethod
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         """The graphs that a batch may be run in, mixed ones before those of decodes, the largest first."""
 
 
-def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[Capture]:
+def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSize]:
     """`graphs`: whether of decodes, tokens, mode. Of the same tokens and mode one is captured."""
     ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
     first: dict[tuple[int, RuntimeMode], bool] = {}
     for uniform, tokens, mode in ordered:
         first.setdefault((tokens, mode), uniform)
-    return [Capture(tokens, mode, uniform) for (tokens, mode), uniform in first.items()]
+    return [CaptureSize(tokens, mode, uniform) for (tokens, mode), uniform in first.items()]
 
 
 class AgreementV1(StageAgreement):
@@ -106,7 +106,7 @@ class AgreementV1(StageAgreement):
         assert descriptor.num_tokens == agreed, f"the second dispatch pads {agreed} tokens to {descriptor.num_tokens}"
         return Ran(mode, agreed, plan.num_tokens, plan.microbatched)
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         keys = self.flow.dispatcher.keys
         return in_order([(key.uniform, key.num_tokens, mode) for mode, graphs in keys.items() for key in graphs])
 
@@ -135,7 +135,7 @@ class AgreementV2(StageAgreement):
         assert state is not None, "every rank tells some tokens, if only those of a dummy"
         return Ran(chosen.mode, chosen.num_tokens, state.num_tokens)
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         mixed = [(False, graph.num_tokens, graph.mode) for graph in self.table.mixed]
         return in_order([*mixed, *[(True, graph.num_tokens, graph.mode) for graph in self.table.decodes]])
 

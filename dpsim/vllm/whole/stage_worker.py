@@ -18,7 +18,7 @@ from dpsim.contract.interface import Rank
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.engine.forward import RPC
 from dpsim.vllm.engine.layout import Layout
-from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.capture import CaptureSize
 from dpsim.vllm.graphs.manager import GraphManager
 from dpsim.vllm.model.kernels import fill
 from dpsim.vllm.pipeline.batches import Batch
@@ -55,13 +55,13 @@ class Workload(History):
 class AgreedGraphs(GraphManager):
     """The graphs that batches may be agreed to run in. `agreed`: what the step in progress runs in."""
 
-    wanted: tuple[Capture, ...]
+    wanted: tuple[CaptureSize, ...]
 
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config, [one.num_tokens for one in self.wanted])
         self.agreed: Ran | None = None
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         return list(self.wanted)
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:

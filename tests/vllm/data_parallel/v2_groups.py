@@ -8,8 +8,8 @@ from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
+    ReducedTable,
     SyncState,
-    Told,
 )
 from dpsim.vllm.graphs.candidates import BatchDescriptor
 
@@ -33,7 +33,7 @@ def prefill(count: int) -> LocalV2:
 
 
 class LargestMode(AgreementV2):
-    def agreed_mode(self, told: Told) -> RuntimeMode:
+    def agreed_mode(self, told: ReducedTable) -> RuntimeMode:
         return RuntimeMode(max(told.modes))
 
 
@@ -47,7 +47,7 @@ class OwnThreshold(AgreementV2):
 class IdleOptsOut(AgreementV2):
     """M-UB-10: a rank with one request, as a dummy has, does not split."""
 
-    def splits(self, told: Told, uniform: int | None, local: LocalV2) -> bool:
+    def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
         return super().splits(told, uniform, local) and local.num_reqs > 1
 
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from dpsim.vllm.answers.waves import reduced
-from dpsim.vllm.engine.finish_sync import FinishSync, Flag, Numbers, PauseVotes, PauseVotes033, Verdict
+from dpsim.vllm.engine.finish_sync import FinishFlag, FinishSync, Numbers, PauseVotes, PauseVotes033, Verdict
 
 Rank = tuple[bool, bool]
 """Whether it has unfinished work, and whether it has a pause pending."""
@@ -63,12 +63,12 @@ def wrong_tables(kind: type[FinishSync]) -> list[tuple[Rank, ...]]:
     return wrong
 
 
-@pytest.mark.parametrize("kind", [Flag, PauseVotes, PauseVotes033])
+@pytest.mark.parametrize("kind", [FinishFlag, PauseVotes, PauseVotes033])
 def test_all_small_tables(kind: type[FinishSync]) -> None:
     assert wrong_tables(kind) == []
 
 
-class OnlyIfAllWork(Flag):
+class OnlyIfAllWork(FinishFlag):
     """M-EL-5: the minimum. A wave ends while a rank has work."""
 
     def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
@@ -121,12 +121,12 @@ def sync_points(kind: type[FinishSync], interval: int | None = None) -> list[int
 
 
 def test_sync_points() -> None:
-    assert sync_points(Flag) == sync_points(PauseVotes) == [32, 64, 96]
+    assert sync_points(FinishFlag) == sync_points(PauseVotes) == [32, 64, 96]
     assert sync_points(PauseVotes033) == [1, 16, 32, 48, 64, 80, 96]
-    assert sync_points(PauseVotes033, 1) == sync_points(Flag, 1) == list(range(1, 100))
+    assert sync_points(PauseVotes033, 1) == sync_points(FinishFlag, 1) == list(range(1, 100))
 
 
-@pytest.mark.parametrize("kind", [Flag, PauseVotes, PauseVotes033])
+@pytest.mark.parametrize("kind", [FinishFlag, PauseVotes, PauseVotes033])
 @pytest.mark.parametrize("interval", [1, 2, 3, 16])
 def test_idling_is_bounded(kind: type[FinishSync], interval: int) -> None:
     """I-EL-10: after a step without work at most N - 1 follow until the next sync point."""

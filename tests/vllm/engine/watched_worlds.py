@@ -24,7 +24,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.sim.services.notices import Notices
 from dpsim.sim.wiring import Wiring
 from dpsim.vllm.engine.watched import ANSWERED, FAILED, UNHEALTHY
-from dpsim.vllm.programs.engine import Watched
+from dpsim.vllm.programs.engine import WatchedEngine
 from tests.vllm.engine.group_worlds import Control, group
 
 EXPECTED = ("DEATH:*", "CRASH:ENGINEDEADERROR")
@@ -48,10 +48,10 @@ def watched(
         control=control,
         interval=interval,
         frontends=frontends,
-        pieces={**Watched.replaced, **(pieces or {})},
+        pieces={**WatchedEngine.replaced, **(pieces or {})},
     )
     changed = replace(of.world, faults=tuple(faults), kills=tuple(kills), **world)
-    return replace(of, world=changed, program=Watched(), switched_off=EXPECTED)
+    return replace(of, world=changed, program=WatchedEngine(), switched_off=EXPECTED)
 
 
 @dataclass(frozen=True)

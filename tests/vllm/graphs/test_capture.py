@@ -10,25 +10,25 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
-from dpsim.vllm.graphs.capture import Capture, CaptureInputs, forwards, inputs_004, inputs_017
+from dpsim.vllm.graphs.capture import CaptureInputs, CaptureSize, forwards, inputs_004, inputs_017
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.graphs.manager import GraphManager
 from tests.properties import breaks, holds
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, graph_configs
 
-Make = Callable[[Capture, EngineConfig], CaptureInputs]
+Make = Callable[[CaptureSize, EngineConfig], CaptureInputs]
 
 
 class One(NamedTuple):
     config: EngineConfig
-    capture: Capture
+    capture: CaptureSize
 
 
 @st.composite
 def captures(draw: st.DrawFn) -> One:
     modes = st.sampled_from([mode for mode in CUDAGraphMode if mode != CUDAGraphMode.NONE])
     config = draw(graph_configs(multiples=False)).model_copy(update={"cudagraph_mode": draw(modes)})
-    listed = GraphManager(config).captures() or [Capture(draw(st.integers(1, 36)), PIECEWISE, False)]
+    listed = GraphManager(config).captures() or [CaptureSize(draw(st.integers(1, 36)), PIECEWISE, False)]
     return One(config, draw(st.sampled_from(listed)))
 
 
@@ -50,7 +50,7 @@ def inert(one: One, make: Make) -> None:
         assert set(inputs.num_scheduled_tokens) == {q}, "whole decodes"
 
 
-def starts_go_on(capture: Capture, config: EngineConfig) -> CaptureInputs:
+def starts_go_on(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
     """The tail keeps counting requests."""
     inputs = inputs_017(capture, config)
     tail = range(1, config.max_num_seqs - inputs.num_reqs + 1)
@@ -58,12 +58,12 @@ def starts_go_on(capture: Capture, config: EngineConfig) -> CaptureInputs:
     return inputs._replace(query_start_loc=(*inputs.query_start_loc[: inputs.num_reqs + 1], *more))
 
 
-def lengths_stay(capture: Capture, config: EngineConfig) -> CaptureInputs:
+def lengths_stay(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
     """The tail keeps the lengths of a larger batch before."""
     return inputs_004(capture, config)._replace(seq_lens=(capture.num_tokens,) * config.max_num_seqs)
 
 
-def all_requests(capture: Capture, config: EngineConfig) -> CaptureInputs:
+def all_requests(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
     """As many requests as there may be, some without a token."""
     inputs = inputs_017(capture, config)
     return inputs._replace(num_reqs=config.max_num_seqs)
@@ -89,17 +89,17 @@ def test_a_tail_that_is_not_is_found(make: Make, says: str) -> None:
 def test_what_page_004_and_0_17_fill_in() -> None:
     """5.6: five tokens of decodes of two; the page steps by q, 0.17 shares out."""
     config = EngineConfig(max_num_seqs=4, num_speculative_tokens=1)
-    decodes = Capture(5, FULL, True)
+    decodes = CaptureSize(5, FULL, True)
     assert inputs_004(decodes, config) == CaptureInputs(3, (0, 2, 4, 5, 5), (5, 5, 5, 0))
     assert inputs_017(decodes, config) == CaptureInputs(3, (0, 1, 2, 5, 5), (1, 1, 3, 0))
-    mixed = Capture(6, PIECEWISE, False)
+    mixed = CaptureSize(6, PIECEWISE, False)
     assert inputs_004(mixed, config) == CaptureInputs(4, (0, 1, 2, 3, 6), (6, 6, 6, 6))
     assert inputs_017(mixed, config) == CaptureInputs(4, (0, 1, 2, 3, 6), (1, 1, 1, 3))
 
 
 def test_forwards() -> None:
     """A warm-up in mode NONE, then the capture; PIECEWISE without attention metadata; counts without a collective."""
-    warm_up, capture = forwards(Capture(8, PIECEWISE, False), ranks=2)
+    warm_up, capture = forwards(CaptureSize(8, PIECEWISE, False), ranks=2)
     assert warm_up == (NONE, 8, True, (8, 8), None)
     assert capture == (PIECEWISE, 8, False, (8, 8), Descriptor(8))
-    assert forwards(Capture(8, FULL, True), ranks=1) == ((NONE, 8, True, None, None),) * 2
+    assert forwards(CaptureSize(8, FULL, True), ranks=1) == ((NONE, 8, True, None, None),) * 2

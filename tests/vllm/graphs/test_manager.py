@@ -16,7 +16,7 @@ from dpsim.vllm.answers.comparison import Difference, Row, differing
 from dpsim.vllm.answers.manager import CAPTURES_004, CHOICES_004, DEPARTURES, SIZES_004
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
-from dpsim.vllm.graphs.capture import Capture, CaptureInputs, inputs_004, inputs_017
+from dpsim.vllm.graphs.capture import CaptureInputs, CaptureSize, inputs_004, inputs_017
 from dpsim.vllm.graphs.manager import GraphManager
 from tests.properties import breaks, examples, holds
 from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
@@ -30,7 +30,7 @@ def rows() -> list[Row]:
     return answers("graph_manager_004", "0.17.0")
 
 
-def captured_otherwise(kind: Kind, inputs: Callable[[Capture, EngineConfig], CaptureInputs]) -> list[Difference]:
+def captured_otherwise(kind: Kind, inputs: Callable[[CaptureSize, EngineConfig], CaptureInputs]) -> list[Difference]:
     return differing(CAPTURES_004, rows(), (kind, inputs))
 
 
@@ -58,7 +58,7 @@ class FallsBack(GraphManager):
 class SmallestFirst(GraphManager):
     """M-CG-2."""
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         return super().captures()[::-1]
 
 
@@ -183,7 +183,7 @@ class AsWritten(GraphManager):
         super().__init__(config, sizes)
         self.written = list(config.cudagraph_capture_sizes or ())
 
-    def captures(self) -> list[Capture]:
+    def captures(self) -> list[CaptureSize]:
         return sorted(super().captures(), key=lambda one: self.written.index(one.num_tokens))
 
 

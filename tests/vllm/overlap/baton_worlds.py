@@ -15,7 +15,7 @@ from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.overlap.barrier import ReadyBarrier
 from dpsim.vllm.overlap.baton import UBatchContext, ring
-from dpsim.vllm.overlap.state import Forward, ForwardState
+from dpsim.vllm.overlap.state import ForwardState, OverlapContext
 
 
 class Ring(NamedTuple):
@@ -55,7 +55,7 @@ class Baton(Program[Ring]):
             contexts = []
             for one in range(number):
                 told = ForwardContext(RuntimeMode.NONE, Descriptor(1), main, 1, (1,))
-                forward = Forward(told, (scratch, scratch, scratch), one)
+                forward = OverlapContext(told, (scratch, scratch, scratch), one)
                 contexts.append(prepared.context(one, rank, state, barrier, forward, comm))
             ring(contexts)
             threads = [rank.start(f"u{one.id}", self.ubatch(one, prepared.yields[one.id])) for one in contexts]

@@ -23,7 +23,7 @@ from dpsim.vllm.capture.offloader import Offloader
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.wrapper import Entry, UBatchWrapper
+from dpsim.vllm.overlap.wrapper import MicrobatchGraph, UBatchWrapper
 from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
@@ -62,7 +62,7 @@ class ReplaysAtOnce(Offloads):
     """A replay does not wait for weights that an eager forward asked for (M-CG-6)."""
 
     class Wrapper(UBatchWrapper):
-        def replay(self, context: ForwardContext, entry: Entry) -> None:
+        def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
             entry.graph.replay(context.stream, "ubatches.replay")
 
     wrapper_of = Wrapper

@@ -17,8 +17,8 @@ from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.overlap.sm_control import SMControl
-from dpsim.vllm.overlap.state import Forward
-from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper
+from dpsim.vllm.overlap.state import OverlapContext
+from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
 
 WHOLE = scenario([(2, 1)] * 4)
@@ -30,7 +30,7 @@ class NotRestored(Forward033):
     """The main thread goes on with the forward context of whoever ran last (I-BT-9)."""
 
     class Wrapper(UBatchWrapper):
-        async def run_ubatches(self, parts: Sequence[Part]) -> Outputs:
+        async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
             running = self.start(parts, capturing=False)
             await self.barrier.main()
             results = await self.finish(running)
@@ -126,7 +126,9 @@ class FallsBack(OverlapForward):
     all_to_all = LowLatency
 
     class Wrapper(UBatchWrapper):
-        async def __call__(self, forward: Forward, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None) -> Outputs:
+        async def __call__(
+            self, forward: OverlapContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
+        ) -> Outputs:
             try:
                 return await super().__call__(forward, inputs, parts)
             except NoKernel:

@@ -26,7 +26,7 @@ from dpsim.vllm.museum.tokens import (
 )
 from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Row
-from dpsim.vllm.pipeline.sampled_tokens import Arrived, Entry, SampledTokens
+from dpsim.vllm.pipeline.sampled_tokens import Arrived, PendingTokens, SampledTokens
 from dpsim.vllm.pipeline.stage import Stage
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.token_worlds import Drawn, Played, drawn_worlds
@@ -59,7 +59,7 @@ class Watched(SampledTokens):
                 assert need or now == -1, "I-PP-6: a row that needed no token is left alone"
         return arrived
 
-    def wait(self, entry: Entry) -> None:
+    def wait(self, entry: PendingTokens) -> None:
         self.waited += 1
         super().wait(entry)
 
@@ -79,7 +79,7 @@ class Aged(SampledTokens):
             assert age >= self.group.size, f"I-PP-9: waits for tokens {age} steps old"
         return arrived
 
-    def put(self, entry: Entry) -> None:
+    def put(self, entry: PendingTokens) -> None:
         self.born[entry.step] = self.steps
         super().put(entry)
 
@@ -129,12 +129,12 @@ def memory_is_given_back(drawn: Drawn, played: Played) -> None:
 
 
 class TakesUnneeded(SampledTokens):
-    def excluded(self, entry: Entry, row: int) -> bool:
+    def excluded(self, entry: PendingTokens, row: int) -> bool:
         return self.outdated(entry, row)
 
 
 class KeepsUnwanted(SampledTokens):
-    def discard(self, entry: Entry) -> None:
+    def discard(self, entry: PendingTokens) -> None:
         pass
 
 

@@ -21,7 +21,7 @@ from dpsim.vllm.data_parallel.batch import Release014, Source000
 from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
 from dpsim.vllm.data_parallel.flow import Flow014, Flow017, Flow033
 from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033, SlicingV2
-from dpsim.vllm.engine.finish_sync import Flag, PauseVotes, PauseVotes033
+from dpsim.vllm.engine.finish_sync import FinishFlag, PauseVotes, PauseVotes033
 from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.graphs.managed import Managed
@@ -79,7 +79,7 @@ def test_source() -> None:
     assert pieces.agreement == AgreementV1(Source000, Flow017, Dispatcher017)
     assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (Slicing, Keys001)
     assert (pieces.transfer, pieces.config.parallel_rules) == (WaitsForDescription, "source-003")
-    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (Flag, 32)
+    assert (pieces.lockstep.waves.sync_form, pieces.lockstep.waves.sync_form.INTERVAL) == (FinishFlag, 32)
 
 
 def test_current() -> None:
