@@ -3,7 +3,7 @@
     V0_34 = V0_33._replace(name="0.34", flow=Flow034)
 
 Every piece has to be given, so a record without one is refused by mypy and by Python. What a release does not have, or
-what is not modelled of it, is `Absent` with the reason. A program that comes to such a piece raises `Unsuitable` with
+what is not modelled of it, is `Absent` with the reason. A program that needs such a piece raises `Unsuitable` with
 that reason (`there`):
 
     >>> there(Absent("release 0.14 has no V2 runner"), "protocol.pieces.runner")

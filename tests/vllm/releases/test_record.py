@@ -77,7 +77,7 @@ def test_what_is_absent_has_a_reason() -> None:
 
 NAME = re.compile(r"(v[12]-)?0\.\d\d(\.0)?|source-00\d|page-00\d")
 ALLOWED = {
-    "config/forms.py": "rules have names of their own, as no module below releases/ knows a release",
+    "config/forms.py": "rules have their names here, as no module below releases/ knows a release",
     "config/engine.py": "the same names, as the JSON Schema lists them",
     "config/parallel.py": "the version in which the text of a refusal names the engine",
     "config/parallel_033.py": "the same",

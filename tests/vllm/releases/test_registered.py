@@ -104,7 +104,7 @@ def test_from_vllm() -> None:
 
 @pytest.mark.usefixtures("v0_99")
 def test_check_engine(tmp_path: Path) -> None:
-    """Stored answers have none of it; rows of its own are put to its own pieces."""
+    """Stored answers have none of it; rows of the release are put to its pieces."""
     place = few(tmp_path / "few", 5, ["decide"])
     answer = dpsim_("check-engine", "--stored", "--answers", place)
     assert answer.code == 0
@@ -120,7 +120,7 @@ def test_check_engine(tmp_path: Path) -> None:
 
 
 class OtherGraphs(CandidateTable):
-    """A table of a class of its own."""
+    """A table of another class."""
 
 
 class StepWithOthers(DataParallelStepV2):
