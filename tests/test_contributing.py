@@ -36,7 +36,7 @@ def test_the_recipes_do_what_they_say(tmp_path: Path) -> None:
     for name in ("pyproject.toml", "conftest.py"):
         shutil.copy(ROOT / name, tmp_path)
     typed = follow((ROOT / "CONTRIBUTING.md").read_text(), tmp_path, tree=tmp_path)
-    assert len(typed) == 6, "one command for each recipe"
+    assert len(typed) == 7, "one command for each recipe"
     assert set(complaints(tmp_path)) - set(complaints(ROOT)) == NOT_NAMED
 
 
