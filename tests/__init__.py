@@ -9,7 +9,7 @@
     worlds/         small worlds, each healthy and with a bug, and all their schedules
     soundness/      what exploring must not call proven
     determinism/    the same again, in any process; 5 % of all simulated runs are made twice
-    house/          the tree itself: what lies where, what is written twice
+    house/          the tree itself: what lies where, what is written twice, odd words
     plugin/         dpsim/pytest_plugin.py, in projects of its own
     real/           the package real
 
