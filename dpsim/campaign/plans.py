@@ -4,13 +4,13 @@
     unit = plan.next(only_proving=False)        # None if there is none now
     plan.take(do(unit, subject))                # or plan.lost(unit, how), plan.again(unit), plan.give_up(why)
 
-DPOR's units follow one another, each beginning where the last one ended, and are as long as makes the work quick; a
-sampling strategy's units have seeds of their own, so that no two run the same schedule, and all have one size, so that
-the same seed gives the same schedules on every machine. The portfolio takes turns between DPOR's units and sampling,
-each up to the limit of schedules, in one process as in many; when DPOR comes to its end, the subject is done.
+Each unit of DPOR begins where the last one ended, and its length keeps the processes busy. Each unit of a sampling
+strategy has another seed, so no two run the same schedule. All of them have one size, so a seed gives the same
+schedules on every machine. The portfolio takes turns between DPOR's units and sampling, each up to the limit of
+schedules, in one process as in many. When DPOR is exhausted, the subject is done.
 
-Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012) split the tree of one
-DPOR; here whole units are enough, since worlds that can be proven are small, and there are many of them.
+Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012). They split the tree
+of one DPOR. Here whole units are enough: a campaign has many worlds, and those that it can prove are small.
 """
 
 from __future__ import annotations

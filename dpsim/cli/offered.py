@@ -17,9 +17,9 @@ A command, like a source, is a function whose signature typer reads; its docstri
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes what a command does with a scenario. The function has the name of the command; its first parameter is
-the scenario, and the others are options, each None where it is left out. That of `run` returns the scenario to be run;
-that of `explore` a set of worlds to explore instead (`Worlds`), or None.
+An option changes what a command does with a scenario. The function has the name of the command. Its first
+parameter is the scenario; the others are options, each None where the user leaves it out. The function `run` returns
+the scenario to run. The function `explore` returns a set of worlds to explore instead (`Worlds`), or None.
 
 A module with such functions imports little besides typer: `dpsim --help` imports it. A command that cannot be imported
 says so when it is called, and an option is left out then.
@@ -92,8 +92,9 @@ def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
 
 
 def with_offered(before: str) -> Callable[[C], C]:
-    """Decorator of a command: it has the options that are offered for it, in front of the parameter `before`, and gets
-    what is given for them as keyword arguments.
+    """Decorator of a command: adds the options that entry points offer for it, in front of the parameter `before`.
+
+    The command gets their values as keyword arguments.
     """
 
     def add(command: C) -> C:

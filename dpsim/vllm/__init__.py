@@ -5,7 +5,7 @@
     capture/         capturing and replaying them: wrappers, the session, offloaded weights
     model/           the stand-in for the model: integer arithmetic whose every token is known beforehand
     data_parallel/   ranks agree on how each step runs
-    overlap/         steps of data_parallel whose microbatches run in threads of their own
+    overlap/         steps of data_parallel whose microbatches run in threads
     pipeline/        hidden states go forward through the stages, sampled tokens back
     engine/          engines in lockstep by waves, with their coordinator and front ends
     startup/         front ends, coordinator, engines and workers start, or all of them fail
@@ -17,7 +17,7 @@
     from_vllm/       from a command line of vLLM to a scenario
     museum/          known bugs and mutants, each beside its healthy twin
 
-The protocols import the graphs and the model and never each other: what needs two of them is a module above both, as
-overlap/ and whole/ are. A piece of a protocol knows no release: programs look releases up. The framework imports
+The protocols import the graphs and the model and never each other. A module that needs two of them stands above both,
+as overlap/ and whole/ do. A piece of a protocol knows no release: programs look releases up. The framework imports
 nothing of this package: it finds it by entry points.
 """

@@ -197,10 +197,10 @@ def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> Non
     own = "{disable_nccl_for_dp_synchronization: true, enforce_eager: false}"
     (tmp_path / "t.yaml").write_text(text.replace("OWN", own))
     lines = dpsim_("run", tmp_path / "t.yaml").out.splitlines()
-    at = lines.index("settings of their own, by config_by_rank:")
+    at = lines.index("settings of single ranks, by config_by_rank:")
     assert lines[at + 1 : at + 3] == ["  ranks 0, 2: disable_nccl_for_dp_synchronization true (config: unset)", ""]
     (tmp_path / "t.yaml").write_text(text.replace("OWN", "{}"))
-    assert "settings of their own" not in dpsim_("run", tmp_path / "t.yaml").out
+    assert "settings of single ranks" not in dpsim_("run", tmp_path / "t.yaml").out
 
 
 def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

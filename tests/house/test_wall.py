@@ -1,7 +1,7 @@
 """The wall: the framework stands without the model of one engine, and knows none of its words.
 
 Entry points alone name modules of `dpsim.vllm`. So a copy of the tree without that package imports, and its commands
-answer; and no file beside it has a word of the engine, but for a few, each with a reason.
+answer. No other file has a word of the engine, except a few, each with a reason.
 """
 
 from __future__ import annotations

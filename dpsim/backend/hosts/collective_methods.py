@@ -1,8 +1,8 @@
 """The methods of a communicator that make collectives, from the files of these (`dpsim.contract.collectives`).
 
 Each of these files has the two calls of the contract as functions: they check the arguments and end in `_collective`
-of the communicator. A class takes them as methods, so that a call costs no more than one that the class had written
-itself, and a new collective needs no line here.
+of the communicator. A class takes them as methods, so a call costs no more than a method that the class defines. A new
+collective needs no line here.
 
     take_methods(JournaledHostCommunicator, "on_host")
 """

@@ -1,7 +1,7 @@
 """Host communicators of a rank: argument checks, default sites, the journal; see `communicators`, for devices.
 
-Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
-if it was repeated. The methods of collectives are those of their files (`dpsim.contract.collectives`).
+Every method plans an `Issue`, journals it, and hands the result to the backend: none after a skip, two after a
+repeat. The methods of collectives are those of their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations

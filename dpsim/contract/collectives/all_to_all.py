@@ -2,9 +2,9 @@
 
     brings 1 2 | 10 20    ->    1 10 | 2 20
 
-Each waits for the members that have something for it. Op and dtype have to match, and the count where no sizes are
-given; where they are, what member i sends to j has to be what j expects from i. `sizes` of a call has the pieces that
-go out and behind them those that come in. One vector alone, from a recording, is that of the former.
+Each waits for the members that have something for it. Op and dtype have to match. Without sizes the
+count has to match, too. With sizes, the piece that member i sends to j has to be the one that j expects from i. `sizes`
+of a call lists the pieces that go out, then those that come in. A recording may have only the first vector.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """barrier: every member waits for all, and no elements move. Only hosts have it.
 
-A member is through when all have come, although each gets nothing: it is the one collective that waits for members
-without elements, and that no member may leave aside.
+A member passes when all members have arrived, although none gets elements. No other collective waits for a member that
+brings no elements.
 """
 
 from __future__ import annotations

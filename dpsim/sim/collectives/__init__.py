@@ -9,5 +9,5 @@ residency.py       how many collectives and transfers of a rank run at once
 membership.py      a rank in a communicator, which it may abort
 transfers.py       with time: sends and receives, eager or rendezvous,
 joint.py           and collectives, each a joint op of all members
-parts.py           without time: each member's part is an op of its own
+parts.py           without time: each member's part is a separate op
 """

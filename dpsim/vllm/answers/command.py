@@ -35,9 +35,8 @@ def check_engine(
 ) -> None:
     """Compare what vLLM's own functions answer with what dpsim says.
 
-    Where vllm is installed, its functions are asked; else answers are compared that releases gave before. Named
-    departures are told with their reason. What differs otherwise is said, and ends with 1; what could not be asked,
-    with 3.
+    With vllm installed, the command asks its functions; else it compares the stored answers of releases. It lists named
+    departures with their reason. Any other difference ends with 1, a question that it cannot ask with 3.
     """
     from dpsim.contract.words import BadInput
     from dpsim.vllm.answers import check

@@ -49,7 +49,7 @@ class OverlapStep(DataParallelStep):
     """The step of one rank."""
 
     async def came(self, part: Microbatch, model: str = "") -> HostArray:
-        """Wait for a forward. Returns this rank's rows, which nobody else has."""
+        """Wait for a forward. Returns this rank's rows, which no other rank has."""
         buffer, mine = part
         result = await buffer.read("rows.read")
         buffer.free()

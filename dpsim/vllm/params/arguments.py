@@ -24,14 +24,14 @@ class Request(NamedTuple):
     force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
     prefix: str | None = None  # requests of one prefix begin with the same tokens
     encoder_inputs: bool = False  # its first step brings inputs for an encoder
-    stop_after: int | None = None  # the model says a stop token so many output tokens on: nobody knows it before
+    stop_after: int | None = None  # output tokens until the model's stop token: no scheduler knows it before
     drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
     structured_output: bool = False  # its tokens follow a grammar, whose masks are made of those before
     session: str | None = None  # goes on where the request of its session that came before it ended
 
     @property
     def length(self) -> int:
-        """Output tokens that its client is told."""
+        """Output tokens that its client receives."""
         return self.output_tokens if self.stop_after is None else min(self.stop_after, self.output_tokens)
 
 

@@ -3,8 +3,8 @@
     dpsim run quickstart --workload AzureLLMInferenceTrace_code.csv --requests 1000
     dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
 
-Entry points of the group `dpsim.options` name the functions `run` and `explore`, after the command that they are for;
-`dpsim.cli.offered` says what such a function is. Nothing but typer is imported before one is called.
+Entry points of the group `dpsim.options` name the functions `run` and `explore`, one for each command
+(`dpsim.cli.offered`). This module imports only typer until a command calls one.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def run(
 ) -> Any:
     """The same with the requests of a trace, or with the first requests only; the step duration stays.
 
-    `workload`: a path seen from the working folder if there is such a file, else a name to be looked for in the
-    scenario's folder and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have; a missing file
-    shows when the requests are read.
+    `workload`: a path from the working folder, if that file exists. Otherwise `run` looks for the name in the folder
+    of the scenario and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have. A missing file is an
+    error when the run reads the requests.
     """
     if workload is not None:
         given = Path(workload)

@@ -138,7 +138,7 @@ class EngineParameters(Parameters):
                     said = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
                     own.setdefault(said, []).append(rank)
         lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in own.items()]
-        return ["", "settings of their own, by config_by_rank:", *lines, ""] if lines else []
+        return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def beyond(self) -> str:
         """Counts are taken from the text, before any request is made; the word of a stranger opens no file."""

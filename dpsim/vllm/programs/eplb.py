@@ -30,7 +30,7 @@ class BalancedBatch(DataParallelBatch):
         return setup
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
-        """Where nobody says how experts move, while steps run."""
+        """The default of `use_async`: experts move while steps run."""
         if config.eplb_config.use_async is False:
             raise Unsuitable(
                 "config.eplb_config.use_async: False; eplb moves experts while steps run: remove it, "

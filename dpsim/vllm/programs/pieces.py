@@ -14,9 +14,9 @@
     >>> FORMS["transfer"]
     ('source-002', '0.14', '0.33')
 
-A form of an agreement, of graphs or of microbatches was written for one runner: the V1 runner tells sizes of graphs and
-dispatches twice, the V2 runner tells batches and looks a graph up. Those of two runners have no common interface, so
-they are never put together. The names and what they mean are in `dpsim.vllm.releases`.
+A form of an agreement, of graphs or of microbatches belongs to one runner. The V1 runner sends sizes of graphs and
+dispatches twice; the V2 runner sends batches and looks a graph up. Forms of two runners have no common interface, so a
+stack never combines them. The names and what they mean are in `dpsim.vllm.releases`.
 """
 
 from __future__ import annotations
