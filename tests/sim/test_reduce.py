@@ -42,7 +42,7 @@ def test_a_healthy_program_is_proven() -> None:
 def test_a_machine_in_which_all_receive_is_no_proof(monkeypatch: pytest.MonkeyPatch) -> None:
     """The machine without time alone has it wrong: so a reduce was judged whose receivers stood in two places."""
     monkeypatch.setattr(parts, "Results", Generous)
-    monkeypatch.setattr(parts, "part", lambda *_: (True, True))
+    monkeypatch.setattr(parts, "role", lambda *_: (True, True))
     assert explored(world_of(3, ["h"], ["d"]), totals()).verdict == "violated"
 
 

@@ -9,9 +9,9 @@ Source page 004 and release 0.17 fill the buffers differently:
     source-004   decodes start every q tokens; every sequence is as long as the whole batch, a bound for all of them
     0.17         tokens are shared out evenly, the last request has the rest; a sequence is as long as its own share
 
-    >>> inputs_017(Capture(5, RuntimeMode.PIECEWISE, False), EngineConfig(max_num_seqs=3))
+    >>> inputs_017(CaptureSize(5, RuntimeMode.PIECEWISE, False), EngineConfig(max_num_seqs=3))
     CaptureInputs(num_reqs=3, query_start_loc=(0, 1, 2, 5), seq_lens=(1, 1, 3))
-    >>> inputs_004(Capture(4, RuntimeMode.FULL, True), EngineConfig(max_num_seqs=3, num_speculative_tokens=1))
+    >>> inputs_004(CaptureSize(4, RuntimeMode.FULL, True), EngineConfig(max_num_seqs=3, num_speculative_tokens=1))
     CaptureInputs(num_reqs=2, query_start_loc=(0, 2, 4, 4), seq_lens=(4, 4, 0))
 """
 

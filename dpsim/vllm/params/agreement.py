@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpsim.contract.registry import protocol
 from dpsim.vllm.params.arguments import EngineArguments, Request
 
 
@@ -20,6 +21,6 @@ def agreement(bench: Any) -> None:
             config={"async_scheduling": on_host, "max_num_seqs": 8, "max_num_batched_tokens": 64},
             requests=(Request(0, 9, 3), Request(1_000_000, 70, 4), Request(2_000_000, 5, 6)),
             step_ns=1_000_000,
-            form="source-000",
+            form=protocol("dp_batch").forms[0],
         )
         bench.healthy("dp_batch", args, bench.world())

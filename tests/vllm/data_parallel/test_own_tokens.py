@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
 from dpsim.runner import run_scenario
-from dpsim.scenario import Scenario
+from dpsim.scenario import scenario_from
 from dpsim.vllm.data_parallel.batch import Release014, Source000
 from dpsim.vllm.data_parallel.forward import Execution, Microbatch
 from dpsim.vllm.data_parallel.step import DataParallelStep
@@ -117,7 +117,7 @@ def test_other_sums_are_seen() -> None:
 def test_tensor_parallel_ranks_add_the_same_rows() -> None:
     """Two ranks each have every token: sums are twice what they are alone, and nothing is found."""
     alone = scenario(line_up(decodes(3), prefill(9)))
-    twice = Scenario.model_validate(
+    twice = scenario_from(
         alone.model_dump(by_alias=True, exclude_unset=True)
         | {"topology": {"data_parallel_size": 2, "tensor_parallel_size": 2}}
     )
