@@ -24,8 +24,7 @@ class Results(Sent):
     def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution]) -> None:
         self.indices = indices
         self.brought = brought
-        ordered = [brought[rank] for rank in indices]
-        self.wires = [one.sent() if one.issue.altered else one.source for one in ordered]
+        self.wires = [one.sent() if (one := brought[rank]).issue.altered else one.source for rank in indices]
         self._made = {}
 
     @property
