@@ -6,7 +6,6 @@ finish_sync.py    what ranks tell each other at the end of a step, how often, an
 waves.py          waves as one engine sees them, pause and resume
 coordination.py   waves as the coordinator sees them
 client.py         waves and load as a front end sees them
-offline.py        engines that a batch job steps
 
 Who lives by them:
 
@@ -20,7 +19,7 @@ request_counts.py how many requests an engine has, as front ends come to know
 loop.py           the loop of one engine
 coordinator.py    the coordinator
 frontend.py       front ends
-batch_job.py      the loop of a batch job
+batch_job.py      the engines that a batch job steps, and its loop
 
 Who lives with deaths:
 

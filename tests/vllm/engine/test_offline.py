@@ -7,8 +7,8 @@ from typing import Literal
 
 import pytest
 
+from dpsim.vllm.engine.batch_job import OfflineEngine
 from dpsim.vllm.engine.finish_sync import Numbers
-from dpsim.vllm.engine.offline import OfflineEngine
 
 
 def run(kinds: list[type[OfflineEngine]], work: tuple[int, ...]) -> list[list[str]]:
