@@ -9,7 +9,7 @@
     pieces.py            of whole engines: the forms of each piece
     stacks.py            the stacks, and the way from a stack, swaps and a configuration to the pieces
     whole_engine_dp.py   whole engines of one worker each
-    whole_engine.py      whole engines with pipelines: `whole_engine`, and `whole_engine_watched`
+    whole_engine.py      whole engines with pipelines: `whole_engine`, and `whole_engine_watched`; who takes part
 
 They stand above `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
 `engine/`.

@@ -32,6 +32,7 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
+from dpsim.vllm.engine.layout import Layout
 from dpsim.vllm.engine.loop import COMPLETE
 from dpsim.vllm.engine.pause import Control
 from dpsim.vllm.engine.request_counts import RequestCounts
@@ -49,7 +50,6 @@ from dpsim.vllm.programs.stacks import resolve_arguments
 from dpsim.vllm.releases import PLACES
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import Executor
-from dpsim.vllm.whole.layout import CORE, CoreLayout
 from dpsim.vllm.whole.pipeline_engine import LivePipelineScheduler
 from dpsim.vllm.whole.split_stage import SPLIT, SplitWorker, split_by
 from dpsim.vllm.whole.stage_agreement import AgreementV1 as OfStageV1
@@ -59,6 +59,46 @@ from dpsim.vllm.whole.stage_worker import StageWorker, Workload, captured_by
 from dpsim.vllm.whole.watched import WatchedCore, WatchedExecutor, WatchedWorker
 
 ENGINE = Engine()
+
+CORE = "engine"
+
+
+class CoreLayout(Layout):
+    """Who takes part where engine cores are processes of their own: services behind all workers.
+
+        >>> layout = CoreLayout(size=2, workers=2, frontends=1)
+        >>> layout.services
+        ('engine.0', 'engine.1', 'coordinator', 'frontend.0')
+        >>> layout.rank(1), layout.engine(5), layout.frontend(0), layout.others(1)
+        (5, 1, 7, (2, 3))
+        >>> layout.actor(3), layout.actor(4)
+        ('rank 3', 'engine.0')
+
+    `rank` of an engine is the number by which messages reach its core.
+
+    Source: specification chapter 2.1.
+    """
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        return (*[f"{CORE}.{number}" for number in range(self.size)], *super().services)
+
+    def engine(self, rank: int) -> int:
+        """The data-parallel rank of a core."""
+        return rank - self.size * self.workers
+
+    def rank(self, engine: int) -> int:
+        return self.size * self.workers + engine
+
+    def others(self, engine: int) -> tuple[int, ...]:
+        """The ranks of its workers, all of them."""
+        return tuple(range(engine * self.workers, (engine + 1) * self.workers))
+
+    def frontend(self, number: int) -> int:
+        return self.size + super().frontend(number)
+
+    def actor(self, number: int) -> str:
+        return f"rank {number}" if number < self.size * self.workers else super().actor(number)
 
 
 def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:

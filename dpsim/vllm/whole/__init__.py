@@ -3,7 +3,6 @@
 rules.py             what the engine refuses to put together, each rule with a name
 batch_queue.py       the loop of an engine with a batch queue, and what it asks of a scheduler and of a worker
 rank_engine.py       an engine that is its only worker: the scheduler of a rank, and a data-parallel step
-layout.py            who takes part where cores are processes of their own
 calls.py             calls of an engine to its workers, as messages
 pipeline_engine.py   the scheduler of an engine with a pipeline
 stage_agreement.py   what workers of a stage agree on with their peers of other replicas
