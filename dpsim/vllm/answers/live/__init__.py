@@ -1,12 +1,11 @@
 """An installed vLLM, asked itself: one function a kind of question, which gives a row the engine's answer.
 
     installed.py    which release is installed; its modules, imported when they are asked
-    adapters.py     who asks what, of which releases; ask
+    adapters.py     who asks what, of which releases; ask; asks which configurations have equal hashes
     stand_ins.py    what surrounds the engine's functions: settings, process groups and their all-reduce
     groups.py       asks ranks of a group
     graphs.py       asks for capture sizes and graphs
     batches.py      asks for masks, slices and metadata
-    configs.py      asks which configurations have equal hashes
     draws.py        questions that nobody asked before
 
 Nothing of vLLM is imported before a question is asked, and nothing is copied from it. An adapter knows where a function
