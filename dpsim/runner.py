@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -126,14 +126,32 @@ def backend_names() -> list[str]:
 
 
 def find_backend(name: str) -> Backend:
-    """The backend of that name; one object a process, so that its worker pool stays warm. Raises UnknownBackend."""
+    """The backend of that name; one object a process, so that its worker pool stays warm.
+
+    Raises UnknownBackend, ImportError for one whose module cannot be imported, and BackendUnavailable for one that
+    cannot be made or lacks a method of `dpsim.contract.world.Backend`.
+    """
     if name not in _backends:
         points = {point.name: point for point in entry_points(group="dpsim.backends")}
         if name not in points:
             there_are = f"(there are: {', '.join(sorted(points)) or 'none'})"
             raise UnknownBackend(f"no backend is installed as {name!r}{did_you_mean(name, points)} {there_are}")
-        _backends[name] = points[name].load()()
+        _backends[name] = _made(points[name])
     return _backends[name]
+
+
+def _made(point: EntryPoint) -> Backend:
+    kind = point.load()
+    try:
+        backend: Backend = kind()
+    except Exception as error:
+        said = f"the backend {point.name} = {point.value} cannot be made: {type(error).__name__}: {error}"
+        raise BackendUnavailable(said) from error
+    missing = [method for method in ("run", "unavailable", "close") if not callable(getattr(backend, method, None))]
+    if missing:
+        said = f"the backend {point.name} = {point.value} has no {', '.join(missing)}"
+        raise BackendUnavailable(f"{said}; expected the methods of dpsim.contract.world.Backend")
+    return backend
 
 
 def close_backends() -> None:

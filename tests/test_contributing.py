@@ -17,7 +17,7 @@ import pytest
 
 import dpsim.backend
 from tests import ROOT
-from tests.documents import blocks, files, follow
+from tests.documents import blocks, files, fits, follow
 from tests.house.tree import complaints
 
 NOT_NAMED = {
@@ -38,6 +38,12 @@ def test_the_recipes_do_what_they_say(tmp_path: Path) -> None:
     typed = follow((ROOT / "CONTRIBUTING.md").read_text(), tmp_path, tree=tmp_path)
     assert len(typed) == 7, "one command for each recipe"
     assert set(complaints(tmp_path)) - set(complaints(ROOT)) == NOT_NAMED
+
+
+def test_a_failed_test_does_not_fit() -> None:
+    shown = "...\n... passed in ..."
+    assert fits(".....\n20 passed in 6.57s\n", shown)
+    assert not fits("....F\nFAILED test_gloo\n1 failed, 19 passed in 6.57s\n", shown)
 
 
 def recipe(name: str) -> str:

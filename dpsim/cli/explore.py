@@ -146,7 +146,10 @@ def _sets(chosen: list[tuple[Scenario, Path]], swarm: str | None, seed: int, off
     drawn_from = None if swarm is None else swarms.swarm(swarm)
     for base, folder in chosen:
         if drawn_from is None:
-            asked: Worlds = next(one for one in answers("explore", base, offered) if one is not None)
+            asked: Worlds | None = next((one for one in answers("explore", base, offered) if one is not None), None)
+            if asked is None:
+                given = ", ".join(option(name) for name, value in offered.items() if value is not None)
+                fail(f"{given}: its function returned no worlds for {base.name}; expected some", BAD_INPUT)
             yield Set(asked.sizes, asked.total, asked.worlds(), {})
         else:
             drawn = swarm_of(base, folder, drawn_from, seed)

@@ -14,6 +14,7 @@ import dpsim.runner as runner
 from dpsim.cli.console import columns
 from dpsim.contract import registry
 from dpsim.contract.words import by_number
+from dpsim.contract.world import BackendUnavailable
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
@@ -64,6 +65,8 @@ def backends() -> Entries:
             reason = runner.find_backend(name).unavailable(2)
         except ImportError as error:
             reason = f"cannot be loaded: {error}"
+        except BackendUnavailable as error:
+            reason = str(error)
         found.append({"name": name, "reason": reason})
     return found
 

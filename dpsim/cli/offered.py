@@ -67,13 +67,17 @@ class Worlds(Protocol):
 
 
 def add_commands(app: typer.Typer, group: str) -> bool:
-    """Add the commands of a group of entry points; whether there are any."""
+    """Add the commands of a group of entry points; whether there are any. `app` keeps the commands that it has."""
     points = entry_points(group=group)
+    taken = {command.name for command in app.registered_commands}
     for point in points:
+        if point.name in taken:
+            continue
         try:
             app.command(point.name)(_guarded(point.load()))
         except Exception as error:
-            app.command(point.name, hidden=True)(_missing(point, error))
+            anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+            app.command(point.name, hidden=True, context_settings=anything)(_missing(point, error))
     return bool(points)
 
 

@@ -85,10 +85,9 @@ def _load_backend(name: str) -> None:
     try:
         find_backend(name)
     except ImportError as error:
-        fail(
-            f"the backend {name} cannot be loaded: {error}; install its extra: pip install 'dpsim-ranks[real]'",
-            CANNOT_RUN,
-        )
+        ours = (error.name or "").partition(".")[0] in ("real", "torch", "msgspec")
+        cure = "; install its extra: pip install 'dpsim-ranks[real]'" if ours else ""
+        fail(f"the backend {name} cannot be loaded: {error}{cure}", CANNOT_RUN)
 
 
 def _command(

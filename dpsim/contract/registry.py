@@ -278,7 +278,8 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     if name in table:
         return table[name]
     hint = did_you_mean(name, table)
-    failed = "".join(f"; could not be loaded: {one}" for one in _failed)
+    others = f" and {len(_failed) - 1} others" if len(_failed) > 1 else ""
+    failed = f"; could not be loaded: {_failed[0]}{others}" if _failed else ""
     failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
     names = f": {', '.join(sorted(table))}" if len(table) <= 30 else f" {len(table)}; dpsim list names them"
     cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"

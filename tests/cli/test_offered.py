@@ -27,10 +27,21 @@ def from_words(words: list[str]) -> None:
 def run(scenario, longer: Annotated[bool | None, typer.Option("--longer", help="With a deadline of 2 s.")] = None):
     \"""The same with another deadline.\"""
     return scenario_from({**dict(scenario), "limits": {"stall": "1s", "deadline": "2s"}}) if longer else scenario
+
+def explore(scenario, none: Annotated[bool | None, typer.Option("--none", help="No worlds.")] = None):
+    \"""No worlds at all.\"""
+
+class Bare:
+    name = "bare"
+
+class Picky:
+    def __init__(self, much):
+        pass
 """
 POINTS = """
 [dpsim.commands]
 greet = stranger:greet
+compare = stranger:greet
 broken = stranger:nothing
 gone = no_such_package:command
 
@@ -40,7 +51,12 @@ from-words = stranger:from_words
 [dpsim.options]
 run = stranger:run
 explore = stranger:nothing
+
+[dpsim.backends]
+bare = stranger:Bare
+picky = stranger:Picky
 """
+WORLDS = POINTS.replace("explore = stranger:nothing", "explore = stranger:explore")
 HELLO = """
 name: hello
 topology: {data_parallel_size: 2}
@@ -98,6 +114,38 @@ def test_one_that_cannot_be_loaded_says_so_when_it_is_called(stranger: Path, nam
     assert err.startswith(f"dpsim: the command {name} = ")
     assert f" cannot be loaded: {why}: " in err
     assert err.count("\n") == 1
+
+
+def test_one_that_cannot_be_loaded_says_so_whatever_its_arguments(stranger: Path) -> None:
+    code, _, err = dpsim(stranger, "gone", "with", "--some", "words")
+    assert code == 2
+    assert err.startswith("dpsim: the command gone = no_such_package:command cannot be loaded: ModuleNotFoundError")
+
+
+def test_a_command_of_dpsim_stays_its_own(stranger: Path) -> None:
+    code, out, _ = dpsim(stranger, "compare", "--help")
+    assert code == 0
+    assert "Say hello" not in out
+
+
+def test_an_option_that_returns_no_worlds(stranger: Path) -> None:
+    points = stranger / "stranger-1.dist-info" / "entry_points.txt"
+    points.write_text(WORLDS)
+    code, _, err = dpsim(stranger, "explore", "hello.yaml", "--none")
+    points.write_text(POINTS)
+    assert (code, err) == (2, "dpsim: --none: its function returned no worlds for hello; expected some\n")
+
+
+def test_a_backend_that_is_none(stranger: Path) -> None:
+    """It takes nothing from the others."""
+    code, out, _ = dpsim(stranger, "list")
+    assert code == 0
+    assert "  sim    runs here\n" in out
+    bare = "the backend bare = stranger:Bare has no run, unavailable, close; expected the methods of"
+    assert f"  bare   cannot run here: {bare} dpsim.contract.world.Backend\n" in out
+    code, _, err = dpsim(stranger, "run", "hello.yaml", "--backend", "picky")
+    assert code == 3
+    assert err.startswith("dpsim: the backend picky = stranger:Picky cannot be made: TypeError: ")
 
 
 def test_a_source_of_scenarios(stranger: Path) -> None:

@@ -42,7 +42,8 @@ Switched = Callable[[Rank, bool], Coroutine[Any, Any, Any]]
 
 
 def fill(target: Any, *values: Any) -> None:
-    target[:] = values
+    for at, value in enumerate(values):  # numpy takes a tuple at once, torch does not
+        target[at] = value
 
 
 def filled(

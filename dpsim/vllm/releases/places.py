@@ -15,6 +15,7 @@ it as the form of a program or as a piece. The programs `whole_engine` and `whol
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -26,7 +27,7 @@ from dpsim.vllm.releases.page_001 import PAGE_001
 from dpsim.vllm.releases.page_002 import PAGE_002, PAGE_002_VERBATIM
 from dpsim.vllm.releases.page_003 import PAGE_003
 from dpsim.vllm.releases.page_004 import PAGE_004
-from dpsim.vllm.releases.record import Absent, Release, RunnerV2
+from dpsim.vllm.releases.record import Absent, Release, RunnerV2, misfits
 from dpsim.vllm.releases.v0_14 import V0_14
 from dpsim.vllm.releases.v0_17 import V0_17
 from dpsim.vllm.releases.v0_24 import V0_24
@@ -129,8 +130,12 @@ def register_release(release: Release, module: str) -> None:
     """Make a release known by its name, in each place whose pieces it has. `module`: the caller's `__name__`, which
     worker processes import to know the release.
 
-    Raises ValueError for a name that another record has, or that begins like the name of a runner.
+    Raises ValueError for a name that another record has or that is none, and for a piece of another class.
     """
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(release.name)) or release.name in ("current", "source"):
+        raise ValueError(f"a release is called {release.name!r}; expected letters, digits, '.', '_', '-', as in 0.99")
+    for wrong in misfits(release):
+        raise ValueError(f"release {release.name}: {wrong}")
     if _records.get(release.name, release) != release:
         raise ValueError(f"a release {release.name!r} is registered already, with other pieces")
     if release.name.startswith(("v1-", "v2-")):

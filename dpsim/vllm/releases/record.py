@@ -15,8 +15,8 @@ A source page is a record like a release. It has the pieces that the page descri
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from dpsim.contract.program import Unsuitable
 from dpsim.vllm.config import ParallelConfig
@@ -127,6 +127,29 @@ def nothing(name: str, why: str) -> Release:
     """A record without any piece, for a page that has only a few: `nothing(...)._replace(transfer=...)`."""
     pieces = len(Release._fields) - 2
     return Release._make([name, *[Absent(why)] * pieces, True])
+
+
+def misfits(record: NamedTuple) -> Iterator[str]:
+    """The pieces of a record that are not what its class asks for, in words.
+
+    >>> list(misfits(Lockstep(EngineWaves, Coordination, ClientView, Control, None)))
+    ['counts: expected a class derived from RequestCounts, got None']
+    """
+    for name, hint in get_type_hints(type(record)).items():
+        piece = getattr(record, name)
+        kinds = [kind for kind in get_args(hint) or (hint,) if kind is not Absent]
+        if isinstance(piece, Absent) and Absent in get_args(hint):
+            continue
+        base = get_args(hint)[0] if get_origin(hint) is type else next(iter(get_args(kinds[0])), None)
+        if isinstance(base, type):
+            if not (isinstance(piece, type) and issubclass(piece, base)):
+                yield f"{name}: expected a class derived from {base.__name__}, got {piece!r}"
+        elif isinstance(kinds[0], type) and not isinstance(piece, kinds[0]):
+            yield f"{name}: expected {kinds[0].__name__}, got {piece!r}"
+        elif isinstance(piece, Lockstep | Startup | RunnerV2):
+            yield from (f"{name}.{wrong}" for wrong in misfits(piece))
+        elif not isinstance(kinds[0], type) and not callable(piece):
+            yield f"{name}: expected a function, got {piece!r}"
 
 
 def there(piece: Piece | Absent, asked_by: str) -> Piece:

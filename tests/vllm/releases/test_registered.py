@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -167,6 +167,28 @@ def test_rules_of_its_own_have_its_name() -> None:
     )
     assert [str(config.parallel_rules) for config in made] == ["0.99", "0.99"]
     assert [type(config.parallel_config(Topology(data_parallel_size=2))) for config in made] == [Rules099, Rules099]
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"name": ""}, "a release is called ''; expected letters"),
+        ({"name": "current"}, "a release is called 'current'"),
+        ({"name": "0.99\n"}, r"a release is called '0\.99.n'"),
+        ({"flow": None}, "flow: expected a class derived from BatchFlow, got None"),
+        ({"transfer": V0_33.flow}, "transfer: expected a class derived from Transfer, got <class"),
+        ({"need_mask": 3}, "need_mask: expected a function, got 3"),
+        ({"lockstep": "0.33"}, "lockstep: expected Lockstep, got '0.33'"),
+        (
+            {"startup": cast(Any, V0_33.startup)._replace(ports=int)},
+            "startup.ports: expected a class derived from GroupPorts",
+        ),
+        ({"variables": "no"}, "variables: expected bool, got 'no'"),
+    ],
+)
+def test_a_record_with_a_wrong_piece_is_refused(changes: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        register_release(V0_33._replace(**{"name": "0.99", **changes}), __name__)
 
 
 def test_a_name_has_one_record() -> None:
