@@ -30,7 +30,8 @@ def scenarios() -> Entries:
         try:
             description = load_scenario(path).description
         except ScenarioError as error:
-            description = f"cannot be read: {error}"
+            first = str(error).partition("\n")[0].partition("; ")[0]  # `dpsim run` gives all of it
+            description = f"cannot be read: {first}"
         found.append({"name": name, "description": " ".join(description.split()), "file": str(path)})
     return found
 
