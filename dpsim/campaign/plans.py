@@ -4,10 +4,10 @@
     unit = plan.next(only_proving=False)        # None if there is none now
     plan.take(do(unit, subject))                # or plan.lost(unit, how), plan.again(unit), plan.give_up(why)
 
-Each unit of DPOR begins where the last one ended, and its length keeps the processes busy. Each unit of a sampling
-strategy has another seed, so no two run the same schedule. All of them have one size, so a seed gives the same
-schedules on every machine. The portfolio takes turns between DPOR's units and sampling, each up to the limit of
-schedules, in one process as in many. When DPOR is exhausted, the subject is done.
+Each unit of DPOR continues the previous one, with as many schedules as take about 0.4 s. Each unit of a sampling
+strategy has another seed, so no two run the same schedule. All sampling units have one size, so a seed gives the same
+schedules on every machine. The portfolio alternates between DPOR and sampling; each may run `schedules` schedules, for
+any number of processes. When DPOR is exhausted, the subject is done.
 
 Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012). They split the tree
 of one DPOR. Here whole units are enough: a campaign has many worlds, and those that it can prove are small.

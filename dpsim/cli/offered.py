@@ -17,12 +17,13 @@ A command, like a source, is a function whose signature typer reads; its docstri
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes what a command does with a scenario. The function has the name of the command. Its first
-parameter is the scenario; the others are options, each None where the user leaves it out. The function `run` returns
-the scenario to run. The function `explore` returns a set of worlds to explore instead (`Worlds`), or None.
+An option changes what a command does with a scenario. The entry point has the name of the command. The
+first parameter of its function is the scenario; the others are options, each None where the user leaves it out. A
+function of `run` returns the scenario to run. A function of `explore` returns the worlds to explore instead (`Worlds`),
+or None if the user gave none of its options.
 
-A module with such functions imports little besides typer: `dpsim --help` imports it. A command that cannot be imported
-says so when it is called, and an option is left out then.
+A module with such functions imports little besides typer: `dpsim --help` imports it. A user who calls a command that
+cannot be imported gets the error. `dpsim` leaves out an option whose function cannot be imported.
 """
 
 from __future__ import annotations

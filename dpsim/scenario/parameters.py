@@ -12,7 +12,8 @@ class derived from `Parameters`, answers the questions below, and joins that cla
 
     class SizedScenario(Scenario, Sizes): ...   # in the order of a file: name, description, protocol, ranks, faults
 
-An entry point of the group `dpsim.parameters` names such a class (`dpsim.scenario.model.scenario_type`).
+The entry point `default` of the group `dpsim.parameters` names the joined class, here `SizedScenario`
+(`dpsim.scenario.model.scenario_type`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """What one run is made of, and how its parts know each other.
 
     wiring = Wiring(machine, world, program, costs)
-    wiring.begin(program, prepared)         # every host thread is due, every kill is armed
+    wiring.begin(program, prepared)         # starts the main thread of each rank, schedules kills
     wiring.machine.run(wiring.tick)
     wiring.take_down()                      # nothing of it goes on, and no part knows another
 
-A run wires its own parts and leaves none of them to the next run. All lists have one entry per rank, and after these
-one per service. A group, a host or a mailbox knows only what it was given here: the machine, the journals, each other.
+A run wires its own parts and leaves none of them to the next run. The lists of journals, ends and hosts have one
+entry per rank, then one per service; `groups` has one per communicator. A group, a host or a mailbox knows only what
+it gets here: the machine, the journals, each other.
 """
 
 from __future__ import annotations

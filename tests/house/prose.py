@@ -3,11 +3,11 @@
     sentences("README.md", text)    # yields the sentences, each with the number of its first line
 
 * In a Python file these are docstrings, comments and messages. A message is a string with at least four words.
-* A placeholder of an f-string counts as one word. The reader skips a string that is itself Python.
+* A placeholder of an f-string counts as one word. This module skips a string that is itself Python.
 * In a Markdown file these are paragraphs, headings, list items and the cells of tables.
 * In a scenario these are the comments and the `description`. In TOML and in a Makefile, comments and messages.
 
-The reader skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
+This module skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
 separates two texts. So an entry of a map is a sentence, and a comment within an indented block is one too.
 """
 

@@ -1,7 +1,7 @@
 """The wall: the framework stands without the model of one engine, and knows none of its words.
 
-Entry points alone name modules of `dpsim.vllm`. So a copy of the tree without that package imports, and its commands
-answer. No other file has a word of the engine, except a few, each with a reason.
+Entry points alone name modules of `dpsim.vllm`. Without that package all other modules can still be imported, and the
+commands work. No other Python file of `dpsim` or `real` contains a word of the engine, with listed exceptions.
 """
 
 from __future__ import annotations

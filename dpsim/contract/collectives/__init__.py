@@ -12,10 +12,10 @@
     reductions.py      sum, max, min
     arguments.py       sizes that a call names
 
-Both machines of the simulation, gloo, NCCL and the checks ask here, so that they cannot differ. A collective more is
-a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in `real` (CONTRIBUTING.md has
-the recipe). The signatures are the list: a name that `interface` marks as a collective is that of a file here, which
-has the object `RULES`.
+The simulation, timed and untimed, gloo, NCCL and the checks use these rules, so they cannot differ. To add a
+collective, add a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in `real`
+(CONTRIBUTING.md has the recipe). The signatures are the list: a name that `interface` marks as a collective is that of
+a file here, which has the object `RULES`.
 
     >>> COLLECTIVES["reduce"].awaits(("reduce", 4, "int32", 0, "sum", ()), 0, (0, 1, 2))
     (0, 1, 2)

@@ -5,8 +5,8 @@
 All give. The root waits for all, unless there are no elements. The others get nothing: they keep what they bring and
 wait for no member. Op, count, dtype, root and reduction have to match.
 
-`torch.distributed.reduce` leaves it open what the others find in their memory; NCCL leaves it alone, and gloo computes
-in it. The contract promises the former, since a program can rely on nothing else.
+The contract promises that the other members keep their data, as NCCL does; `torch.distributed.reduce` promises nothing.
+gloo changes the buffer, so `real` gives it a copy.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The questions about a collective that machines, libraries and checks ask, with the answers that most have.
 
 A call is a tuple: op, count, dtype, root, reduce and sizes, as records have them side by side
-(`dpsim.contract.ops.CALL`). Where the calls of members disagree, a check finds it, and each part is what its own rank
-asked for.
+(`dpsim.contract.ops.CALL`). Where the calls of members disagree, a check reports it, and the machine gives each rank
+what its own call asks for.
 
     RULES.awaits(call, rank, members)       # the ranks whose elements it gets
     RULES.result(call, index, sent)         # what it gets, in numpy

@@ -1,6 +1,7 @@
 """What the members of one collective bring, and the parts of results that several members share.
 
-Wires may differ in length and type where the calls of members disagree. Each result is then computed as far as it goes.
+A *wire* is the flat array that one member brings. Wires differ in length and type where the calls of members disagree;
+shorter ones then affect only their own elements.
 Results never share memory with what was sent, since results are written over it, but members may share a result.
 """
 

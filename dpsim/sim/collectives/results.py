@@ -1,7 +1,8 @@
 """What each member of a collective or transfer gets, by the collective's own file (`dpsim.contract.collectives`).
 
 Every member gets what its own description asks for, as far as it fits. Where all describe the same collective, as they
-should, one computation serves all of them. Both machines ask here, so they agree on the members that get something.
+should, one computation serves all of them. The machine asks here with time and without, so both modes
+agree on the members that get something.
 """
 
 from __future__ import annotations

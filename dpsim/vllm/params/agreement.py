@@ -1,6 +1,6 @@
 """The case of the conformance suite that runs a protocol: all that a step of dp_batch does, on any backend.
 
-An entry point of the group `dpsim.cases` names it, and `dpsim.testing.check_backend` runs it with its own.
+An entry point of the group `dpsim.cases` names it, and `dpsim.testing.check_backend` runs it beside its own cases.
 """
 
 from __future__ import annotations

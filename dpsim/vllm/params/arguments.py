@@ -1,7 +1,7 @@
-"""What the programs are handed: topology, configuration, requests and the step clock, as plain data.
+"""The arguments of programs: topology, configuration, requests and the step clock, as plain data.
 
-Programs that name no parameters get these arguments. A field at which a program does not look is refused
-(`dpsim.contract.program.Program.heeds`).
+`EngineScenario` makes these arguments for every program. A program may list the optional fields that it reads
+(`Program.heeds`); it then refuses a scenario that sets another one.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     dcp           device, where decode context parallelism is on: the ranks that share the KV cache of a decode
     pcp           device, where prefill context parallelism is on: the ranks that share the tokens of a prompt
     pp            device, where there is more than one stage, one for each pipeline: hidden states from stage to stage
-    pp_cpu        host (gloo), the same groups: what they are, before they come
+    pp_cpu        host (gloo), the same groups: sizes of the hidden states
     dp            device, one for each group of data-parallel peers
     dp_cpu        host, the same groups
     ep            device, one for each pipeline stage: the ranks among which experts are spread

@@ -4,7 +4,7 @@
     scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
 
 Names are vLLM's (`dpsim.vllm.config`), and so are the rules that a configuration has to keep. The entry point `default`
-of `dpsim.parameters` names `EngineScenario`: programs that name no parameters get these.
+of the group `dpsim.parameters` names `EngineScenario`, so every scenario file has these sections.
 """
 
 from __future__ import annotations

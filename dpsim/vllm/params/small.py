@@ -1,15 +1,15 @@
-"""Every small scenario up to given sizes: what a random search may miss, whole.
+"""Every small scenario up to given sizes, where a random search may miss one.
 
     for scenario in small_scenarios(base, scope("ranks=2,requests=2,steps=2")): ...
 
-Bugs of coordination nearly always show in a world of two ranks and a handful of steps, if it is the right one; a
-hundred drawn scenarios missed a bug that 1 in 80 of the small ones has. Protocol, configuration, faults and all else
-are those of `base`; requests vary, and ranks and stages if they are named:
+Nearly every bug of coordination shows in some world of two ranks and a handful of steps. In one case a hundred random
+scenarios missed a bug that 1 in 80 small ones shows. Protocol, configuration and faults are those of `base`. Requests
+vary, and so do ranks and stages if the user names them. Each size is a maximum:
 
-    ranks     data-parallel ranks, 1 to so many             requests  1 to so many of them
-    steps     a request arrives in one of so many steps      prompt    1 to so many tokens of a prompt
-    output    1 to so many tokens of output                  abort     0: never; 1: or in any of the steps after it came
-    stages    pipeline stages, 1 to so many
+    ranks     data-parallel ranks, from 1                    requests  requests, from 1
+    steps     steps in which a request may arrive            prompt    tokens of a prompt, from 1
+    output    tokens of output, from 1                       abort     0: never; 1: or in any step after its arrival
+    stages    pipeline stages, from 1
 
 Faults, delays, messages and settings of ranks that a small world lacks are left out, and so is an expected culprit.
 Smaller ones come first, so the first that fails is a smallest one.

@@ -2,7 +2,7 @@
 
     @given(scenarios(max_faults=0))
     def test_a_healthy_protocol_never_hangs(scenario):
-        holds(scenario)                                # dpsim.testing: in no schedule of this scenario
+        holds(scenario)              # dpsim.testing: explores schedules, and raises if one fails
 
 There is one for each part: topology, config, workload (with aborts), faults, delays. `scenarios` puts them together,
 and parts can be replaced by strategies of yours. What a request holds is freed when it ends, so a free in an arbitrary
@@ -15,7 +15,7 @@ failing example still has, it needs. The dull value comes first in every choice,
 says that it is not needed: otherwise Hypothesis could not undo that choice without disturbing all that follows.
 
 Neither schedules nor seeds are drawn: schedules are explored inside the property. So it is a function of its scenario,
-and a failure shrinks. This is the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own
+and a failure shrinks. No other module of this package imports Hypothesis. Prior art: Hypothesis' own
 guide to strategies that shrink well; Jepsen's nemesis.
 """
 

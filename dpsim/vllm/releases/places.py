@@ -4,10 +4,10 @@
     ('0.33', '0.33', '0.24')
 
 A *place* is where a scenario names a release: the form of a program, or a piece of a stack. A name is a record's own
-name. Before it, `v2-` asks for the V2 runner of the release. `v1-` asks for the V1 runner, in pieces that both have.
+name. The prefix `v2-` selects the V2 runner of the release. Where a piece exists for both runners, `v1-` selects V1.
 
 A package of yours registers a release once. Each place that finds its pieces in the record then offers
-it as the form of a program or as a piece. The programs `whole_engine` and `whole_engine_dp` take it as a stack, too:
+it as the form of a program or as a piece. All three `whole_engine` programs take it as a stack, too:
 
     V0_99 = V0_33._replace(name="0.99", agreement=MyAgreement)
     register_release(V0_99, __name__)
