@@ -13,7 +13,9 @@ from tests.interpreter.generator import random_script
 from tests.interpreter.language import Script
 from tests.interpreter.machine import explore_script
 
-SCRIPTS = 400
+SCRIPTS = 1_000
+"""The rarest fault shows in one script of some 800."""
+
 SCHEDULES = 200
 
 
