@@ -56,7 +56,7 @@ class CommunicatorOrder:
 
     A replay leaves its event to be recorded later (`CudaStream.owed`): that takes a device 0.2 us of the 1.6 that are
     allowed for a replay of eight layers, and of twenty one behind the other only the last one's is ever waited for. It
-    is recorded before anything is put on the stream that may wait, so whoever waits for it waits for no more.
+    is recorded before anything is put on the stream that may wait, so a stream that waits for it waits for no more.
     """
 
     __slots__ = ("behind", "last", "mark")

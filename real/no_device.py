@@ -1,6 +1,6 @@
 """What a service has in the place of a device: nothing. It needs no GPU and has no part in any communicator.
 
-The contract refuses its streams (`dpsim.backend.calls.rank`), so nobody comes to ask for what is not there.
+The contract refuses its streams (`dpsim.backend.calls.rank`), so no call reaches what is not there.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
-       backend cannot show what is expected, or an installed engine cannot be asked: what was looked for is said
+       backend cannot show what is expected, or dpsim cannot ask an installed engine: it names what it looked for
     130  interrupted; 143 terminated. Where every rank stood is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the

@@ -107,7 +107,7 @@ def with_offered(before: str) -> Callable[[C], C]:
         plain = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
         at = next(number for number, one in enumerate(plain) if one.name == before)
         plain[at:at] = [option for options in _options(command.__name__).values() for option in options]
-        command.__signature__ = own.replace(parameters=plain)  # type: ignore[attr-defined]
+        command.__signature__ = own.replace(parameters=plain)  # type: ignore[attr-defined]  # typer reads it
         return command
 
     return add

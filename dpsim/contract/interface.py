@@ -55,7 +55,7 @@ def collective(call: _Call) -> _Call:
     """Mark the signature of a collective. `dpsim.contract.collectives` has a file of that name with all that holds for
     it, and `dpsim.backend` makes the method of that. Until then a class is abstract; a type checker cannot see it made.
     """
-    call.is_collective = True  # type: ignore[attr-defined]
+    call.is_collective = True  # type: ignore[attr-defined]  # a mark on a function
     return abstractmethod(call)
 
 
@@ -202,12 +202,14 @@ class HostCommunicator(ABC):
     once, with the content that the array has now; await its result (a new array) exactly once: a second await is a
     RuntimeError, and one that is never awaited is a finding.
 
-    Each member is through by itself. It waits for those whose elements it gets, and for nobody else for sure: of an
-    all_reduce, of a reduce_scatter with a piece for it, and of a barrier for all; of an all_gather for those that bring
-    something; of an all_to_all for those that have something for it; of a broadcast for the root, and the root for no
-    member; of a reduce the root for all, and the others for no member. Where no elements are moved nobody is waited
-    for. It may wait for the others too: a correct protocol tolerates both. That a member is through says that those it
-    waited for had *come*, not that they are through.
+    Each member is through by itself. The contract promises that it waits for the members whose elements it gets:
+
+    * all_reduce, reduce_scatter with a piece for it, barrier: all members;
+    * all_gather: the members that bring something; all_to_all: those that have something for it;
+    * broadcast: the root, and the root waits for no member; reduce: the root waits for all, the others for no member.
+
+    Where no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both.
+    When a member is through, the members it waited for had *come*; they need not be through.
 
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.

@@ -126,7 +126,7 @@ def record(kind: str) -> Callable[[type[T]], type[T]]:
     def named(cls: type[T]) -> type[T]:
         own, fields = cls.__annotations__, Record.__annotations__
         defaults = [vars(cls)[name] for name in own if name in vars(cls)]
-        base = namedtuple(cls.__name__, [*fields, *own], defaults=defaults)  # type: ignore[misc]
+        base = namedtuple(cls.__name__, [*fields, *own], defaults=defaults)  # type: ignore[misc]  # fields known at run time
         names = {name: value for name, value in vars(cls).items() if name not in (*own, "__dict__", "__weakref__")}
         made = type(cls.__name__, (base, Record), names | {"__slots__": (), "__annotations__": fields | own})
         RECORDS[kind] = made

@@ -97,7 +97,7 @@ class Bench:
         if isinstance(self.backend, SimBackend):
             for pick in (0, -1):
                 backend = copy(self.backend)
-                backend.strategy = ByLabel(lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]
+                backend.strategy = ByLabel(lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]  # binds pick
                 Bench(backend, self.size, self.case, self.rule).conforms(part)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:

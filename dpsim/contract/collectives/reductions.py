@@ -30,7 +30,7 @@ REDUCTIONS: dict[ReduceOp, Reduction] = {
 
 def reduction_of(name: str | None) -> Reduction:
     """The reduction of that name; the sum where a call has none. KeyError for any other."""
-    return REDUCTIONS[name or "sum"]  # type: ignore[index]
+    return REDUCTIONS[name or "sum"]  # type: ignore[index]  # any text may come
 
 
 def reduction_name(op: Any) -> str:

@@ -28,7 +28,7 @@ class Sent:
     @property
     def calls(self) -> Sequence[tuple[Any, ...]]:
         """Seldom asked for, so a machine makes the list when it is."""
-        raise NotImplementedError
+        raise NotImplementedError  # each machine has its own list
 
     def reduced(self, how: str | None) -> HostArray:
         """The elementwise reduction of all."""
@@ -61,7 +61,7 @@ def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
     >>> reduced("max", [np.array([1, 5]), np.array([2, 3, 4])])
     array([2, 5, 4])
     """
-    apply, longest = REDUCTIONS[how or "sum"].apply, 0  # type: ignore[index]
+    apply, longest = REDUCTIONS[how or "sum"].apply, 0  # type: ignore[index]  # a call less
     if len(wires) > 2 and wires[0].dtype.kind == "i" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
         # In no order, which for integers is as good; floats are added in the order of the group.
         total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)

@@ -52,7 +52,7 @@ class Explained(NamedTuple):
 
 def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Explained]:
     """What the first `MOST` pydantic errors of a kind of scenario say, without lists that are too short only as their
-    items are wrong. Nobody reads more, and looking for near names takes its time.
+    items are wrong. More lines help no user, and the search for near names takes time.
     """
     return [
         explained

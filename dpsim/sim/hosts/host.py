@@ -14,7 +14,7 @@ A call that is plain may hold the host up all the same, where a launch queue is 
 The program's coroutine cannot stand still there and goes on, but whatever it issues from then on comes after the call's
 *gate*, and at the next await it waits for that. Where the gate never opens, what came beyond it did not happen.
 
-What a rank has once, whatever the number of its threads, is in `dpsim.sim.memory.device`; a host is told of its
+What a rank has once, whatever the number of its threads, is in `dpsim.sim.memory.device`; a host receives its
 device's error and knows nothing else of it.
 """
 
