@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from dpsim.runner import Result, run_scenario, warm_backends
     from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, scenario_from
     from dpsim.scenario.locate import scenario_path
+    from dpsim.scenario.params.per_rank import PerRank
     from dpsim.trace import compare, digest, read_trace, write_trace
 
     __version__: str
@@ -73,6 +74,7 @@ _HOMES = {
     "runner": "Result run_scenario warm_backends",
     "scenario": "Scenario ScenarioError dump_scenario load_scenario scenario_from",
     "scenario.locate": "scenario_path",
+    "scenario.params.per_rank": "PerRank",
     "trace": "compare digest read_trace write_trace",
 }
 """Module of dpsim -> the public names that it has."""
@@ -99,6 +101,7 @@ __all__ = [
     "HostCommunicator",
     "Lost",
     "Mailbox",
+    "PerRank",
     "Program",
     "Rank",
     "RawRecord",

@@ -1,8 +1,11 @@
 """`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--swarm`, of many like them into
-which faults are drawn; with an option that another package offers (`dpsim.cli.offered`), of a set of worlds.
+which faults are drawn; with `--all-up-to`, of every world like them with parameters up to sizes.
 
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim explore my.yaml --swarm 100:die,kill,delay
+    dpsim explore my.yaml --all-up-to interval=3,slots=2
+
+Which parameters have sizes, the scenario says (`dpsim.scenario.parameters`): this command knows none.
 
 Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
 so does the exit code. What the machine took away from a world is no verdict on it, and ends with 3.
@@ -14,21 +17,20 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.offered import Scale, Worlds, answers, with_offered
-from dpsim.cli.options import AsJson, Modules, Off, import_modules, option, typed, with_off
+from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
     from dpsim.explore import Failure
     from dpsim.scenario import Scenario
+    from dpsim.scenario.parameters import Scale
 
 
-@with_offered(before="swarm")
 def explore(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
@@ -47,6 +49,13 @@ def explore(
     jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")] = False,
+    all_up_to: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZES",
+            help="Every small world instead: parameters, and how far each goes, e.g. interval=3,slots=2.",
+        ),
+    ] = None,
     swarm: Annotated[
         str | None,
         typer.Option(
@@ -59,7 +68,6 @@ def explore(
     module: Modules = None,
     off: Off = None,
     as_json: AsJson = False,
-    **offered: Any,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
 
@@ -67,35 +75,48 @@ def explore(
     """
     with one_line_errors():
         from dpsim.campaign import files
-        from dpsim.explore import STRATEGIES, search
         from dpsim.scenario import load_scenario
-        from dpsim.scenario.duration import parse_duration
         from dpsim.scenario.locate import scenario_path
 
         import_modules(module)
-        try:
-            if strategy not in STRATEGIES:
-                search(strategy)
-        except ValueError as error:
-            fail(f"--strategy: {error}", BAD_INPUT)
-        try:
-            seconds = None if budget is None else parse_duration(budget) / 1e9
-        except ValueError as error:
-            fail(f"--budget: {error}", BAD_INPUT)
+        seconds = _checked(strategy, budget)
         options = files.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
         chosen = [(load_scenario(path), path.parent) for path in map(scenario_path, scenarios)]
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
         more = typed("--module", module)
-        instead = [option(name) for name, value in {**offered, "swarm": swarm}.items() if value is not None]
-        if len(instead) > 1:
-            fail(f"{instead[-1]}: not together with {instead[0]}; leave one of them out", BAD_INPUT)
-        if instead:
-            if keep_going:
-                said = f"with {instead[0]} the first world that fails is the last one explored; leave it out"
-                fail(f"--keep-going: {said}", BAD_INPUT)
-            _explore_whole(chosen, _sets(chosen, swarm, seed, offered), options, more, as_json)
+        _refuse_both(swarm, all_up_to, keep_going)
+        if swarm is not None:
+            _explore_whole(chosen, _drawn(chosen, swarm, seed), options, more, as_json)
+        if all_up_to is not None:
+            _explore_whole(chosen, _small(chosen, all_up_to), options, more, as_json)
         _explore_each(chosen, options, more, as_json)
+
+
+def _checked(strategy: str, budget: str | None) -> float | None:
+    """The seconds of a budget, if there is one. A strategy that does not exist is bad input."""
+    from dpsim.explore import STRATEGIES, search
+    from dpsim.scenario.duration import parse_duration
+
+    try:
+        if strategy not in STRATEGIES:
+            search(strategy)
+    except ValueError as error:
+        fail(f"--strategy: {error}", BAD_INPUT)
+    try:
+        return None if budget is None else parse_duration(budget) / 1e9
+    except ValueError as error:
+        fail(f"--budget: {error}", BAD_INPUT)
+
+
+def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> None:
+    """Options that exclude each other."""
+    if swarm is not None and all_up_to is not None:
+        fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
+    if keep_going and (swarm is not None or all_up_to is not None):
+        instead = "--swarm" if all_up_to is None else "--all-up-to"
+        said = f"with {instead} the first world that fails is the last one explored; leave it out"
+        fail(f"--keep-going: {said}", BAD_INPUT)
 
 
 def _explore_each(chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], as_json: bool) -> NoReturn:
@@ -138,23 +159,25 @@ class Set(NamedTuple):
     possible: dict[str, int]
 
 
-def _sets(chosen: list[tuple[Scenario, Path]], swarm: str | None, seed: int, offered: dict[str, Any]) -> Iterator[Set]:
-    """For each scenario, a swarm or the worlds that an option asks for."""
+def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
+    """For each scenario, every world with parameters up to sizes."""
+    from dpsim.scenario.small.worlds import all_up_to
+
+    for base, _ in chosen:
+        asked = all_up_to(base, sizes)
+        yield Set(asked.sizes, asked.total, asked.worlds(), {})
+
+
+def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterator[Set]:
+    """For each scenario, a swarm."""
     from dpsim.campaign.swarm import swarm_of
     from dpsim.scenario import swarm as swarms
 
-    drawn_from = None if swarm is None else swarms.swarm(swarm)
+    drawn_from = swarms.swarm(text)
     for base, folder in chosen:
-        if drawn_from is None:
-            asked: Worlds | None = next((one for one in answers("explore", base, offered) if one is not None), None)
-            if asked is None:
-                given = ", ".join(option(name) for name, value in offered.items() if value is not None)
-                fail(f"{given}: its function returned no worlds for {base.name}; expected some", BAD_INPUT)
-            yield Set(asked.sizes, asked.total, asked.worlds(), {})
-        else:
-            drawn = swarm_of(base, folder, drawn_from, seed)
-            possible = {kind: sum(kind in one.possible for one in drawn) for kind in drawn_from.kinds}
-            yield Set(drawn_from, drawn_from.worlds, [one.scenario for one in drawn], possible)
+        drawn = swarm_of(base, folder, drawn_from, seed)
+        possible = {kind: sum(kind in one.possible for one in drawn) for kind in drawn_from.kinds}
+        yield Set(drawn_from, drawn_from.worlds, [one.scenario for one in drawn], possible)
 
 
 def _explore_whole(

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
+from dpsim.cli.run_text import params_row
 from dpsim.contract.words import counted, with_services
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
@@ -32,8 +33,8 @@ from dpsim.scenario.swarm import Swarm
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
     from dpsim.campaign.files import Whole
-    from dpsim.cli.offered import Scale
     from dpsim.scenario import Scenario
+    from dpsim.scenario.parameters import Scale
 
 PAIRS_SHOWN = 5
 
@@ -93,7 +94,7 @@ def as_text(
     """The block of one scenario, but for the line that says whether it is as expected. `replay`: what to type to see a
     failure again.
     """
-    lines = [*columns([("scenario", scenario.name), *table(explored)]), ""]
+    lines = [*columns([("scenario", scenario.name), *params_row(scenario), *table(explored)]), ""]
     for number, shown in enumerate(explored.shown, 1):
         if len(explored.shown) > 1:
             lines += (

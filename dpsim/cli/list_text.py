@@ -37,10 +37,25 @@ def scenarios() -> Entries:
 
 
 def protocols() -> Entries:
-    """Registered protocols; the first of the forms is the default."""
+    """Registered protocols; the first of the forms is the default. `params`: of a program that has them, each by name
+    with its values in words.
+    """
     return [
-        {"name": entry.name, "forms": list(entry.forms), "summary": entry.summary} for entry in registry.protocols()
+        {
+            "name": entry.name,
+            "forms": list(entry.forms),
+            "summary": entry.summary,
+            **({} if entry.program.Params is None else {"params": _params(entry.program.Params)}),
+        }
+        for entry in registry.protocols()
     ]
+
+
+def _params(model: type[Any]) -> dict[str, str]:
+    """The fields of a model of parameters."""
+    from dpsim.scenario.params.shapes import described
+
+    return described(model)
 
 
 def variants() -> Entries:
@@ -72,6 +87,16 @@ def backends() -> Entries:
     return found
 
 
+def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
+    """The section that lists parameters; without any there is none."""
+    rows: list[tuple[str, ...]] = [
+        (entry["name"], "; ".join(f"{name} {values}" for name, values in entry["params"].items()))
+        for entry in entries
+        if "params" in entry
+    ]
+    return {"parameters (protocol: {name: NAME, params: {PARAMETER: VALUE}})": rows} if rows else {}
+
+
 def as_text(found: dict[str, Entries]) -> str:
     """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
     described = [(entry["name"], entry["description"]) for entry in found["scenarios"]]
@@ -84,6 +109,7 @@ def as_text(found: dict[str, Entries]) -> str:
             (entry["name"], entry["summary"]) for entry in found["protocols"]
         ],
         "forms, the default first": [(entry["name"], ", ".join(entry["forms"])) for entry in found["protocols"]],
+        **_parameters(found["protocols"]),
         "variants, one thing done wrong (protocol: {name: PROTOCOL, variant: NAME})": [
             (entry["name"], entry["protocol"], entry["summary"]) for entry in found["variants"]
         ],

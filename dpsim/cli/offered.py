@@ -17,10 +17,9 @@ A command, like a source, is a function whose signature typer reads; its docstri
             raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
         context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
 
-An option changes what a command does with a scenario. The entry point has the name of the command. The
-first parameter of its function is the scenario; the others are options, each None where the user leaves it out. A
-function of `run` returns the scenario to run. A function of `explore` returns the worlds to explore instead (`Worlds`),
-or None if the user gave none of its options.
+An option changes the scenario of `dpsim run`. The entry point has the name of the command. The first parameter of its
+function is the scenario; the others are options, each None where the user leaves it out. The function returns the
+scenario to run.
 
 A module with such functions imports little besides typer: `dpsim --help` imports it. A user who calls a command that
 cannot be imported gets the error. `dpsim` leaves out an option whose function cannot be imported.
@@ -32,7 +31,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
@@ -45,26 +44,6 @@ COMMANDS, SOURCES, OPTIONS = "dpsim.commands", "dpsim.scenario_sources", "dpsim.
 """The groups of entry points."""
 
 C = TypeVar("C", bound=Callable[..., Any])
-
-
-class Scale(Protocol):
-    """How far worlds go, in words and as plain data."""
-
-    def summary(self) -> str: ...
-
-    def _asdict(self) -> dict[str, Any]: ...
-
-
-class Worlds(Protocol):
-    """Worlds to explore in place of one: how many there are, and each of them, smaller ones first."""
-
-    @property
-    def sizes(self) -> Scale: ...
-
-    @property
-    def total(self) -> int: ...
-
-    def worlds(self) -> Iterator[Scenario]: ...
 
 
 def add_commands(app: typer.Typer, group: str) -> bool:

@@ -22,13 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.cli.console import columns, painted
-from dpsim.contract.words import actors_text, duration
+from dpsim.contract.words import actors_text, duration, printable
 from dpsim.diagnose.report import report
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
     from dpsim.contract.world import Run
     from dpsim.runner import Result
+    from dpsim.scenario import Scenario
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
@@ -59,6 +60,7 @@ def table(result: Result) -> list[tuple[str, str]]:
     simulated = run.backend == "sim"
     return [
         ("scenario", result.scenario.name),
+        *params_row(result.scenario),
         ("backend", run.backend),
         ("ranks", str(run.size)),
         *([("services", f"{len(services)}: {', '.join(services)}")] if services else []),
@@ -68,6 +70,12 @@ def table(result: Result) -> list[tuple[str, str]]:
         ("simulated time" if simulated else "wall time", duration(run.elapsed_ns)),
         *_waits(run, "waited" if simulated else "blocked"),
     ]
+
+
+def params_row(scenario: Scenario) -> list[tuple[str, str]]:
+    """The parameters of a program that has `Params`, on one line."""
+    params = scenario.protocol.plain_params
+    return [("params", printable(", ".join(f"{name} {value}" for name, value in params.items())))] if params else []
 
 
 def verdict_line(result: Result) -> str:

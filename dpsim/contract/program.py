@@ -11,25 +11,49 @@ rank. `Program[P]` says what `prepare` makes of the arguments, so that a type ch
             for rank.step in range(prepared.steps):
                 ...
 
-Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepare` out: then `run` gets the
-`Arguments` themselves.
+A program without types leaves `[P]` out. A program without `prepare` gets the `Arguments` themselves in `run`.
+
+A program may have parameters. `Params` is a pydantic model, and a scenario gives values for its fields
+(`protocol: {name: waves, params: {interval: 2}}`). `ranks` says how many ranks such a world has:
+
+    class Sizes(BaseModel):
+        interval: int = Field(4, ge=1)
+
+    class Waves(Program[Arguments[Sizes]]):
+        Params = Sizes
+
+        @staticmethod
+        def ranks(params: Sizes) -> int:
+            return 2
+
+        async def run(self, rank: Rank, args: Arguments[Sizes]) -> None:
+            for rank.step in range(args.params.interval):
+                ...
 """
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
+from dataclasses import dataclass, field, replace
+from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+
+from typing_extensions import TypeVar
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain, RawRecord
 
 RUN = "async def run(self, rank, prepared)"
+RANKS = "def ranks(params)"
 
-P = TypeVar("P")
+P = TypeVar("P", default=Any)
 """What `prepare` returns."""
+
+Q = TypeVar("Q", default=Any)
+"""A program's model of its parameters."""
 
 
 class Unsuitable(ValueError):
@@ -37,18 +61,20 @@ class Unsuitable(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class Arguments(Generic[Q]):
     """What a scenario hands to its program: plain data, which crosses to worker processes.
 
-    The parameters of the program are attributes of a derived class. `variant` is the name of a registered variant, if
-    one is to run. `pieces`: of single pieces of the form (`Program.pieces`) another one, by name. `allow_refused`: what
-    the program refuses is wanted.
+    `variant` is the name of a registered variant, if one is to run. `pieces`: of single pieces of the form
+    (`Program.pieces`) another one, by name. `allow_refused`: what the program refuses is wanted. `params`: the
+    parameters, as plain data until `dpsim.contract.registry.prepared` makes an instance of `Program.Params` of them;
+    None for a program without. A package with parameters of another kind adds fields in a derived class.
     """
 
     form: str
     variant: str | None = None
     pieces: Mapping[str, str] = field(default_factory=dict)
     allow_refused: bool = False
+    params: Q = cast(Any, None)  # noqa: RUF009 - None, to a type checker any model
 
     if TYPE_CHECKING:
 
@@ -78,6 +104,8 @@ class Program(ABC, Generic[P]):
     """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
     off, or lost with a peer's."""
     honours_config_by_rank: bool = False
+    Params: ClassVar[type[Any] | None] = None
+    """The pydantic model of its parameters; None for a program without, or with those of another package."""
     heeds: ClassVar[tuple[str, ...] | None] = None
     """Which optional parts of its parameters it looks at: it is handed no world in which another one is set
     (`Arguments.refuse_unheeded`). None: all of them."""
@@ -86,10 +114,11 @@ class Program(ABC, Generic[P]):
     forms."""
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,
-        and for one that takes other arguments.
+        """Raises TypeError for a `run` that is no coroutine function, or that takes other arguments; for `Params` that
+        are no pydantic model; and for `Params` and `ranks` of which a program has only one.
         """
         super().__init_subclass__(**more)
+        _check_params(cls)
         if getattr(cls.run, "__isabstractmethod__", False):
             return
         if not iscoroutinefunction(cls.run):
@@ -99,6 +128,23 @@ class Program(ABC, Generic[P]):
             signature(cls.run).bind(None, None, None)
         except TypeError as error:
             raise TypeError(f"{cls.__qualname__}.run cannot be called ({error}); write `{RUN}`") from None
+
+    @staticmethod
+    def ranks(params: Any) -> int:
+        """How many ranks a world with these parameters has, from 1. A program with `Params` says it."""
+        raise NotImplementedError(f"a program without Params has no `{RANKS}`")
+
+    @classmethod
+    def with_params(cls, args: Any) -> Any:
+        """Arguments with an instance of `Params` in place of plain data, which is read as a scenario file is. Raises
+        Unsuitable for data that the model refuses.
+        """
+        if cls.Params is None or not isinstance(args, Arguments) or isinstance(args.params, cls.Params):
+            return args
+        try:
+            return replace(args, params=cls.Params.model_validate_json(json.dumps(args.params or {}), strict=True))
+        except ValueError as error:
+            raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
@@ -124,7 +170,8 @@ class Program(ABC, Generic[P]):
 
     def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
         """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
-        the scenario. A service is a member of host communicators, by its number (`Rank.service`).
+        the scenario. A program with `Params` has then two of all ranks, of kind `world`: one on hosts, one on devices.
+        A service is a member of host communicators, by its number (`Rank.service`).
         """
         return None
 
@@ -145,6 +192,25 @@ class Program(ABC, Generic[P]):
     @abstractmethod
     async def run(self, rank: Rank, prepared: P) -> None:
         """The coroutine of one rank."""
+
+
+def _check_params(program: type[Program[Any]]) -> None:
+    """Raise TypeError for parameters that no scenario can give, and for a program that does not say its ranks."""
+    name, ranks = program.__qualname__, program.ranks
+    model: Any = program.Params
+    says = ranks is not Program.ranks and isinstance(getattr_static(program, "ranks"), (staticmethod, FunctionType))
+    if model is None:
+        if says:
+            raise TypeError(f"{name} has `ranks` and no `Params`; write `Params = ` and a pydantic model of parameters")
+        return
+    if not (isinstance(model, type) and hasattr(model, "model_validate_json") and hasattr(model, "model_fields")):
+        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel")
+    if not says:
+        raise TypeError(f"{name} has `Params` and does not say its ranks; write `@staticmethod` and `{RANKS}`")
+    try:
+        signature(ranks).bind(None)
+    except TypeError as error:
+        raise TypeError(f"{name}.ranks cannot be called ({error}); write `@staticmethod` and `{RANKS}`") from None
 
 
 def refuse_no_program(program: Any) -> None:

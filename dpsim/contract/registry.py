@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
@@ -157,6 +158,14 @@ def protocols() -> list[ProtocolEntry]:
     return [_with_more_forms(_protocols[name]) for name in sorted(_protocols)]
 
 
+def of_others() -> list[ProtocolEntry]:
+    """Those that do not come with dpsim."""
+    for point in (one for one in entry_points(group=ENTRY_POINTS) if not one.module.startswith("dpsim.")):
+        with suppress(Exception):
+            point.load()
+    return [_with_more_forms(one) for one in _protocols.values() if not one.program.__module__.startswith("dpsim.")]
+
+
 def variants(protocol: str | None = None) -> list[VariantEntry]:
     """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
     _load()
@@ -175,6 +184,7 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
     would run under its name.
     """
     healthy = protocol(name).program
+    args = healthy.with_params(args)
     word = args.variant if isinstance(args, Arguments) else None
     if word is None:
         return _prepare(name, healthy(), args)

@@ -4,6 +4,9 @@
 
     model.py           the scenario: its sections, and the rules that span several of them
     parameters.py      what the parameters of a program add to it
+    params/            parameters from a pydantic model: Program.Params
+    kinds.py           which class reads a scenario: its protocol decides
+    small/             every small world like a scenario
     protocol.py        which program it runs, in which form
     expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops

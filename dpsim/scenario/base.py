@@ -35,7 +35,8 @@ class StrictModel(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
-        defaults = {name: field.get_default() for name, field in type(self).model_fields.items()}
+        fields = type(self).model_fields.items()
+        defaults = {name: field.get_default(call_default_factory=True) for name, field in fields}
         return (one for one in super().__repr_args__() if one[0] not in defaults or one[1] != defaults[one[0]])
 
 
@@ -81,6 +82,9 @@ ServiceName = Annotated[str, Field(strict=True, min_length=1, max_length=100, pa
 
 RANK_TAG, SERVICE_TAG = "(rank)", "(service)"
 """Not of a file: which of the two somebody named, in the place of an error."""
+
+ALL_TAG, EACH_TAG = "(all)", "(each)"
+"""Not of a file: whether a parameter has one value for all ranks or values of single ones, in the place of an error."""
 
 
 def _named(value: object) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from dpsim.scenario.errors import path_text, scenario_error
-from dpsim.scenario.model import Scenario, scenario_type
+from dpsim.scenario.kinds import protocol_of, scenario_type
+from dpsim.scenario.model import Scenario
 from dpsim.scenario.yaml.messages import MOST, Explained, explain_all
 
 
@@ -22,7 +23,7 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     """A scenario from a mapping of the form of a scenario file. Raises ScenarioError with the path of every
     problem.
     """
-    kind = scenario_type()
+    kind = scenario_type(protocol_of(mapping))
     try:
         return kind.model_validate(dict(mapping))
     except ValidationError as error:

@@ -7,16 +7,14 @@ A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the w
 were refused, each with its path. A scenario says *what* happens, never how it is run: the same one means the same on
 the simulation, on gloo and on NCCL.
 
-What a program is given to do are its parameters, sections of a class that an entry point names (`scenario_type`).
+The parameters of a program say what it does. A program that has `Params` gets `protocol: {params: ...}`; any other gets
+the sections of a class that an entry point names (`dpsim.scenario.kinds`).
 Sources: the order of sections follows Jepsen (work and nemesis apart, checker separate) and Chaos Mesh.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator
-from contextlib import suppress
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -158,19 +156,3 @@ class Scenario(Parameters):
 def _some(ranks: tuple[int, ...]) -> str:
     text = ", ".join(map(str, ranks[:8]))
     return f"ranks {text}, ..." if len(ranks) > 8 else f"rank{'s' if len(ranks) > 1 else ''} {text}"
-
-
-PARAMETERS = "dpsim.parameters"
-"""Group of entry points that name classes of scenarios, with parameters."""
-
-
-@functools.cache
-def scenario_type(parameters: str = "default") -> type[Scenario]:
-    """The class of scenarios that an entry point names; `default` is the one for programs that name no parameters.
-    `Scenario` itself, without any, where no entry point of that name can be loaded.
-    """
-    for point in entry_points(group=PARAMETERS, name=parameters):
-        with suppress(ImportError):
-            found: type[Scenario] = point.load()
-            return found
-    return Scenario

@@ -13,14 +13,14 @@ class derived from `Parameters`, answers the questions below, and joins that cla
     class SizedScenario(Scenario, Sizes): ...   # in the order of a file: name, description, protocol, ranks, faults
 
 The entry point `default` of the group `dpsim.parameters` names the joined class, here `SizedScenario`
-(`dpsim.scenario.model.scenario_type`).
+(`dpsim.scenario.kinds`). A program with a pydantic model of its parameters (`Program.Params`) needs none of this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
 
 from pydantic import BeforeValidator, Field
 
@@ -28,10 +28,32 @@ from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario.base import KeyPath, Problem, StrictModel
+from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
 
 MOST_RANKS = 64
 """Of a world that a token may bring: far more than can be explored."""
+
+
+class Scale(Protocol):
+    """How far worlds go, in words and as plain data."""
+
+    def summary(self) -> str: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Worlds(Protocol):
+    """Worlds to explore in place of one: how many there are, and each of them, smaller ones first."""
+
+    @property
+    def sizes(self) -> Scale: ...
+
+    @property
+    def total(self) -> int: ...
+
+    def worlds(self) -> Iterator[Any]:
+        """Scenarios."""
 
 
 class Parameters(StrictModel):
@@ -86,6 +108,12 @@ class Parameters(StrictModel):
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
         """The ranks that parameters name, with the place of each."""
         yield from ()
+
+    def all_up_to(self, sizes: str) -> Worlds:
+        """Every world like this one with parameters up to sizes, such as "interval=3,slots=2". Raises ScenarioError for
+        sizes that are none, and for a program without parameters.
+        """
+        raise ScenarioError(f"--all-up-to: {self.protocol.name} has no parameters; explore it without")
 
     def own_settings(self) -> list[str]:
         """The settings in which ranks differ, as lines of a report: what a mismatch comes from, most of the time."""

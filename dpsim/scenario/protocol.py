@@ -2,6 +2,7 @@
 
     protocol: my_protocol
     protocol: {name: my_protocol, form: plain, variant: MINE-1}
+    protocol: {name: my_protocol, params: {interval: 2}}
 
 A protocol is named, never imported (`dpsim.contract.registry`); a name that is not registered is refused with the
 nearest one.
@@ -32,6 +33,8 @@ class ProtocolChoice(StrictModel):
     """Pieces of the form that are to be others, each by the name of another form of it."""
     allow_refused: Flag = False
     """Whether a mix of pieces and settings is run that the engine refuses, to see what breaks."""
+    params: Any = None
+    """The parameters of a program that has a model of them (`Params`)."""
 
     @model_validator(mode="after")
     def _registered(self) -> Self:
@@ -46,6 +49,8 @@ class ProtocolChoice(StrictModel):
         if self.variant is not None:
             self._check_variant(self.variant, entry.forms)
         self._check_pieces(entry.program.pieces)
+        if entry.program.Params is None and self.params is not None:
+            self._refuse("params", f"{self.name} has no parameters here; remove it")
         return self
 
     def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
@@ -96,7 +101,13 @@ class ProtocolChoice(StrictModel):
             "variant": self.variant,
             "pieces": self.pieces,
             "allow_refused": self.allow_refused,
+            "params": self.plain_params,
         }
+
+    @property
+    def plain_params(self) -> Any:
+        """The parameters as JSON has them, with defaults; None for a program without a model."""
+        return self.params.model_dump(mode="json", by_alias=True, round_trip=True) if self.params is not None else None
 
 
 def name_alone(value: Any) -> Any:

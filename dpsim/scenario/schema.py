@@ -6,6 +6,8 @@ The file docs/scenario.schema.json is this text; a test holds it fresh. It is wr
 
     python -m dpsim.scenario.schema > docs/scenario.schema.json
 
+With `dpsim schema --module my_protocols` it knows the parameters of programs that have `Params`, too.
+
 It is draft 07, the newest draft that all YAML language servers know. The schema is a help, not the judge: it knows
 neither registered names nor rules that span several fields. Every file that `dump_scenario` writes satisfies it. Null
 is allowed where it is the default: it is what a key without a value says.
@@ -15,32 +17,62 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from pydantic.errors import PydanticUserError
+from pydantic.json_schema import models_json_schema
+
+from dpsim.contract import registry
+from dpsim.contract.words import BadInput
 from dpsim.scenario.duration import PATTERN, format_duration
-from dpsim.scenario.model import scenario_type
+from dpsim.scenario.kinds import default_type, scenario_type
+from dpsim.scenario.model import Scenario
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
+TEMPLATE = "#/definitions/{model}"
 
 
 def schema() -> dict[str, Any]:
-    """The schema as a mapping."""
-    made = scenario_type().model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
+    """The schema as a mapping: that of programs without `Params`, and of each registered program that has them. Raises
+    BadInput for parameters that JSON cannot have.
+    """
+    entries = [entry for entry in registry.of_others() if entry.program.Params is not None]
+    named = {entry.name: scenario_type(entry.name) for entry in entries}
+    if named:
+        return {"$schema": DRAFT, **_by_protocol(named)}
+    made = default_type().model_json_schema(by_alias=True, ref_template=TEMPLATE)
     definitions = made.pop("$defs")
+    _shorten([*definitions.values(), made])
+    _short_protocol(made, definitions)
+    return {"$schema": DRAFT, **made, "title": "dpsim scenario", "definitions": definitions}
+
+
+def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
+    """A schema that asks for the protocol first."""
+    kinds = dict.fromkeys([default_type(), *named.values()])
+    try:
+        found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
+    except PydanticUserError as error:
+        raise BadInput(f"the Params of a protocol have no JSON Schema: {str(error).partition(chr(10))[0]}") from None
+    definitions = every["$defs"]
+    references = {kind: found[kind, "validation"] for kind in kinds}
+    _shorten(definitions.values())
+    for reference in references.values():
+        _short_protocol(definitions[_name(reference)], definitions)
+    made: dict[str, Any] = references[default_type()]
+    for name in reversed(list(named)):
+        chosen = {"type": "object", "properties": {"name": {"const": name}}, "required": ["name"]}
+        asked = {"properties": {"protocol": {"anyOf": [{"const": name}, chosen]}}, "required": ["protocol"]}
+        made = {"if": asked, "then": references[named[name]], "else": made}
     for definition in definitions.values():
-        for field in definition.get("properties", {}).values():
-            _shorten(field)
-    properties = made["properties"]
-    for field in properties.values():
-        _shorten(field)
-    form = definitions["ProtocolChoice"]["properties"]["form"]
-    form["anyOf"].append({"type": "number"})  # form: 0.14 is read as it is written
-    properties["protocol"] = {
-        "description": "Which protocol, in which form, with what changed: a name, or a mapping.",
-        "anyOf": [{"type": "string"}, {"$ref": "#/definitions/ProtocolChoice"}],
-    }
-    made["title"] = "dpsim scenario"
-    return {"$schema": DRAFT, **made, "definitions": definitions}
+        if "properties" in definition:
+            definition.setdefault("additionalProperties", False)
+    return {**made, "title": "dpsim scenario", "definitions": definitions}
+
+
+def _name(reference: Mapping[str, str]) -> str:
+    return reference["$ref"].rpartition("/")[2]
 
 
 def schema_text() -> str:
@@ -48,13 +80,26 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _shorten(field: dict[str, Any]) -> None:
+def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:
+    """A name is short for the mapping, and a form may look like a number."""
+    reference = scenario["properties"]["protocol"]
+    choice = reference if "$ref" in reference else {"$ref": TEMPLATE.format(model="ProtocolChoice")}
+    form = definitions[_name(choice)]["properties"]["form"]
+    form["anyOf"].append({"type": "number"})  # form: 0.14 is read as it is written
+    scenario["properties"]["protocol"] = {
+        "description": "Which protocol, in which form, with what changed: a name, or a mapping.",
+        "anyOf": [{"type": "string"}, {"$ref": choice["$ref"]}],
+    }
+
+
+def _shorten(definitions: Iterable[dict[str, Any]]) -> None:
     """Take away titles that repeat the key, and defaults that say little."""
-    field.pop("title", None)
-    if field.get("pattern") == PATTERN and "default" in field:
-        field["default"] = format_duration(field["default"])
-    if isinstance(field.get("default"), (dict, list)) or field.get("default", "") in (None, ""):
-        field.pop("default", None)
+    for field in [field for one in definitions for field in one.get("properties", {}).values()]:
+        field.pop("title", None)
+        if field.get("pattern") == PATTERN and "default" in field:
+            field["default"] = format_duration(field["default"])
+        if isinstance(field.get("default"), (dict, list)) or field.get("default", "") in (None, ""):
+            field.pop("default", None)
 
 
 if __name__ == "__main__":

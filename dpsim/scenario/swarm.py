@@ -19,6 +19,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dpsim.contract.ops import MAIN
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
@@ -51,7 +52,8 @@ class Place(NamedTuple):
     @property
     def at(self) -> dict[str, Any]:
         """As a scenario has it."""
-        return {"at": {"site": self.site, "ordinal": self.ordinal, "thread": self.thread}} if self.site else {}
+        thread = {} if self.thread == MAIN else {"thread": self.thread}
+        return {"at": {"site": self.site, "ordinal": self.ordinal, **thread}} if self.site else {}
 
 
 class Swarm(NamedTuple):

@@ -21,9 +21,11 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     elsewhere.py     same_on
 
-The strategies of Hypothesis by which scenarios are drawn are here as well, under their own names: `scenarios` and its
-parts. Entry points of the group `dpsim.strategies` name the modules that have them, beside the parameters that they
-draw (`dpsim.vllm.params.strategies`).
+    strategies.py    scenarios, for Hypothesis: of any protocol
+    models.py        the parameters that a model allows, for Hypothesis
+
+Further strategies are here under their names. Entry points of the group `dpsim.strategies` name the modules that have
+them, beside the parameters that they draw (`dpsim.vllm.params.strategies`).
 
 Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
 Nor the order of messages from two senders without gates, nor what a mismatched collective leaves in memory, which are
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from dpsim.campaign.properties import holds
     from dpsim.testing.elsewhere import same_on
     from dpsim.testing.fault_cases import CONFORMANCE
+    from dpsim.testing.strategies import scenarios
     from dpsim.testing.suite import check_backend
 
 
@@ -50,16 +53,17 @@ def __getattr__(name: str) -> Any:
         "check_backend": "testing.suite",
         "holds": "campaign.properties",
         "same_on": "testing.elsewhere",
+        "scenarios": "testing.strategies",
     }
     if name.startswith("_"):
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     if name not in homes:
-        return _strategy(name)
+        return strategy_of_a_package(name)
     value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
     return value
 
 
-def _strategy(name: str) -> Any:
+def strategy_of_a_package(name: str) -> Any:
     """A public name of the modules of strategies; the first module that has it."""
     from contextlib import suppress
     from importlib.metadata import entry_points
@@ -70,4 +74,4 @@ def _strategy(name: str) -> Any:
     raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
 
 
-__all__ = ["CONFORMANCE", "check_backend", "holds", "same_on"]
+__all__ = ["CONFORMANCE", "check_backend", "holds", "same_on", "scenarios"]

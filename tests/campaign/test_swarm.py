@@ -75,7 +75,8 @@ def test_a_run_that_does_not_end_is_no_beginning() -> None:
 
 def test_what_a_place_is() -> None:
     place = Place("engine.0", "get", 2, "main", calls=False, can_be_late=True)
-    assert place.at == {"at": {"site": "get", "ordinal": 2, "thread": "main"}}
+    assert place.at == {"at": {"site": "get", "ordinal": 2}}
+    assert place._replace(thread="guard").at == {"at": {"site": "get", "ordinal": 2, "thread": "guard"}}
 
 
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,9 +28,6 @@ def run(scenario, longer: Annotated[bool | None, typer.Option("--longer", help="
     \"""The same with another deadline.\"""
     return scenario_from({**dict(scenario), "limits": {"stall": "1s", "deadline": "2s"}}) if longer else scenario
 
-def explore(scenario, none: Annotated[bool | None, typer.Option("--none", help="No worlds.")] = None):
-    \"""No worlds at all.\"""
-
 class Bare:
     name = "bare"
 
@@ -50,13 +47,12 @@ from-words = stranger:from_words
 
 [dpsim.options]
 run = stranger:run
-explore = stranger:nothing
+run = stranger:nothing
 
 [dpsim.backends]
 bare = stranger:Bare
 picky = stranger:Picky
 """
-WORLDS = POINTS.replace("explore = stranger:nothing", "explore = stranger:explore")
 HELLO = """
 name: hello
 topology: {data_parallel_size: 2}
@@ -126,14 +122,6 @@ def test_a_command_of_dpsim_stays_its_own(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "compare", "--help")
     assert code == 0
     assert "Say hello" not in out
-
-
-def test_an_option_that_returns_no_worlds(stranger: Path) -> None:
-    points = stranger / "stranger-1.dist-info" / "entry_points.txt"
-    points.write_text(WORLDS)
-    code, _, err = dpsim(stranger, "explore", "hello.yaml", "--none")
-    points.write_text(POINTS)
-    assert (code, err) == (2, "dpsim: --none: its function returned no worlds for hello; expected some\n")
 
 
 def test_a_backend_that_is_none(stranger: Path) -> None:

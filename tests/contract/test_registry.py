@@ -76,7 +76,7 @@ def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
 # ---- variants: the program that runs
 
 
-class Own(Program):  # type: ignore[type-arg]
+class Own(Program):
     """Takes no notice of its variants; derived from it they need none."""
 
     async def run(self, rank: Any, prepared: Any) -> None: ...

@@ -13,7 +13,7 @@ from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.runner import run_scenario
-from dpsim.scenario import ScenarioError, dump_scenario, model, parse_scenario
+from dpsim.scenario import ScenarioError, dump_scenario, kinds, parse_scenario
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import Parameters
 
@@ -59,11 +59,11 @@ class Alone(Program[Arguments]):
 @pytest.fixture
 def sized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if an entry point named the class."""
-    point = EntryPoint("default", f"{__name__}:SizedScenario", model.PARAMETERS)
-    monkeypatch.setattr(model, "entry_points", lambda group, name: [point] if group == model.PARAMETERS else [])
-    model.scenario_type.cache_clear()
+    point = EntryPoint("default", f"{__name__}:SizedScenario", kinds.PARAMETERS)
+    monkeypatch.setattr(kinds, "entry_points", lambda group, name: [point] if group == kinds.PARAMETERS else [])
+    kinds.default_type.cache_clear()
     yield
-    model.scenario_type.cache_clear()
+    kinds.default_type.cache_clear()
 
 
 TEXT = """name: three
@@ -123,6 +123,6 @@ def test_without_parameters_there_is_one_rank() -> None:
 def test_an_entry_point_that_cannot_be_loaded_gives_scenarios_without_parameters(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    gone = EntryPoint("default", "no_such_package:Sized", model.PARAMETERS)
-    monkeypatch.setattr(model, "entry_points", lambda group, name: [gone])
-    assert model.scenario_type.__wrapped__() is Scenario
+    gone = EntryPoint("default", "no_such_package:Sized", kinds.PARAMETERS)
+    monkeypatch.setattr(kinds, "entry_points", lambda group, name: [gone])
+    assert kinds.default_type.__wrapped__() is Scenario

@@ -69,14 +69,14 @@ class _Beside(Program[Any]):
     def __init__(self, program: Program[Any], first: int, ranks: int, rounds: int) -> None:
         self.program = program
         self.first = first
-        self.ranks = ranks
+        self.members = ranks
         self.rounds = rounds
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         if rank.rank < self.first:
             await self.program.run(rank, prepared)
             return
-        following = self.first + (rank.rank + 1 - self.first) % self.ranks
+        following = self.first + (rank.rank + 1 - self.first) % self.members
         for number in range(self.rounds):
             await rank.mailbox("nothing").poll("unrelated.poll")
             rank.send(following, "ring", number, "unrelated.send")

@@ -24,8 +24,9 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from dpsim.contract.words import did_you_mean
-from dpsim.scenario.base import RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
 from dpsim.scenario.errors import shown
+from dpsim.scenario.kinds import default_type, is_registered
 from dpsim.scenario.model import Scenario
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
@@ -38,6 +39,7 @@ MANY_KEYS = 40
 MOST = 500
 
 _SECTIONS = ("limits", "expect")
+_PARAMS = ("protocol", "params")
 
 
 class Explained(NamedTuple):
@@ -76,11 +78,15 @@ def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
     if kind == "missing":
         if error["loc"][-1] == "rank" and isinstance(value, dict) and "service" in value:
             return []  # that key is told
+        if path == () and error["loc"][-1] in of.sections and isinstance(value, dict) and not is_registered(value):
+            return []  # another protocol may not have that section
         return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
     if kind in ("value_error", "assertion_error"):
         reason = str(context.get("error", error["msg"]))
         given = value if isinstance(value, dict) else {}
         named = next((key for key in re.findall(r"\w+", reason) if key in given), None)
+        if path[-1:] == (OF_A_KEY,):
+            return [Explained(path[:-1], reason, "key")]
         return [Explained((*path, named) if named else path, reason)]
     if kind == "union_tag_invalid":
         return [Explained((*path, "kind"), _not_a_kind(context))]
@@ -198,9 +204,12 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
     hint = did_you_mean(key, known)
     few = f"; expected one of {_some(known)}" if len(known) <= FEW_KEYS or not hint else ""
     if not hint:
-        section = next((name for name in (*of.sections, *_SECTIONS) if key in _keys(_walk((name,), of)[1])), None)
-        if section is not None and path != (section,):
-            return f"unknown key {shown(key)} here{few}; it belongs under {section}"
+        places = [*((name,) for name in (*of.sections, *_SECTIONS)), _PARAMS]
+        section = next((place for place in places if key in _keys(_walk(place, of)[1])), None)
+        if section is not None and path != section:
+            return f"unknown key {shown(key)} here{few}; it belongs under {'.'.join(section)}"
+    if not path and key in default_type().sections:
+        return f"unknown key {shown(key)}; a protocol with Params has no such section: it belongs under protocol.params"
     return f"unknown key {shown(key)}{few}{hint}"
 
 
@@ -252,7 +261,7 @@ def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Mode
     models: Models = (of,)
     path: KeyPath = ()
     for part in loc:
-        if part in (RANK_TAG, SERVICE_TAG):
+        if part in (RANK_TAG, SERVICE_TAG, ALL_TAG, EACH_TAG):
             continue
         tagged = tuple(model for model in models if part in _tags(model)) if len(models) > 1 else ()
         if tagged:

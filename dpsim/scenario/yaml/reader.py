@@ -29,7 +29,8 @@ from pydantic import ValidationError
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
-from dpsim.scenario.model import Scenario, scenario_type
+from dpsim.scenario.kinds import protocol_of, scenario_type
+from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import KeyNode, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
@@ -120,8 +121,8 @@ def _not_a_mapping(root: Node | None) -> Misread:
 
 
 def _validated(root: Mapping, name: str) -> Scenario:
-    kind = scenario_type()
     while True:
+        kind = scenario_type(protocol_of(root.data()))
         try:
             return kind.model_validate_json(json.dumps(root.data()), strict=True)
         except ValidationError as error:

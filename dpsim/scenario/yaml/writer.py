@@ -45,6 +45,8 @@ def excerpt(scenario: Scenario, title: str = "scenario:", most: int = 40) -> str
 def _data(scenario: Scenario) -> dict[str, Any]:
     data: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     protocol = data.get("protocol")
+    if scenario.protocol.params is not None:
+        protocol = data["protocol"] = {**data["protocol"], "params": scenario.protocol.plain_params}
     if protocol is not None and set(protocol) == {"name"}:
         data["protocol"] = protocol["name"]
     for name, value in dict(scenario).items():

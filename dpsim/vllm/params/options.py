@@ -1,10 +1,9 @@
-"""What the command line offers for scenarios of engines: other requests for a run, and every small world to explore.
+"""What the command line offers for scenarios of engines: other requests for a run.
 
     dpsim run quickstart --workload AzureLLMInferenceTrace_code.csv --requests 1000
-    dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
 
-Entry points of the group `dpsim.options` name the functions `run` and `explore`, one for each command
-(`dpsim.cli.offered`). This module imports only typer until a command calls one.
+An entry point of the group `dpsim.options` names the function `run` (`dpsim.cli.offered`). This module imports only
+typer until the command calls it.
 """
 
 from __future__ import annotations
@@ -41,19 +40,3 @@ def _with(scenario: Any, **changes: Any) -> Any:
     kept = scenario.workload.model_dump(by_alias=True, exclude={"requests", *changes}, exclude_defaults=True)
     sources = {} if "requests" in changes else {"requests": scenario.workload.requests}
     return scenario_from({**dict(scenario), "workload": {**kept, **sources, **changes}})
-
-
-def explore(
-    scenario: Any,
-    all_up_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Every small world instead, e.g. ranks=2,requests=2,steps=3; also prompt, output, abort, stages.",
-        ),
-    ] = None,
-) -> Any:
-    """Every small scenario like this one, up to sizes (`dpsim.vllm.params.small.Small`). Raises ScenarioError."""
-    from dpsim.vllm.params import small
-
-    return None if all_up_to is None else small.Small(scenario, small.scope(all_up_to))

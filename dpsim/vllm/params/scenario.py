@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -26,6 +26,9 @@ from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.communicators import communicators
 from dpsim.vllm.params.workload.model import Workload
 from dpsim.vllm.params.workload.requests import extent, requests_of
+
+if TYPE_CHECKING:
+    from dpsim.scenario.parameters import Worlds
 
 
 class ProtocolChoice(protocols.ProtocolChoice):
@@ -139,6 +142,12 @@ class EngineParameters(Parameters):
                     own.setdefault(said, []).append(rank)
         lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in own.items()]
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
+
+    def all_up_to(self, sizes: str) -> Worlds:
+        """Every small workload (`dpsim.vllm.params.small`). Raises ScenarioError."""
+        from dpsim.vllm.params import small
+
+        return small.Small(cast(Scenario, self), small.scope(sizes))
 
     def beyond(self) -> str:
         """Counts are taken from the text, before any request is made; the word of a stranger opens no file."""

@@ -28,10 +28,10 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
+from dpsim.scenario.small.within import injected_within
 from dpsim.vllm.config import Topology
 
 LARGEST = 1_000_000
-INJECTED = ("faults", "delays", "messages")
 
 
 class Scope(NamedTuple):
@@ -99,13 +99,12 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     expect = base.expect.of_small_worlds()
     for number in range(1, sizes.requests + 1):
         for topology in _topologies(base.topology, sizes):
-            injected = {what: [one for one in rest.get(what, ()) if _is_there(one, topology)] for what in INJECTED}
             own = {rank: one for rank, one in rest.get("config_by_rank", {}).items() if int(rank) < topology.world_size}
             for requests in _requests(sizes, number, step_ns):
                 yield scenario_from(
                     {
                         **rest,
-                        **injected,
+                        **injected_within(base, topology.world_size),
                         "config_by_rank": {int(rank): one for rank, one in own.items()},
                         "name": f"{base.name[:94]}-small",
                         "topology": topology.model_dump(mode="json", exclude_defaults=True),
@@ -129,12 +128,6 @@ class Small(NamedTuple):
     def worlds(self) -> Iterator[Scenario]:
         """The smallest first."""
         return small_scenarios(self.base, self.sizes)
-
-
-def _is_there(injected: Mapping[str, Any], topology: Topology) -> bool:
-    """Whether a small world has the ranks at which something is planted. What services it has its program knows."""
-    ranks = injected.get("rank", 0), injected.get("to", 0), injected.get("after", {}).get("rank", 0)
-    return all(isinstance(rank, str) or rank < topology.world_size for rank in ranks)
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:

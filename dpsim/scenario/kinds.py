@@ -1,0 +1,71 @@
+"""Which class reads a scenario: its protocol decides.
+
+    scenario_type("waves")       # a program with Params: a ParamsScenario with the model of its parameters
+    scenario_type("other")       # any other: the class that the entry point `default` names
+
+A package that adds sections to scenarios (`dpsim.scenario.parameters`) names its class by the entry point `default` of
+the group `dpsim.parameters`. Without such a package a program without `Params` has one rank.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import entry_points
+from typing import Any
+
+from dpsim.contract import registry
+from dpsim.contract.words import BadInput
+from dpsim.scenario.model import Scenario
+
+PARAMETERS = "dpsim.parameters"
+"""Group of entry points that name classes of scenarios, with parameters."""
+
+
+def scenario_type(protocol: str | None = None) -> type[Scenario]:
+    """The class of scenarios of a protocol, by its registered name. Of a name that is not registered, and of None: the
+    class for programs without `Params`.
+    """
+    model: Any = None
+    with suppress(registry.UnknownName):
+        model = None if protocol is None else registry.protocol(protocol).program.Params
+    if model is None:
+        return default_type()
+    from dpsim.scenario.params.scenario import scenario_of
+
+    try:
+        return scenario_of(model)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise BadInput(f"the protocol {protocol}: its Params cannot be used: {said.partition(chr(10))[0]}") from None
+
+
+@functools.cache
+def default_type() -> type[Scenario]:
+    """The class that an entry point names. `Scenario` itself, without any, where none can be loaded."""
+    for point in entry_points(group=PARAMETERS, name="default"):
+        with suppress(ImportError):
+            found: type[Scenario] = point.load()
+            return found
+    return Scenario
+
+
+def protocol_of(mapping: Mapping[str, Any]) -> str | None:
+    """The name of the protocol in a mapping of the form of a scenario file; None if there is no such name.
+
+    >>> protocol_of({"protocol": "waves"}), protocol_of({"protocol": {"name": "waves"}}), protocol_of({"protocol": 3})
+    ('waves', 'waves', None)
+    """
+    choice = mapping.get("protocol")
+    name = choice.get("name") if isinstance(choice, Mapping) else getattr(choice, "name", choice)
+    return name if isinstance(name, str) else None
+
+
+def is_registered(mapping: Mapping[str, Any]) -> bool:
+    """Whether the protocol of a scenario is registered, or is the default."""
+    name = protocol_of(mapping)
+    try:
+        return name is None or bool(registry.protocol(name))
+    except registry.UnknownName:
+        return False

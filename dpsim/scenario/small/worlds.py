@@ -1,0 +1,173 @@
+"""Every world with parameters up to given sizes, where a random search may miss one.
+
+    all_up_to(scenario, "interval=3,slots=2").worlds()
+
+    interval: int = Field(4, ge=1)          interval=3               1, 2, 3
+    eager: bool = False                     eager                    false, true
+    mode: Literal["a", "b"] = "a"           mode                     a, b
+    slots: list[int]                        slots=2,slots.item=1     [], [0], [1], [0, 0], [0, 1], [1, 0], [1, 1]
+    work: list[Request]                     work=2,work.tokens=3     up to two requests of up to three tokens
+    sees: PerRank[int]                      sees=1                   each rank has 0 or 1
+
+A whole number starts at its lower bound, and at 0 without one. A parameter without a size keeps the value of the
+scenario. A field of a list's item takes its default or, without one, every value that the model allows. A combination
+that the model itself refuses is no world. Smaller values come first, so the first world that fails is a smallest one.
+
+Faults, delays and messages of ranks that a small world lacks are left out, and so is an expected culprit.
+
+Prior art: Jackson's small scope hypothesis (Alloy); TLC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from dpsim.contract import registry
+from dpsim.contract.words import did_you_mean
+from dpsim.scenario.edit import scenario_from
+from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.parameters import Worlds
+from dpsim.scenario.params.per_rank import PerRank
+from dpsim.scenario.params.shapes import Each, Fields, Many, Shape, fields, within
+from dpsim.scenario.small.values import OPTION, Limits, refuse_many, values
+from dpsim.scenario.small.within import injected_within
+
+MOST = 1_000
+"""Of one size."""
+
+
+def all_up_to(base: Scenario, sizes: str) -> Worlds:
+    """Every world like one with parameters up to sizes. Raises ScenarioError."""
+    return base.all_up_to(sizes) if base.protocol.params is None else SmallParams.of(base, sizes)
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far parameters go, by their names; None for all values of a choice."""
+
+    limits: Limits
+
+    def summary(self) -> str:
+        """In words."""
+        return ", ".join(f"{name} (all)" if most is None else f"{name} {most}" for name, most in self.limits.items())
+
+    def _asdict(self) -> dict[str, Any]:
+        return dict(self.limits)
+
+
+class SmallParams(NamedTuple):
+    """Worlds like one, smaller ones first."""
+
+    base: Scenario
+    sizes: Extent
+    params: Sequence[Any]
+    """Of each world, plain."""
+
+    @property
+    def total(self) -> int:
+        """How many worlds there are."""
+        return len(self.params)
+
+    def worlds(self) -> Iterator[Scenario]:
+        """Each of them."""
+        base = self.base
+        program = registry.protocol(base.protocol.name).program
+        for plain in self.params:
+            params = _read(type(base.protocol.params), plain)
+            yield scenario_from(
+                {
+                    **dict(base),
+                    **injected_within(base, program.ranks(params)),
+                    "name": f"{base.name[:94]}-small",
+                    "protocol": {**dict(base.protocol), "params": plain},
+                    "expect": base.expect.of_small_worlds(),
+                }
+            )
+
+    @staticmethod
+    def of(base: Scenario, text: str) -> SmallParams:
+        """The worlds up to sizes, such as "interval=3,slots=2". Raises ScenarioError for what is no size, and for more
+        than 100,000 worlds.
+        """
+        shapes = fields(type(base.protocol.params))
+        sizes = Extent(_limits(text, shapes))
+        return SmallParams(base, sizes, _whole(base, shapes, sizes.limits))
+
+
+def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
+    """By name. Raises ScenarioError."""
+    found: dict[str, int | None] = {}
+    known = [name for key, shape in shapes.items() for name in _names(key, shape)]
+    for word in text.split(","):
+        name, equals, value = (part.strip() for part in word.partition("="))
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise ScenarioError(f"{OPTION}: {name!r} is no parameter{hint} (there are {', '.join(known) or 'none'})")
+        if name in found:
+            raise ScenarioError(f"{OPTION}: {name} is given twice; leave one of them out")
+        if equals and not (value.isdecimal() and int(value) <= MOST):
+            raise ScenarioError(f"{OPTION}: {name}: expected a number up to {MOST:,}, as in {name}=2, got {value!r}")
+        found[name] = int(value) if equals else None
+    return found
+
+
+def _names(name: str, shape: Shape) -> Iterator[str]:
+    """All that can have a size."""
+    yield name
+    if isinstance(shape, Fields):
+        for key, inner in shape.fields.items():
+            yield from _names(f"{name}.{key}", inner)
+    elif isinstance(shape, Many):
+        if isinstance(shape.item, Fields):
+            for key, inner in shape.item.fields.items():
+                yield from _names(f"{name}.{key}", inner)
+        else:
+            yield f"{name}.item"
+
+
+def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[Any]:
+    """The parameters of all worlds, by the sum of how far each is from its smallest value."""
+    model, given = type(base.protocol.params), base.protocol.plain_params
+    every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
+    spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
+    refuse_many(prod(map(len, every.values())))
+    found: list[tuple[int, Any]] = []
+    for chosen in product(*every.values()):
+        plain = {**given, **{name: value for name, (_, value) in zip(every, chosen, strict=True)}}
+        params = _read(model, plain)
+        if params is None:
+            continue
+        size = registry.protocol(base.protocol.name).program.ranks(params)
+        kept = {name: within(shape, plain[name], size) for name, shape in shapes.items()}
+        far = sum(at for at, _ in chosen)
+        found += [one for one in _of_ranks(kept, size, far, spread) if not spread or _read(model, one[1]) is not None]
+        refuse_many(len(found))
+    if not found:
+        raise ScenarioError(f"{OPTION}: {model.__qualname__} refuses every one of these worlds; take other sizes")
+    return [plain for _, plain in sorted(found, key=lambda one: one[0])]
+
+
+def _of_ranks(
+    plain: Mapping[str, Any], size: int, far: int, spread: Mapping[str, list[tuple[int, Any]]]
+) -> Iterator[tuple[int, Any]]:
+    """All values of the parameters that each rank has for itself."""
+    refuse_many(prod(len(one) ** size for one in spread.values()))
+    for chosen in product(*(product(one, repeat=size) for one in spread.values())):
+        own = {name: PerRank.of(one for _, one in ranks).plain() for name, ranks in zip(spread, chosen, strict=True)}
+        yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}
+
+
+def _read(model: Any, plain: Any) -> Any:
+    """An instance of the model; None where the model refuses the combination."""
+    try:
+        return model.model_validate_json(json.dumps(plain))
+    except ValidationError:
+        return None

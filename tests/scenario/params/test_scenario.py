@@ -1,0 +1,221 @@
+"""A scenario with parameters: read and refused with the place of each value, written, and run."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from pydantic import BaseModel
+
+from dpsim.campaign.token import Token, read_token
+from dpsim.contract import registry
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, prepare, scenario_from
+from dpsim.scenario.params.per_rank import PerRank
+from dpsim.testing import scenarios
+from tests.scenario.params import protocols
+from tests.scenario.params.protocols import Everything, Few, Largest, Sizes
+
+TEXT = """name: two
+protocol:
+  name: t_largest
+  params: {ranks: 3, steps: 2, seen: {others: 1, 2: 3}}
+"""
+
+
+def made(**params: Any) -> Scenario:
+    return scenario_from({"name": "made", "protocol": {"name": "t_largest", "params": params}})
+
+
+def test_a_program_gets_its_model() -> None:
+    scenario = parse_scenario(TEXT)
+    assert scenario.protocol.params == Sizes(ranks=3, steps=2, seen=PerRank(1, {2: 3}))
+    _, args, prepared = prepare(scenario)
+    assert args.params == {"ranks": 3, "steps": 2, "seen": {"others": 1, "2": 3}}, "plain: workers import it later"
+    assert pickle.loads(pickle.dumps(args)) == args
+    assert prepared.params == scenario.protocol.params
+
+
+def test_it_runs() -> None:
+    result = run_scenario(parse_scenario(TEXT))
+    assert (result.verdict, result.world.size) == ("held", 3)
+    assert [(one.kind, one.name, one.domain) for one in result.world.communicators] == [
+        ("world", "world", "device"),
+        ("world", "world_cpu", "host"),
+    ]
+    decided = {raw[-2:] for journal in result.run.journals for raw in journal if raw[0] == "decision"}
+    assert {value for _, value in decided} == {3}
+
+
+def test_on_real_processes() -> None:
+    """Workers get plain data: they import the module of the model after it."""
+    assert run_scenario(parse_scenario(TEXT), "gloo").verdict == "held"
+
+
+def test_it_is_written_with_every_parameter() -> None:
+    scenario = parse_scenario("{name: two, protocol: {name: t_largest, params: {steps: 2}}}")
+    written = dump_scenario(scenario)
+    assert yaml.safe_load(written)["protocol"]["params"] == {"ranks": 2, "steps": 2, "seen": 0}
+    assert parse_scenario(written) == scenario
+    assert scenario_from({**dict(scenario)}) == scenario
+
+
+@settings(deadline=None)
+@given(scenarios(protocol="t_everything", max_faults=0))
+def test_every_kind_of_parameter_is_written_and_read(scenario: Scenario) -> None:
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+    assert prepare(scenario)[2].params == scenario.protocol.params
+
+
+def test_a_token_has_the_parameters() -> None:
+    scenario = made(steps=2, seen={"others": 0, 1: 2})
+    word = str(Token(scenario, (), "HANG", "dpor", 10))
+    assert read_token(word).scenario == scenario
+
+
+def test_python_may_bring_the_model_itself() -> None:
+    scenario = scenario_from({"name": "x", "protocol": {"name": "t_largest", "params": Sizes(steps=4)}})
+    assert scenario == scenario_from({"name": "x", "protocol": {"name": "t_largest", "params": {"steps": 4}}})
+
+
+WRONG = [
+    ("{steps: 0}", "bad:4:19: protocol.params.steps: 0 is too small; expected at least 1"),
+    (
+        '{steps: "2"}',
+        "bad:4:19: protocol.params.steps: expected a whole number, got the text '2'; leave out the quotes",
+    ),
+    ("{ranks: 2}", "bad:4:11: protocol.params: the key 'steps' is missing"),
+    ("{stepz: 2}", "bad:4:12: protocol.params: unknown key 'stepz'; expected one of ranks, steps, seen; did you mean"),
+    ("3", "bad:4:11: protocol.params: expected a mapping"),
+    ("{steps: 1, seen: 4}", "bad:4:28: protocol.params.seen: 4 is too large; expected at most 3"),
+    ("{steps: 1, seen: {1: 2}}", "protocol.params.seen: the ranks that are not named have no value; expected others:"),
+    ("{steps: 1, seen: {others: 1, 01x: 2}}", "protocol.params.seen: '01x' is no rank; expected 0, 1, ... or others"),
+    ("{steps: 1, seen: {others: 1, 1: 9}}", "protocol.params.seen.1: 9 is too large"),
+    ("{steps: 1, seen: {others: 1, 5: 2}}", "protocol.params.seen.5: rank 5: the world has 2 ranks, 0 to 1"),
+]
+
+
+@pytest.mark.parametrize(("params", "said"), WRONG, ids=[params for params, _ in WRONG])
+def test_what_is_wrong_has_its_place(params: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(f"name: x\nprotocol:\n  name: t_largest\n  params: {params}\n", "bad")
+    assert said in str(caught.value)
+    assert str(caught.value).count("\n") == 0
+
+
+DEEP = [
+    ("{work: [{tokens: 1}, {tokenz: 1}]}", "protocol.params.work[1]: unknown key 'tokenz'"),
+    ("{first: {tokens: 0}}", "protocol.params.first.tokens: 0 is too small"),
+    (
+        "{mode: graphs}",
+        "protocol.params.mode: unknown value 'graphs'; expected one of eager, graph; did you mean 'graph'",
+    ),
+    ("{even: 3}", "protocol.params.even: "),
+    ("{even: 6, most: 3}", "even: more than most; expected at most that"),
+    ("{limit: 3}", "protocol.params: unknown key 'limit'"),
+]
+
+
+@pytest.mark.parametrize(("params", "said"), DEEP, ids=[params for params, _ in DEEP])
+def test_at_every_depth(params: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(f"name: x\nprotocol:\n  name: t_everything\n  params: {params}\n")
+    assert said in str(caught.value)
+
+
+def test_a_name_for_text_takes_a_number() -> None:
+    """As in every field of a scenario that wants text."""
+    scenario = parse_scenario("{name: x, protocol: {name: t_everything, params: {text: 0.1}}}")
+    assert scenario.protocol.params == Everything(text="0.1")
+
+
+PLACES = [
+    ("name: x\nprotocol: t_largest\n", "2:11: protocol.params: the key 'steps' is missing"),
+    ("name: x\nprotocol: conformance\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n", None),
+    ("name: x\nprotocol: {name: conformance, params: {a: 1}}\n", "conformance has no parameters here; remove it"),
+    ("name: x\nprotocol: {name: t_largets, params: {steps: 1}}\n", "2:18: protocol.name: no protocol is registered as"),
+    ("name: x\nprotocol: {name: t_largest, steps: 1}\n", "unknown key 'steps' here; expected one of name, form, "),
+    ("name: x\nsteps: 1\nprotocol: {name: t_largest, params: {steps: 1}}\n", "it belongs under protocol.params"),
+    (
+        "name: x\nprotocol: {name: t_largest, params: {steps: 1}}\n"
+        "faults: [{kind: die, rank: 2, at: {site: a, ordinal: 0}}]\n",
+        "faults[0].rank: rank 2: the world has 2 ranks, 0 to 1",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), PLACES)
+def test_beside_the_parameters(text: str, said: str | None) -> None:
+    if said is None:
+        assert parse_scenario(text).protocol.params is None
+        return
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(text)
+    assert said in str(caught.value)
+
+
+def test_an_unknown_protocol_is_the_only_problem() -> None:
+    """Which sections another protocol needs, the reader cannot know."""
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario("name: x\nprotocol: {name: t_largets}\n")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        (0, "NoRanks.ranks gave 0; expected a number of ranks from 1 to 4,096"),
+        (5000, "NoRanks.ranks gave 5000; expected"),
+        (13, "NoRanks.ranks raised RuntimeError: not 13; expected"),
+    ],
+)
+def test_what_the_program_says_of_its_ranks(ranks: int, said: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({"name": "x", "protocol": {"name": "t_none", "params": {"ranks": ranks}}})
+    assert f"protocol.params: {said}" in str(caught.value)
+
+
+def test_a_token_brings_no_huge_world() -> None:
+    scenario = scenario_from({"name": "x", "protocol": {"name": "t_none", "params": {"ranks": 65}}})
+    assert scenario.beyond() == "65 ranks; expected at most 64"
+
+
+async def _run(self: Any, rank: Any, args: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        ({"Params": Few}, "One has `Params` and does not say its ranks; write `@staticmethod` and `def ranks(params)`"),
+        (
+            {"Params": 3, "ranks": staticmethod(len)},
+            "One.Params is 3; expected a class derived from pydantic.BaseModel",
+        ),
+        ({"Params": dict, "ranks": staticmethod(len)}, "One.Params is <class 'dict'>; expected a class"),
+        ({"ranks": staticmethod(len)}, "One has `ranks` and no `Params`"),
+        ({"Params": Few, "ranks": lambda self, params: 1}, "One.ranks cannot be called"),
+    ],
+)
+def test_a_program_that_cannot_have_parameters(parts: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        type("One", (Program,), {"run": _run, **parts})
+    assert said in str(caught.value)
+
+
+def test_a_caller_of_a_backend_may_bring_either() -> None:
+    plain = Arguments(form="plain", params={"steps": 2})
+    model = Arguments(form="plain", params=Sizes(steps=2))
+    assert registry.prepared("t_largest", plain)[1] == registry.prepared("t_largest", model)[1] == model
+    with pytest.raises(Unsuitable, match="the parameters of Largest: 1 validation error"):
+        registry.prepared("t_largest", Arguments(form="plain", params={"steps": 0}))
+    assert Largest.with_params(3) == 3, "whatever else a caller gives"
+
+
+def test_two_protocols_of_one_model() -> None:
+    """They share a class of scenarios, and each says its own ranks."""
+    assert type(made(steps=1)) is type(made(steps=2))
+    assert issubclass(protocols.Sizes, BaseModel)

@@ -1,0 +1,50 @@
+"""What values a field can have: each shape, in words, and drawn values that the model accepts."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim.scenario.params.per_rank import PerRank
+from dpsim.scenario.params.shapes import Choice, Each, Either, Many, Number, Other, described, fields, within
+from dpsim.testing.models import params
+from tests.scenario.params.protocols import Everything, Request, Sizes
+
+
+def test_every_kind() -> None:
+    found = fields(Everything)
+    assert found["flag"] == Choice((False, True))
+    assert found["word"] == Choice(("a", "b"))
+    assert found["mode"] == Choice(("eager", "graph"))
+    assert found["even"] == Number(0, 6, 2)
+    assert found["maybe"] == Either((Number(), Choice((None,))))
+    assert found["slots"] == Many(Number(), 0, 3)
+    assert found["pair"] == Many(Number())
+    assert found["work"].item.model is Request  # type: ignore[union-attr]
+    assert found["first"].defaults() == {"tokens": 1, "mode": "eager"}  # type: ignore[union-attr]
+    assert all(isinstance(found[name], Other) for name in ("fraction", "text", "table"))
+    assert found["most"] == Number(0, 9)
+    assert fields(Sizes)["seen"] == Each(Number(0, 3))
+
+
+def test_in_words() -> None:
+    assert described(Sizes) == {"ranks": "1 to 8 (2)", "steps": "1 to 10", "seen": "of each rank 0 to 3 (0)"}
+    assert described(Everything)["work"] == "a list of {tokens, mode} ([])"
+
+
+def test_without_ranks_that_a_world_lacks() -> None:
+    shape = Many(Each(Number()))
+    assert within(shape, [{"others": 1, "0": 2, "5": 3}, 4], 5) == [{"others": 1, "0": 2}, 4]
+
+
+@settings(deadline=None)
+@given(params(Everything))
+def test_what_is_drawn_is_accepted(drawn: dict[str, object]) -> None:
+    Everything.model_validate(drawn)
+
+
+@given(st.data())
+def test_single_fields_are_replaced(data: st.DataObject) -> None:
+    drawn = data.draw(params(Sizes, {"steps": st.just(7)}))
+    assert drawn["steps"] == 7
+    assert Sizes.model_validate(drawn).seen == PerRank(0) or "seen" in drawn
