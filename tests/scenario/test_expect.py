@@ -5,6 +5,7 @@ Three variants of one program: registered with the class that they show, with an
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +13,9 @@ import yaml
 from pydantic import ValidationError
 
 from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.properties import DoesNotHold, holds, holds_again
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.token import Token
 from dpsim.checks.expected import Expected
 from dpsim.cli.run_text import expectation_line
 from dpsim.contract.interface import Rank
@@ -114,6 +117,19 @@ def test_a_variant_that_is_registered_with_another_class_is_not_met() -> None:
     assert expectation_line(run_scenario(made)) == f"expected: violated, {WRONG}; NOT met: {why}"
     assert explore_subject(Subject.of(made)).unmet == why
     assert ran("T-WRONG", {"class": RIGHT}).met, "a class in the file wins"
+
+
+def test_a_property_of_a_violation_expects_the_registered_class_too(tmp_path: Path) -> None:
+    assert holds(scenario("T-RIGHT", {"verdict": "violated"})).verdict == "violated"
+    made = scenario("T-WRONG", {"verdict": "violated"})
+    said = f"expected: violated, {WRONG}; NOT met: expected a finding of class {WRONG}, came {RIGHT}"
+    with pytest.raises(DoesNotHold) as raised:
+        holds(made, save=tmp_path)
+    assert said in str(raised.value)
+    with pytest.raises(DoesNotHold) as again:
+        holds_again(Token(made, (), RIGHT, "dpor", 10))
+    assert said in str(again.value)
+    assert "\nreplayed " in str(again.value), "the replayed run is judged, before all schedules are"
 
 
 def test_a_fault_in_the_world_of_a_harmless_variant_is_of_any_class() -> None:
