@@ -98,14 +98,14 @@ class Result:
                 "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
             )
         remark = "; ".join(remarks)
-        return self.scenario.expect.expected().unmet(self.verdict, self.primary, never, remark)
+        return self.scenario.expected.unmet(self.verdict, self.primary, never, remark)
 
     @property
     def unclaimed(self) -> str | None:
         """Why it cannot be said whether the run is as expected: nothing was found, and what is expected is nothing
         that its backend could show. None if it can be said.
         """
-        klass = self.scenario.expect.klass
+        klass = self.scenario.expected.klass
         return None if self.findings or klass is None else not_claimed(self.run, klass)
 
     @property

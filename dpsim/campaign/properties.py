@@ -124,7 +124,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
         again = replay_token(token)
         if again.findings:
             told = f"{report(again.run, again.findings)}\n\n{again.summary()}"
-            unmet = scenario.expect.of_all().unmet("violated", again.findings[0])
+            unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
     if unmet is None:
         explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
@@ -199,6 +199,6 @@ def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
     from dpsim.checks.expected import HELD
     from dpsim.scenario import excerpt
 
-    expected = scenario.expect.of_all()
+    expected = scenario.expected_of_all
     lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
     return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])

@@ -55,7 +55,7 @@ class Subject:
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """A scenario's. Raises ScenarioError for what cannot be read or run."""
         program, _, prepared = prepare(scenario, base)
-        off, expected = tuple(scenario.checks.switched_off), scenario.expect.of_all()
+        off, expected = tuple(scenario.checks.switched_off), scenario.expected_of_all
 
         def make() -> tuple[Program[Any], Any]:
             program, _, prepared = prepare(scenario, base)

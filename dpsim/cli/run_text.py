@@ -91,7 +91,7 @@ def verdict_line(result: Result) -> str:
 
 def expectation_line(result: Result) -> str:
     """What was expected, and whether it came."""
-    said = result.scenario.expect.expected()
+    said = result.scenario.expected
     if result.unmet is not None:
         return f"expected: {said}; NOT met: {result.unmet}"
     return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")

@@ -7,6 +7,13 @@
 
 `explored` says nothing about a run: of that, `verdict` is held unless it is given.
 
+A scenario that runs a variant leaves the class out: the class with which the variant is registered counts. A class in
+the file wins, so a world can expect a narrower one, and `class: "*"` expects any. A variant that is registered as
+harmless has no class; what a file expects of its faults is then of any class.
+
+    protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE:MISSING_RANK
+    expect: {verdict: violated}                                          # so a finding of that class
+
 The judge is `dpsim.checks.expected`; here are the words of a file, and what is refused: a class that no finding has, a
 class or a culprit where nothing is to be found.
 """
@@ -45,7 +52,7 @@ class ExpectAny(StrictModel):
 
     verdict: Literal["held", "proven", "violated"] = "held"
     klass: Annotated[ClassPattern | None, Field(alias="class")] = None
-    """The class of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK, HANG or DISAGREEMENT:*."""
+    """Of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. Left out: the variant's, or any."""
     culprit: ExpectedCulprit | None = None
 
     @model_validator(mode="before")
@@ -71,10 +78,11 @@ class ExpectAny(StrictModel):
             refuse(Problem(("class",), wrong))
         return self
 
-    def expected(self) -> Expected:
-        """As what comes is judged by."""
+    def expected(self, registered: str | None) -> Expected:
+        """As what comes is judged by. `registered`: the class of the variant, for a violation without a class."""
         rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
-        return Expected(self.verdict, self.klass, rank, step)
+        klass = registered if self.klass is None and self.verdict == "violated" else self.klass
+        return Expected(self.verdict, klass, rank, step)
 
 
 class ExpectExplored(ExpectAny):
@@ -95,10 +103,6 @@ class Expect(ExpectAny):
     """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
     Left out: the same.
     """
-
-    def of_all(self) -> Expected:
-        """What must come of all schedules."""
-        return self.expected() if self.explored is None else self.explored.expected()
 
     def of_small_worlds(self) -> Expect:
         """What must come of every small world like this one: not the culprit, since a step of this world is none of

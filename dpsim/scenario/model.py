@@ -19,6 +19,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
+from dpsim.checks.expected import Expected
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath, Problem, StrictModel, refuse
@@ -66,6 +67,16 @@ class Scenario(Parameters):
         problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._same_port_twice()]
         refuse(*problems, *self._expected_but_off(), *self.problems())
         return self
+
+    @property
+    def expected(self) -> Expected:
+        """What must come of a run. A violation without a class has the one of the variant."""
+        return self.expect.expected(self.protocol.caught_as)
+
+    @property
+    def expected_of_all(self) -> Expected:
+        """What must come of all schedules."""
+        return (self.expect.explored or self.expect).expected(self.protocol.caught_as)
 
     def named(self) -> Iterator[tuple[KeyPath, int | str]]:
         """All ranks and services that are named, with the place of each."""
@@ -142,8 +153,9 @@ class Scenario(Parameters):
         """A finding that is expected and switched off."""
         for i, pattern in enumerate(self.checks.switched_off):
             for path, expect in self._expected():
-                if expect.klass is not None and matches(expect.klass, pattern):
-                    message = f"{pattern} switches off the class {expect.klass} that {path_text(path)} waits for"
+                klass = expect.expected(self.protocol.caught_as).klass
+                if klass is not None and matches(klass, pattern):
+                    message = f"{pattern} switches off the class {klass} that {path_text(path)} waits for"
                     yield Problem(("checks", "switched_off", i), message)
 
     def _expected(self) -> Iterator[tuple[KeyPath, ExpectAny]]:

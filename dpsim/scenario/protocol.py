@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from pydantic import Field, model_validator
 
+from dpsim.checks.finding import pattern_problem
 from dpsim.contract import registry
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import Flag, Problem, StrictModel, Word, refuse
@@ -81,6 +82,9 @@ class ProtocolChoice(StrictModel):
         if self.form not in (None, variant.form):
             message = f"{name} is a variant of the form {variant.form!r}, not of {self.form!r}; leave form out"
             self._refuse("form", message)
+        wrong = None if variant.expected is None else pattern_problem(variant.expected)
+        if wrong is not None:
+            self._refuse("variant", f"{name} is registered with expected={variant.expected!r}: {wrong}")
 
     def _refuse(self, key: str, message: str) -> Self:
         refuse(Problem((key,), message))
@@ -92,6 +96,11 @@ class ProtocolChoice(StrictModel):
         if self.form is not None:
             return self.form
         return registry.variant(self.variant).form if self.variant else registry.protocol(self.name).forms[0]
+
+    @property
+    def caught_as(self) -> str | None:
+        """The class with which the variant is registered. None without a variant, and for a harmless one."""
+        return registry.variant(self.variant).expected if self.variant else None
 
     @property
     def arguments(self) -> dict[str, Any]:

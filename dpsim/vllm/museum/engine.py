@@ -61,7 +61,7 @@ class BelievesItself(EngineLoop):
         return numbers
 
 
-@mutant("M-EL-14", "MISMATCH:COLLECTIVE:*")
+@mutant("M-EL-14", "MISMATCH:COLLECTIVE:COUNT")
 class OldSync(EngineLoop):
     """One engine brings one number, as releases before the pause did, where the others bring two.
 
@@ -75,7 +75,7 @@ class OldSync(EngineLoop):
         return work, 0
 
 
-@mutant("M-EL-15", "HANG:COLLECTIVE:*")
+@mutant("M-EL-15", "HANG:COLLECTIVE:MISSING_RANK")
 class DummyOfTheFirst(EngineForward):
     """Of an engine's workers only the first runs the dummy: workers of other engines wait for the others."""
 

@@ -14,7 +14,7 @@ name: {name}
 protocol: {{name: mail, variant: {variant}}}
 topology: {{data_parallel_size: {ranks}}}
 workload: {{requests: [{{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}}]}}
-expect: {{class: DISAGREEMENT}}
+expect: {{explored: violated}}
 """
 NAMES = ("mail-first", "mail-down", "mail-four", "mail-class", "mail-twin", "mail-harm", "mail-slow")
 

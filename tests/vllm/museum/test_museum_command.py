@@ -104,6 +104,26 @@ def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> 
     assert wrong.startswith(said)
 
 
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("mail-first", 0, "expected: violated, DISAGREEMENT:LEADER; met"),
+        (
+            "mail-class",
+            1,
+            "expected: violated, HANG:MAILBOX:NO_MESSAGE; NOT met: "
+            "expected a finding of class HANG:MAILBOX:NO_MESSAGE, came DISAGREEMENT:LEADER",
+        ),
+        ("mail-harm", 0, "expected: violated; met"),
+    ],
+)
+def test_exploring_an_exhibit_expects_the_registered_class(name: str, code: int, said: str, mail: Path) -> None:
+    """No exhibit names a class. One that is registered with the wrong class fails, one without a class expects any."""
+    words = ["explore", str(mail / f"{name}.yaml"), "--module", "tests.vllm.museum.mail_variants"]
+    done = CliRunner().invoke(app, words, prog_name="dpsim")
+    assert (done.exit_code, done.stdout.splitlines()[-1]) == (code, said)
+
+
 def test_classes_that_came_instead_are_shown(mail: Path) -> None:
     answer = mail_museum(mail, "--only", "mail-class", "--schedules", "20", "--json")
     assert entries(answer)["MAIL-CLASS"]["instead"] == ["DISAGREEMENT:LEADER"]
