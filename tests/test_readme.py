@@ -44,7 +44,7 @@ def text_of(page: str) -> str:
 # ---- commands
 
 
-SLOW = ("pytest ", "dpsim museum --module ")
+SLOW = ("pytest ", "dpsim museum --module ", "dpsim explore dp2_captured ")
 """How commands begin that take more than two seconds."""
 
 
