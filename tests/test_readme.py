@@ -1,55 +1,183 @@
-"""What the README shows is what the commands print: each of its `$` lines is typed, and every line below it comes, in
-that order; `...` stands for lines that are left out. Its files are there where they are typed.
+"""What the README and the pages of `docs/` show is what happens: each `$` line is typed, and its output is compared.
+
+    $ dpsim run quickstart        # runs in this process
+    $ dpsim run a.yaml --module a.py    # runs in another process, because this one would keep the module
+    ...                           # stands for anything
+
+The commands of one block run one after the other, in a folder that has the files of their page. Those that take more
+than two seconds are slow tests. A page that applies diffs depends on its order, so other tests
+follow it (`tests/test_own_protocol.py`, `tests/test_a_test_fails.py`).
+
+The README has at most 130 lines and no odd words; a page of `PAGES` has fewer than 250 lines and no odd words. Each
+relative link leads to a file, and to a heading of it. Each program of vLLM has its line in the README.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
+from dpsim.contract.registry import protocols
 from tests import ROOT, documents
+from tests.house.words import findings
 
-README = (ROOT / "README.md").read_text()
-SHOWN = re.findall(r"^    \$ \.venv/bin/dpsim (.*)\n((?:    .*\n|\n)+)", README, re.MULTILINE)
+README = "README.md"
+PAGES = (
+    *("docs/command-line.md", "docs/gpus.md", "docs/in-your-tests.md", "docs/museum.md", "docs/scenarios.md"),
+    *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/programs/*.md")),
+)
+MOST_LINES = {README: 130} | dict.fromkeys(PAGES, 249)
 
 
-def typed(command: str) -> list[str]:
-    return CliRunner(env={"COLUMNS": "100"}).invoke(app, shlex.split(command), prog_name="dpsim").stdout.split("\n")
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text()
 
 
-def missing(shown: str, printed: list[str]) -> str | None:
-    """The first line that does not come, after those before it."""
-    at = 0
-    for line in filter(None, (line.removeprefix("    ").rstrip() for line in shown.split("\n"))):
-        if line == "...":
-            continue
-        if line not in printed[at:]:
-            return line
-        at = printed.index(line, at) + 1
+# ---- commands
+
+
+SLOW = ("pytest ", "dpsim museum --module ", "dpsim explore dp2_captured ")
+"""How commands begin that take more than two seconds."""
+
+
+def consoles(page: str) -> Iterator[list[tuple[str, str]]]:
+    """Yields the commands that depend on each other, and what they print."""
+    for language, block in documents.blocks(text_of(page)):
+        if language == "console":
+            for _, commands in groupby(documents.commands(block), lambda command: command[0].startswith(SLOW)):
+                yield [*commands]
+
+
+def typed_here(command: str, folder: Path) -> str:
+    """What a command prints: `dpsim` runs in this process, unless it imports a module of the folder."""
+    program, *words = shlex.split(command)
+    if program != "dpsim" or "--module" in words:
+        return documents.typed(command, folder, ROOT)
+    return CliRunner(env={"COLUMNS": "100"}).invoke(app, words, prog_name="dpsim").output
+
+
+def difference(commands: Iterable[tuple[str, str]], folder: Path) -> str | None:
+    """The first command that prints something else, and what it prints."""
+    for command, shown in commands:
+        printed = typed_here(command, folder)
+        if not documents.fits(printed, shown):
+            return f"$ {command}\n{printed}\n---- the page shows:\n{shown}"
     return None
 
 
-def test_the_readme_shows_commands() -> None:
-    assert [command.split()[0] for command, _ in SHOWN] == [*["run"] * 2, "scenario", "explore", *["run"] * 5]
+def parameters() -> Iterator[Any]:
+    for page in (README, *PAGES):
+        for commands in consoles(page):
+            first = commands[0][0]
+            yield pytest.param(page, commands, id=f"{page}: {first}", marks=[pytest.mark.slow] * first.startswith(SLOW))
 
 
-@pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])
-def test_commands_print_what_the_readme_shows(
-    command: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("page", "commands"), [*parameters()])
+def test_commands_print_what_a_page_shows(
+    page: str, commands: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    for name, text in documents.files(README):
+    for name, text in documents.files(text_of(page)):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    own = "--module" in command  # a module of that name would stay in this process
-    lines = documents.typed(f"dpsim {command}", tmp_path, ROOT).split("\n") if own else typed(command)
-    assert missing(shown, lines) is None
+    found = difference(commands, tmp_path)
+    assert found is None, found
 
 
-def test_a_line_that_does_not_come_is_found() -> None:
-    assert missing("    one\n    three\n", ["one", "two"]) == "three"
-    assert missing("    two\n    one\n", ["one", "two"]) == "one"
+def test_each_page_but_one_shows_a_command() -> None:
+    """A block in another form would be left out without a word."""
+    assert [page for page in (README, *PAGES) if not [*consoles(page)]] == ["docs/gpus.md"]
+    unseen = [page for page in (README, *PAGES) for line in text_of(page).split("\n") if line.startswith("    $ ")]
+    assert unseen == []
+
+
+LIES = ["1.2.3\n", "", "...\ndpsim\n", "...\nHELD\n...\n"]
+
+
+@pytest.mark.parametrize("command", ["dpsim --version", "echo one; echo two"])
+@pytest.mark.parametrize("lie", LIES)
+def test_a_page_that_lies_is_found(command: str, lie: str, tmp_path: Path) -> None:
+    """In this process, and in another one."""
+    assert (difference([(command, lie)], tmp_path) or "").startswith(f"$ {command}\n")
+    assert difference([(command, "...\n")], tmp_path) is None
+
+
+def test_a_lie_after_a_true_command_is_found(tmp_path: Path) -> None:
+    """Each command counts, and so does the order of its lines."""
+    true = "echo one; echo two", "one\ntwo\n"
+    assert difference([true, true], tmp_path) is None
+    assert difference([true, (true[0], "two\none\n")], tmp_path) is not None
+
+
+# ---- lengths and words
+
+
+@pytest.mark.parametrize("page", MOST_LINES)
+def test_a_page_is_short_and_plain(page: str) -> None:
+    assert text_of(page).count("\n") <= MOST_LINES[page]
+    assert [str(finding) for finding in findings(page, text_of(page))] == []
+
+
+# ---- links
+
+LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+
+
+def anchors(text: str) -> set[str]:
+    """The fragments by which a link names the headings of a page, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def dead_links(pages: Mapping[str, str], root: Path) -> list[str]:
+    """The relative links that lead to no file, or to no heading of it. `pages`: text by path."""
+    dead = []
+    for page, text in pages.items():
+        for link in LINK.findall(re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)):
+            if "://" in link:
+                continue
+            path, _, anchor = link.partition("#")
+            target = (root / page).parent / path if path else root / page
+            if not target.exists() or (anchor and anchor not in anchors(target.read_text())):
+                dead.append(f"{page}: {link}")
+    return dead
+
+
+def test_links_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+    assert len(pages) > 15
+    assert dead_links({page.relative_to(ROOT).as_posix(): page.read_text() for page in pages}, ROOT) == []
+
+
+def test_a_dead_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.md").write_text("# One `b`\n\n## C, and d\n")
+    healthy = "[a](docs/a.md) [b](docs/a.md#one-b) [c](docs/a.md#c-and-d) [d](https://nowhere) [e](#here)\n\n# Here\n"
+    (tmp_path / "README.md").write_text(healthy)
+    assert dead_links({"README.md": healthy}, tmp_path) == []
+    for dead in ("a.md", "docs/a.md#two", "#there", "docs"):
+        links = [] if dead == "docs" else [f"README.md: {dead}"]
+        assert dead_links({"README.md": f"{healthy}[x]({dead})"}, tmp_path) == links
+
+
+# ---- programs
+
+
+def unnamed(readme: str) -> list[str]:
+    """The programs of vLLM without a line in the table."""
+    own = [entry.name for entry in protocols() if entry.program.__module__.startswith("dpsim.vllm.")]
+    return [name for name in own if f"\n| [`{name}`](docs/programs/" not in readme]
+
+
+def test_the_readme_names_each_program() -> None:
+    readme = text_of(README)
+    assert unnamed(readme) == []
+    assert unnamed(readme.replace("| [`eplb`]", "| [eplb]")) == ["eplb"]
