@@ -63,6 +63,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
     for item in items:
         if item.name == "gloo" and item.path.parent.name == "museum":  # a minute, of which most is waiting for hangs
             item.add_marker("slow")
+    both = [item.nodeid for item in items if item.get_closest_marker("slow") and item.get_closest_marker("nightly")]
+    if both:
+        raise pytest.UsageError(f"{both[0]}: expected the marker slow or the marker nightly, got both; take one away")
     yield  # tests are deselected
     if all(item.get_closest_marker("gpu") for item in items):
         trouble = [item for item in items if item.path.name == "test_trouble.py"]
