@@ -136,6 +136,7 @@ def test_an_option_that_returns_no_worlds(stranger: Path) -> None:
     assert (code, err) == (2, "dpsim: --none: its function returned no worlds for hello; expected some\n")
 
 
+@pytest.mark.slow
 def test_a_backend_that_is_none(stranger: Path) -> None:
     """It takes nothing from the others."""
     code, out, _ = dpsim(stranger, "list")
@@ -152,6 +153,7 @@ def test_a_source_of_scenarios(stranger: Path) -> None:
     assert dpsim(stranger, "scenario", "from-words", "two", "words") == (0, "name: two words\n", "")
 
 
+@pytest.mark.slow
 def test_an_option_of_run(stranger: Path) -> None:
     """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
     _, out, _ = dpsim(stranger, "run", "--help")

@@ -13,7 +13,7 @@ from tests.interpreter.comparison import compare
 from tests.interpreter.generator import random_script
 from tests.interpreter.language import Instruction, Script
 
-FEW = 100
+FEW = 40
 MANY = 2_500
 BLOCK = 250
 

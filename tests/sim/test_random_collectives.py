@@ -185,6 +185,7 @@ def rounds(backend: Any, seeds: range) -> None:
 
 
 @pytest.mark.xdist_group("gloo")
+@pytest.mark.slow
 def test_gloo_gives_what_the_formulas_say(dpsim_backend: Any) -> None:
     pytest.importorskip("torch")
     rounds(dpsim_backend("gloo", size=2), range(20))

@@ -21,6 +21,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
+from tests.properties import every, slow_but
 from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED, DRAWN
 
@@ -56,7 +57,7 @@ def test_unrelated_actors_add_no_runs(name: str) -> None:
     assert (beside.runs, beside.redundant) == (alone.runs, alone.redundant)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, every(4, CASES).__contains__))
 def test_what_sampling_sees_dpor_has_seen(name: str) -> None:
     sampling_sees_no_more(name, 20)
 

@@ -46,6 +46,7 @@ def test_all_of_two_ranks() -> None:
     assert verdicts(base(RANKS), WORLDS) == {"proven": 56, "schedules": 56}
 
 
+@pytest.mark.slow
 def test_all_of_two_stages() -> None:
     assert verdicts(base(STAGES), WORLDS) == {"proven": 56, "schedules": 56}
 

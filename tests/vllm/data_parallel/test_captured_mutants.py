@@ -21,7 +21,7 @@ from tests.vllm.data_parallel.test_mutants import CAPTURED
 KNOWN = {entry.name: entry.expected for entry in variants("dp_batch") if entry.make.__module__ in CAPTURED}
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
-RARE = ["M-CG-11-late", "M-CG-15-replay", "M-CG-18", "sgl-schedule-war"]
+RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-schedule-war"]
 """Dozens of random worlds do not show them; their exhibits do in every run."""
 
 

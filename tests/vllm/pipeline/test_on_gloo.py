@@ -21,7 +21,7 @@ from tests.vllm.released import TRANSFERS
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-QUICK, SLOW = 30, 200
+QUICK, SLOW = 12, 218
 WORLDS = fixed_worlds(QUICK + SLOW)
 WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
 NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
