@@ -38,7 +38,7 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     breaks(not_found, WORLDS, "found", examples=500)
 
 
-@examples(8, 60)
+@examples(8, 16, 60)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
     def nothing_found(drawn: Drawn) -> None:

@@ -121,7 +121,7 @@ def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> Non
     assert plans(wrong) != plans(healthy)
 
 
-@examples(20, 1000)
+@examples(20, 250, 1_000)
 @pytest.mark.parametrize("mutant", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) -> None:
     """Not in one world only: nothing is found in any that is drawn."""

@@ -80,7 +80,7 @@ def test_beside_a_rank_without_an_adapter() -> None:
     assert play(requests, form=Source000(), **config).classes == []
 
 
-@examples(40, 1000)
+@examples(40, 250, 1_000)
 def test_the_healthy_form_holds_in_the_same_worlds(examples: int) -> None:
     found: Counter[str] = Counter()
 

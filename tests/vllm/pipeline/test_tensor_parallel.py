@@ -144,7 +144,7 @@ class GathersAtOnce(Transfer):
         pass
 
 
-@examples(12, 400)
+@examples(12, 100, 400)
 def test_all_holds(examples: int) -> None:
     holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)), examples)
 
