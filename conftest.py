@@ -13,7 +13,7 @@ The plugin of dpsim is not named here: it is loaded because dpsim is installed, 
 
 import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import cast
@@ -65,15 +65,20 @@ def _times_out(item: pytest.Item) -> bool:
     return item.name in ("gloo", "nccl") and item.path.parent.name == "museum" and of_start
 
 
+def refuse_two_runs(items: Iterable[pytest.Item]) -> None:
+    """Raise UsageError for a test with both markers: `make slow` and `make nightly` share no test."""
+    for item in items:
+        if item.get_closest_marker("slow") and item.get_closest_marker("nightly"):
+            raise pytest.UsageError(f"{item.nodeid}: expected the marker slow or the marker nightly; got both")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item)]
     for item in items:
         if item.name == "gloo" and (item.path.parent.name == "museum" or item.path.stem in LONG_ON_GLOO):
             item.add_marker("slow")
-    both = [item.nodeid for item in items if item.get_closest_marker("slow") and item.get_closest_marker("nightly")]
-    if both:
-        raise pytest.UsageError(f"{both[0]}: expected the marker slow or the marker nightly, got both; take one away")
+    refuse_two_runs(items)
     yield  # tests are deselected
     if all(item.get_closest_marker("gpu") for item in items):
         trouble = [item for item in items if item.path.name == "test_trouble.py"]
