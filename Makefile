@@ -3,7 +3,8 @@
 #   make run                          install without torch, then run one scenario
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
-#   make slow                         the campaigns that `make test` leaves out; up to half an hour
+#   make slow                         the campaigns that `make test` leaves out; about 20 minutes on two cores
+#   make nightly                      what is longer still: the same campaigns on many times the examples; hours; CI leaves it out
 #   make bench                        measure the speed of the simulated machine; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
@@ -19,14 +20,18 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
 INSTALL_PROJECT := $(INSTALL) --no-build-isolation
 
+# Tests start many processes, and without stored bytecode each compiles dpsim again: a third of the time of `make test`.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test slow bench bench-gpu clean
+.PHONY: help run test slow nightly bench bench-gpu clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
+	@echo 'make nightly  install likewise and run the longest campaigns, which CI leaves out'
 	@echo 'make bench  measure the simulated machine and write benchmarks/RESULTS.md'
 	@echo 'make bench-gpu  measure the contract on two GPUs, over plain torch, and write benchmarks/RESULTS_GPU.md'
 	@echo 'make clean  remove .venv, caches and build results'
@@ -49,6 +54,10 @@ test: .venv/.installed-test
 slow: .venv/.installed-test
 	@echo '==> pytest -m slow'
 	@$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
+
+nightly: .venv/.installed-test
+	@echo '==> pytest -m nightly'
+	@$(BIN)/python -m pytest -m nightly -n 2 --dist loadgroup
 
 bench: .venv/.installed-test
 	@$(BIN)/python -m benchmarks

@@ -6,13 +6,14 @@ draws new ones, and many: HYPOTHESIS_PROFILE=nightly pytest. Neither has a deadl
 Tests on GPUs end their workers often, and a start there takes seconds: those of NCCL have a reserve (`real.crew`).
 Where all tests are such, those of trouble, each of which ends its workers, are spread among the others, during which a
 new reserve starts. What starts and recoveries took is told in the end. The museum's exhibits run on the simulation in
-every run of the tests, and on gloo with those that are slow.
+every run of the tests, and on gloo with those that are slow. No test is both slow and nightly.
 
 The plugin of dpsim is not named here: it is loaded because dpsim is installed, as for everybody else.
 """
 
+import gc
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from operator import itemgetter
 from pathlib import Path
 from typing import cast
@@ -46,6 +47,13 @@ ENDS_AT_ONCE = (
 """Exhibits of the start-up that end without a time-out, and in whatever schedule."""
 
 
+LONG_ON_GLOO = (
+    *("azure_code_dp2", "azure_code_dp4", "another_flag", "engine_balanced", "skip_one", "startup_mismatch"),
+    *("whole_engine", "whole_engine_split"),
+)
+"""They start many processes, or wait until a hang is known as one. Most exhibits of the museum wait so, too."""
+
+
 def _times_out(item: pytest.Item) -> bool:
     """Whether it is an exhibit of the start-up that ends by a time-out of 100 seconds to 15 minutes, as most do: an
     engine core waits so long for a worker that hangs. In real time nobody would wait for these: they are run on the
@@ -57,12 +65,20 @@ def _times_out(item: pytest.Item) -> bool:
     return item.name in ("gloo", "nccl") and item.path.parent.name == "museum" and of_start
 
 
+def refuse_two_runs(items: Iterable[pytest.Item]) -> None:
+    """Raise UsageError for a test with both markers: `make slow` and `make nightly` share no test."""
+    for item in items:
+        if item.get_closest_marker("slow") and item.get_closest_marker("nightly"):
+            raise pytest.UsageError(f"{item.nodeid}: expected the marker slow or the marker nightly; got both")
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
     items[:] = [item for item in items if not _times_out(item)]
     for item in items:
-        if item.name == "gloo" and item.path.parent.name == "museum":  # a minute, of which most is waiting for hangs
+        if item.name == "gloo" and (item.path.parent.name == "museum" or item.path.stem in LONG_ON_GLOO):
             item.add_marker("slow")
+    refuse_two_runs(items)
     yield  # tests are deselected
     if all(item.get_closest_marker("gpu") for item in items):
         trouble = [item for item in items if item.path.name == "test_trouble.py"]
@@ -72,6 +88,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, N
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
+    gc.freeze()  # ten thousand items stay: the collector need not go through them in each test
     if any(item.get_closest_marker("gpu") for item in session.items):
         cast(NcclBackend, find_backend("nccl")).pool.crew.keeps_reserve = True
 

@@ -66,6 +66,7 @@ GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its na
 MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
 LEFT_ALONE_SHOWN = 3
 
+BACKENDS: pytest.StashKey[list[str]] = pytest.StashKey()
 LEFT_ALONE: pytest.StashKey[list[str]] = pytest.StashKey()
 SAVED: pytest.StashKey[list[SavedFailure]] = pytest.StashKey()
 REPLAY: pytest.StashKey[Token] = pytest.StashKey()
@@ -73,6 +74,16 @@ REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 # ---- the file and its items
+
+
+def installed_backends(config: pytest.Config) -> list[str]:
+    """In the order of a file's items. A session looks them up once, and reads all entry points of the environment."""
+    if BACKENDS not in config.stash:
+        from dpsim.runner import backend_names
+
+        order = {name: place for place, name in enumerate(FIRST)}
+        config.stash[BACKENDS] = sorted(backend_names(), key=lambda name: (order.get(name, len(FIRST)), name))
+    return config.stash[BACKENDS]
 
 
 class ScenarioFailed(Exception):
@@ -89,10 +100,7 @@ class ScenarioFile(pytest.File):
     """A YAML file with a scenario. It is read when the first of its items runs."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        from dpsim.runner import backend_names
-
-        order = {name: place for place, name in enumerate(FIRST)}
-        for name in sorted(backend_names(), key=lambda name: (order.get(name, len(FIRST)), name)):
+        for name in installed_backends(self.config):
             yield ScenarioItem.from_parent(self, name=name)
         if schedules_to_explore(self.config):
             yield ExploredItem.from_parent(self, name="explored")

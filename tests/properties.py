@@ -9,8 +9,8 @@ value is drawn that shows it:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -19,9 +19,30 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 
-def examples(quick: int, slow: int) -> pytest.MarkDecorator:
-    """Gives a test the argument `examples`: so many in every run, and so many in the slow campaigns."""
-    return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow)])
+def examples(quick: int, slow: int, nightly: int | None = None) -> pytest.MarkDecorator:
+    """Gives a test the argument `examples`: `quick` in every run, `slow` in the slow campaigns, `nightly` at night."""
+    more = [] if nightly is None else [pytest.param(nightly, marks=pytest.mark.nightly)]
+    return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow), *more])
+
+
+def slow_but(values: Iterable[Any], quick: Callable[[Any], bool]) -> list[Any]:
+    """Values of a parametrized test. Those that `quick` chooses are in every run, the others in the slow campaigns."""
+    return [value if quick(value) else _marked(value, pytest.mark.slow) for value in values]
+
+
+def nightly_but(values: Iterable[Any], slow: Callable[[Any], bool]) -> list[Any]:
+    """The same of a slow test: those that `slow` chooses are in the slow campaigns, the others run at night."""
+    return [_marked(value, pytest.mark.slow if slow(value) else pytest.mark.nightly) for value in values]
+
+
+def _marked(value: Any, mark: pytest.MarkDecorator) -> Any:
+    """A tuple holds the values of several arguments."""
+    return pytest.param(*(value if isinstance(value, tuple) else (value,)), marks=mark)
+
+
+def every(step: int, values: Iterable[T]) -> set[T]:
+    """The first of `values` and every `step`-th after it: a sample that is the same in each run."""
+    return set(list(values)[::step])
 
 
 def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:

@@ -39,7 +39,7 @@ from dpsim.contract.schedule import Strategy
 from dpsim.explore import STRATEGIES, Budget, Exploration, Picker, Problem, Search, explore, search
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
-from dpsim.scenario.locate import ScenarioNotFound, bundled_scenarios, scenario_path
+from dpsim.scenario.locate import ScenarioNotFound, bundled_files
 
 FOLDER = "museum/"
 LIMIT = 200
@@ -87,8 +87,7 @@ def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
 
     Raises ScenarioNotFound for a folder that is none.
     """
-    names = [name for name in bundled_scenarios() if name.startswith(FOLDER)]
-    found = {name.removeprefix(FOLDER): scenario_path(f"{name}.yaml") for name in names}
+    found = {name.removeprefix(FOLDER): file for name, file in bundled_files().items() if name.startswith(FOLDER)}
     for folder in folders:
         if not folder.is_dir():
             raise ScenarioNotFound(f"{folder}: no such folder; expected one with exhibits in it")

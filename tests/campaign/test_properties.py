@@ -45,6 +45,7 @@ def smallest(**more: Any) -> Scenario:
 
 
 @given(scenarios(max_faults=0, form="source-000"))
+@pytest.mark.slow
 def test_drawn_scenarios_of_the_batch_protocol_are_proven(scenario: Scenario) -> None:
     assert holds(scenario).verdict == "proven"
 

@@ -46,7 +46,7 @@ def refused(word: str) -> str:
     return said
 
 
-@settings(max_examples=50)
+@settings(max_examples=20)
 @given(scenarios(), st.lists(PRINTABLE, max_size=5), st.integers(1, 100_000))
 def test_what_goes_in_comes_out(scenario: Scenario, steps: list[str], schedules: int) -> None:
     token = Token(scenario, tuple(steps), "CRASH:VALUEERROR", "dpor", schedules)

@@ -209,6 +209,7 @@ except AttributeError as error:
 
 
 @pytest.mark.skipif(find_spec("torch") is None, reason="no torch")
+@pytest.mark.slow
 def test_gloo_and_the_simulation_write_equal_traces(planted: Path) -> None:
     write(planted, planted.read_text() + "limits: {stall: 1s}\n")
     for backend in ("sim", "gloo"):

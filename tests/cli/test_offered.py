@@ -124,6 +124,7 @@ def test_a_command_of_dpsim_stays_its_own(stranger: Path) -> None:
     assert "Say hello" not in out
 
 
+@pytest.mark.slow
 def test_a_backend_that_is_none(stranger: Path) -> None:
     """It takes nothing from the others."""
     code, out, _ = dpsim(stranger, "list")
@@ -140,6 +141,7 @@ def test_a_source_of_scenarios(stranger: Path) -> None:
     assert dpsim(stranger, "scenario", "from-words", "two", "words") == (0, "name: two words\n", "")
 
 
+@pytest.mark.slow
 def test_an_option_of_run(stranger: Path) -> None:
     """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
     _, out, _ = dpsim(stranger, "run", "--help")

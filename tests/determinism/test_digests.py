@@ -43,6 +43,7 @@ def elsewhere(python: str, seed: str = "random") -> Mapping[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_twice_in_one_process() -> None:
     assert digests() == here()
 
@@ -55,7 +56,7 @@ def test_scenarios_differ() -> None:
     assert sum("finished" in said for said in here().values()) > len(names) // 2
 
 
-@pytest.mark.parametrize("seed", ["0", "1"])
+@pytest.mark.parametrize("seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
 def test_in_another_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed) == here()
 
@@ -90,6 +91,7 @@ def digest_of_a_set(seed: str) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.slow
 def test_on_another_python(version: str) -> None:
     assert elsewhere(interpreter(version)) == here()
 

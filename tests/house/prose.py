@@ -147,7 +147,11 @@ def _python_strings(source: str) -> Iterator[list[Line]]:
                 yield from _message("".join(parts), first, last or first)
                 nodes.extend(part for part in values if not isinstance(part, ast.Constant))
             case _:
-                nodes.extend(ast.iter_child_nodes(node))
+                for value in vars(node).values():  # `ast.iter_child_nodes` takes three times as long
+                    if isinstance(value, list):
+                        nodes.extend(child for child in value if isinstance(child, ast.AST))
+                    elif isinstance(value, ast.AST):
+                        nodes.append(value)
 
 
 def _message(text: str, first: int, last: int) -> Iterator[list[Line]]:

@@ -95,6 +95,7 @@ def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
     assert backend.pool.processes[:2] == pair  # it grew, and started nobody anew
 
 
+@pytest.mark.slow
 def test_three_ranks_make_every_call(backend: TorchBackend) -> None:
     """Two, as in tests/testing/test_check_backend.py, are each other's only peers."""
     reason = backend.unavailable(3)
@@ -123,6 +124,7 @@ def test_delays_change_nothing_but_time(backend: TorchBackend, world: World) -> 
     assert run.waited_ns[1] > 200_000_000  # rank 0 comes late to the first collective, and rank 1 waits for it
 
 
+@pytest.mark.slow
 def test_delays_do_not_count_as_a_stall(backend: TorchBackend, world: World) -> None:
     """A wait that is longer than the stall."""
     late = Delay(1, At(communicator="dp", seq=1), 1_500_000_000)

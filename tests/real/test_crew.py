@@ -52,6 +52,7 @@ def dies(backend: AbortingGloo, world: World) -> None:
     assert backend.run(replace(world, faults=(DEATH,)), "real_rounds", {"rounds": 1}).ends == ["blocked", "died"]
 
 
+@pytest.mark.slow
 def test_the_reserve_steps_in_and_there_is_a_new_one(warm: AbortingGloo, world: World) -> None:
     before, waiting = warm.pool.processes, reserve(warm)
     assert len({*before, *waiting}) == 4

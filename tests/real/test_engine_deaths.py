@@ -53,6 +53,7 @@ def run(backend: TorchBackend, variant: str | None = None, **group: Any) -> Seen
 
 
 @on_gloo
+@pytest.mark.slow
 def test_without_a_death_all_end_in_order(backend: TorchBackend) -> None:
     seen = run(backend)
     assert seen.wrong == []

@@ -151,10 +151,10 @@ def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, 
     ("site", "kind", "change"),
     [
         ("host", "repeat", {}),
-        ("device", "repeat", {}),
-        ("host", "alter", {"count": 9}),
+        pytest.param("device", "repeat", {}, marks=pytest.mark.slow),
+        pytest.param("host", "alter", {"count": 9}, marks=pytest.mark.slow),
         ("device", "alter", {"count": 8, "dtype": "int32"}),
-        ("host", "alter", {"op": "broadcast", "root": 0}),
+        pytest.param("host", "alter", {"op": "broadcast", "root": 0}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

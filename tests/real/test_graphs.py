@@ -7,7 +7,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from dpsim.contract.ops import KIND, SITE, as_record
 from dpsim.contract.world import At, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from real.backend import TorchBackend
+from tests.properties import slow_but
 from tests.real import graph_programs, programs  # noqa: F401  # registers the test programs
 from tests.real.test_conformance import decisions, on_both
 from tests.real.worlds import NCCL, make_world
@@ -110,8 +111,13 @@ def hung(backend: TorchBackend, world: World, cause: str, how: str) -> Run:
 
 
 @on_reusable
-@pytest.mark.parametrize("how", ["full", "piecewise"])
-@pytest.mark.parametrize("cause", ["absent", "skipped"])
+@pytest.mark.parametrize(
+    ("cause", "how"),
+    slow_but(
+        product(("absent", "skipped"), ("full", "piecewise")),
+        {("absent", "full"), ("skipped", "piecewise")}.__contains__,
+    ),
+)
 def test_a_hang_in_a_replay_is_reported(backend: TorchBackend, world: World, cause: str, how: str) -> None:
     hung(backend, world, cause, how)
     good_run(backend, world)

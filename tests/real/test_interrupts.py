@@ -13,12 +13,13 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 
+@pytest.mark.slow  # tests/cli/test_interrupts.py has both signals, on the simulation
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize(
     ("sends", "code", "said"),
     [
         ("SIGINT", 130, "interrupted"),
-        pytest.param("SIGTERM", 143, "terminated", marks=pytest.mark.slow),  # tests/cli/test_interrupts.py has it, too
+        ("SIGTERM", 143, "terminated"),
     ],
 )
 def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(

@@ -22,6 +22,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.world import Run, World
 from dpsim.sim.backend import SimBackend
 from real.backend import TorchBackend
+from tests.properties import slow_but
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import make_world
 
@@ -89,7 +90,7 @@ def both(backend: TorchBackend, size: int, what: str) -> tuple[World, Run, Run]:
 
 
 @pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])
-@pytest.mark.parametrize("what", CLASSES)
+@pytest.mark.parametrize("what", slow_but(CLASSES, ("count", "order").__contains__))
 def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
     backend: TorchBackend, size: int, what: str
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
 
 
 @pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])
+@pytest.mark.slow
 def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: TorchBackend, size: int) -> None:
     """Both calls are made by all, in another order: no count of calls can tell."""
     world, real, simulated = both(backend, size, "order of streams")

@@ -151,6 +151,7 @@ def test_workers_are_replaced_when_they_are_worn(
 
 
 @aborting
+@pytest.mark.slow
 def test_a_worker_that_does_not_give_up_is_replaced(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -215,6 +216,7 @@ def test_a_worker_has_environment_and_output_of_its_start(
 
 
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+@pytest.mark.slow
 def test_close_ends_the_workers_and_the_backend_may_be_used_again(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     workers = backend.pool.processes

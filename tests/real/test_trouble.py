@@ -57,7 +57,7 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
     ("what", "said"),
     [
         pytest.param("disk", "rank 1: the journal could not be written: file too large", marks=pytest.mark.slow),
-        ("disk later", "rank 1: the journal could not be written: file too large"),
+        pytest.param("disk later", "rank 1: the journal could not be written: file too large", marks=pytest.mark.slow),
         pytest.param("caught disk", "rank 1: the journal could not be written: file too large", marks=pytest.mark.slow),
         pytest.param("descriptors", "rank 1: too many open files: /dev/null", marks=pytest.mark.slow),
         pytest.param("memory", "rank 1: no memory", marks=pytest.mark.slow),
@@ -65,8 +65,8 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         ("SIGKILL", "the process of rank 1 was ended by SIGKILL"),
         pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
         pytest.param("SIGHUP", "the process of rank 1 was ended by SIGHUP", marks=pytest.mark.slow),
-        ("SIGXCPU", "the process of rank 1 was ended by SIGXCPU"),
-        ("SIGSTOP", "the process of rank 1 was stopped and did not go on"),
+        pytest.param("SIGXCPU", "the process of rank 1 was ended by SIGXCPU", marks=pytest.mark.slow),
+        pytest.param("SIGSTOP", "the process of rank 1 was stopped and did not go on", marks=pytest.mark.slow),
     ],
 )
 def test_a_run_is_lost(backend: TorchBackend, world: World, what: str, said: str) -> None:
@@ -86,6 +86,7 @@ def test_memory_of_the_device(backend: TorchBackend, world: World) -> None:
 
 
 @forked
+@pytest.mark.slow
 def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> None:
     run = lacking(backend, world, "agreement, then memory")
     assert run.lost == "rank 1: no memory"
@@ -136,6 +137,7 @@ def test_lost_in_set_up(
 
 
 @forked
+@pytest.mark.slow
 def test_few_descriptors(backend: TorchBackend, world: World) -> None:
     """Said before anything is started: torch aborts, or its store waits for itself."""
     backend.pool.kill()
@@ -151,6 +153,7 @@ def test_few_descriptors(backend: TorchBackend, world: World) -> None:
 
 
 @forked
+@pytest.mark.slow
 def test_a_store_that_cannot_be_started(backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object, **__: object) -> None:
         raise torch.distributed.DistStoreError("Failed to init uv loop")

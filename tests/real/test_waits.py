@@ -42,7 +42,7 @@ def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, wo
     ("how", "others", "ends"),
     [
         ("gets", "idles", ["finished", "blocked"]),  # an idle rank is not at fault for another's hang
-        ("idles_before_a_stuck_stream", "ends", ["finished", "blocked"]),
+        pytest.param("idles_before_a_stuck_stream", "ends", ["finished", "blocked"], marks=pytest.mark.slow),
         ("sends", "ends", ["finished", "blocked"]),
     ],
 )

@@ -150,7 +150,7 @@ def differs(seed: int) -> str:
     return ""
 
 
-@examples(60, 1_000)
+@examples(60, 250, 1_000)
 def test_both_machines_give_what_the_formulas_say(examples: int) -> None:
     assert {seed: mode for seed in range(examples) if (mode := differs(seed))} == {}
 
@@ -185,6 +185,7 @@ def rounds(backend: Any, seeds: range) -> None:
 
 
 @pytest.mark.xdist_group("gloo")
+@pytest.mark.slow
 def test_gloo_gives_what_the_formulas_say(dpsim_backend: Any) -> None:
     pytest.importorskip("torch")
     rounds(dpsim_backend("gloo", size=2), range(20))

@@ -17,6 +17,7 @@ from dpsim.contract.interface import Rank, Store
 from dpsim.contract.program import Program
 from dpsim.contract.world import Kill, Stranger, World
 from tests.programs import world_of
+from tests.properties import nightly_but
 from tests.sim.programs import Twins, everywhere, see, told
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
@@ -253,7 +254,7 @@ def drawn(seed: int) -> Case:
     return case(f"drawn {seed}", *scripts, **world)
 
 
-@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(40, 2_000, 40))])
+@pytest.mark.parametrize("first", [0, *nightly_but(range(40, 2_000, 40), lambda first: first < 600)])
 def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> None:
     for seed in range(first, first + 40):
         one = drawn(seed)

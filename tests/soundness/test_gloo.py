@@ -12,6 +12,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
 from dpsim.contract.world import Backend
 from tests.programs import world_of
+from tests.properties import every, slow_but
 from tests.soundness import programs
 
 pytest.importorskip("torch")
@@ -64,7 +65,7 @@ MEETINGS = [
 ]
 
 
-@pytest.mark.parametrize(("what", "late"), MEETINGS)
+@pytest.mark.parametrize(("what", "late"), slow_but(MEETINGS, every(3, MEETINGS).__contains__))
 def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -> None:
     """Nobody gets through without data of the late rank."""
     args = {"what": what, "late": late}

@@ -46,25 +46,27 @@ from dpsim.sim.memory.allocator import CachingAllocator
 from dpsim.sim.memory.device import Device
 from dpsim.sim.services import stores as sim_stores
 from dpsim.testing import CONFORMANCE, check_backend
+from tests.properties import slow_but
 from tests.records import changed
 
 # ---- backends that are right
 
 
-@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("size", slow_but([2, 3, 5], lambda size: size < 5))
 @pytest.mark.parametrize("case", CONFORMANCE)
 def test_sim(case: str, size: int) -> None:
     check_backend("sim", size=size, only=case)
 
 
-LONG_ON_GLOO = ("altered_op", "altered_root", "repeated", "skipped_captured", "footprint")
-"""They wait until a hang is known as one, as others do that stay with the quick tests."""
+LONG_ON_GLOO = (
+    *("altered_op", "altered_root", "altered_dtype", "repeated", "skipped_captured", "skipped_device", "footprint"),
+    *("dies", "closed", "lines", "services", "threads", "mail"),
+)
+"""They wait until a hang is known as one, start processes, or make thousands of calls. Others like them stay quick."""
 
 
 @pytest.mark.xdist_group("gloo")
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case in LONG_ON_GLOO)) for case in CONFORMANCE]
-)
+@pytest.mark.parametrize("case", slow_but(CONFORMANCE, lambda case: case not in LONG_ON_GLOO))
 def test_gloo(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("gloo", size=2), size=2, only=case)
 
@@ -625,10 +627,16 @@ def test_a_faulty_twin_is_caught(twin: type[Twin], case: str, message: str) -> N
         check_backend(twin(), only=case)
 
 
+@pytest.mark.parametrize("case", ["basics", "collectives", "transfers", "skipped_host"])
+def test_the_twin_passes_some_cases_in_which_nothing_is_broken(case: str) -> None:
+    check_backend(Twin(), only=case)
+
+
 def test_every_case_has_a_faulty_twin() -> None:
     assert {case for _, case, _ in TWINS} == set(CONFORMANCE)
 
 
+@pytest.mark.slow
 def test_the_twin_in_which_nothing_is_broken_passes() -> None:
     check_backend(Twin(), size=3)
 

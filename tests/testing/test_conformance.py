@@ -64,7 +64,7 @@ def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Ru
     return SimBackend().run(told, program, args)
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("size", [1, 2, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 9))])
 def test_groups_of_any_size(size: int) -> None:
     played = run(world(size), rounds=2)
     assert played.ends == ["finished"] * size

@@ -21,6 +21,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
+from tests.properties import every, nightly_but, slow_but
 from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED, DRAWN
 
@@ -56,15 +57,15 @@ def test_unrelated_actors_add_no_runs(name: str) -> None:
     assert (beside.runs, beside.redundant) == (alone.runs, alone.redundant)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", slow_but(CASES, every(4, CASES).__contains__))
 def test_what_sampling_sees_dpor_has_seen(name: str) -> None:
     sampling_sees_no_more(name, 20)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("schedules", nightly_but([500, 3_000], lambda schedules: schedules == 500))
 @pytest.mark.parametrize("name", CASES)
-def test_what_much_sampling_sees_dpor_has_seen(name: str) -> None:
-    sampling_sees_no_more(name, 3_000)
+def test_what_much_sampling_sees_dpor_has_seen(name: str, schedules: int) -> None:
+    sampling_sees_no_more(name, schedules)
 
 
 def sampling_sees_no_more(name: str, schedules: int) -> None:

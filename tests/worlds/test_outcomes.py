@@ -12,6 +12,7 @@ import pytest
 
 from dpsim.explore.strategies import dpor as dpor_module
 from dpsim.explore.strategies.dpor import Dpor
+from tests.properties import nightly_but
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
 from tests.worlds.cases import CASES, COUNTED
@@ -38,8 +39,8 @@ def small_random_worlds(first: int, last: int, limit: int, waits: bool = False) 
 
 
 def test_dpor_sees_every_outcome_of_random_worlds() -> None:
-    cases = small_random_worlds(0, 60, limit=50)
-    assert len(cases) > 15
+    cases = small_random_worlds(0, 25, limit=50)
+    assert len(cases) > 5
     for case in cases:
         outcomes, _, twice = missed(case)
         assert (outcomes, twice) == (0, 0), case.name
@@ -47,8 +48,8 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
 
 def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
     """Broadcasts, pieces of no elements, collectives of nothing, sends: each may wait or not, one by one."""
-    cases = small_random_worlds(0, 70, limit=50, waits=True)
-    assert len(cases) > 15
+    cases = small_random_worlds(0, 25, limit=50, waits=True)
+    assert len(cases) > 5
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
@@ -60,14 +61,13 @@ def small_losing_worlds(first: int, last: int, limit: int) -> list[Case]:
 
 def test_dpor_sees_every_outcome_where_devices_stop() -> None:
     """Twins are in tests/sim/test_lost_devices.py."""
-    cases = small_losing_worlds(0, 40, limit=30)
-    assert len(cases) > 5
+    cases = small_losing_worlds(0, 20, limit=30)
+    assert len(cases) > 2
     for case in cases:
         assert missed(case) == (0, 0, 0), case.name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_500, 100))
+@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_500, 100), lambda first: first < 1_200))
 def test_dpor_sees_every_outcome_of_many_worlds_where_devices_stop(first: int) -> None:
     for case in small_losing_worlds(first, first + 100, limit=400):
         assert missed(case) == (0, 0, 0), case.name
@@ -98,8 +98,7 @@ def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.Monke
     assert any(missed(case)[0] for case in small_threaded_worlds(0, 50, limit=25))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_400, 100))
+@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_400, 100), lambda first: first < 1_200))
 def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None:
     for case in small_threaded_worlds(first, first + 100, limit=150):
         outcomes, _, twice = missed(case)
@@ -113,15 +112,13 @@ def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPa
     assert any(missed(case)[0] for case in small_random_worlds(0, 70, limit=50, waits=True))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(5_000, 5_600, 100))
+@pytest.mark.parametrize("first", nightly_but(range(5_000, 5_600, 100), lambda first: first < 5_200))
 def test_dpor_sees_every_outcome_of_many_worlds_with_waits(first: int) -> None:
     for case in small_random_worlds(first, first + 100, limit=300, waits=True):
         assert missed(case) == (0, 0, 0), case.name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("first", range(1_000, 1_300, 100))
+@pytest.mark.parametrize("first", nightly_but(range(1_000, 1_300, 100), lambda first: first < 1_200))
 def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
     for case in small_random_worlds(first, first + 100, limit=150):
         outcomes, _, twice = missed(case)

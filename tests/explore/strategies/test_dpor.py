@@ -23,6 +23,7 @@ from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
 from tests.explore.toy import Seen, Toy, at_random, every
+from tests.properties import nightly_but
 
 MOST = 1_500  # schedules of a program that are enumerated
 
@@ -58,9 +59,7 @@ def complaints(toy: Toy) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize(
-    "first", [*range(0, 150, 50), *(pytest.param(first, marks=pytest.mark.slow) for first in range(150, 2_000, 50))]
-)
+@pytest.mark.parametrize("first", [*range(0, 150, 50), *nightly_but(range(150, 2_000, 50), lambda first: first < 800)])
 def test_every_class_of_random_programs_once(first: int) -> None:
     for seed in range(first, first + 50):
         toy = at_random(seed)

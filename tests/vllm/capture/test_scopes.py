@@ -13,6 +13,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.vllm.params.small import scope, small_scenarios
+from tests.properties import nightly_but
 
 WORLDS = "requests=2,steps=2,prompt=2,output=2"
 ABORTED = f"{WORLDS},abort=1"
@@ -46,6 +47,7 @@ def test_all_of_two_ranks() -> None:
     assert verdicts(base(RANKS), WORLDS) == {"proven": 56, "schedules": 56}
 
 
+@pytest.mark.slow
 def test_all_of_two_stages() -> None:
     assert verdicts(base(STAGES), WORLDS) == {"proven": 56, "schedules": 56}
 
@@ -57,7 +59,6 @@ def test_a_stale_dummy_shows_in_half_of_them() -> None:
     assert seen == {"proven": 28, "CRASH:WRONGSUM": 16, "CRASH:WRONGCACHE": 12, "schedules": 56}
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("variant", [None, "cg-partial", "pp-tells"])
+@pytest.mark.parametrize("variant", nightly_but([None, "cg-partial", "pp-tells"], lambda variant: variant is None))
 def test_all_of_two_stages_with_aborts(variant: str | None) -> None:
     assert verdicts(base(STAGES, variant), ABORTED) == {"proven": 324, "schedules": 324}

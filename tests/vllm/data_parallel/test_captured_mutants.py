@@ -21,7 +21,7 @@ from tests.vllm.data_parallel.test_mutants import CAPTURED
 KNOWN = {entry.name: entry.expected for entry in variants("dp_batch") if entry.make.__module__ in CAPTURED}
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
-RARE = ["M-CG-11-late", "M-CG-15-replay", "M-CG-18", "sgl-schedule-war"]
+RARE = ["M-CG-6", "M-CG-11-late", "M-CG-15-replay", "M-CG-16", "M-CG-18", "sgl-schedule-war"]
 """Dozens of random worlds do not show them; their exhibits do in every run."""
 
 
@@ -38,7 +38,7 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     breaks(not_found, WORLDS, "found", examples=500)
 
 
-@examples(8, 60)
+@examples(8, 16, 60)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
     def nothing_found(drawn: Drawn) -> None:

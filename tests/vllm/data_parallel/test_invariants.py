@@ -152,7 +152,7 @@ OF_BOTH: list[Property] = [
 ]
 
 
-@examples(100, 2000)
+@examples(100, 500, 2_000)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_decision(form: BatchForm, examples: int) -> None:
     """I-DP-3, 4, 7, 10 and 11."""
@@ -334,7 +334,7 @@ class NeighboursCount(DataParallelStep):
 OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
 
 
-@examples(75, 1000)
+@examples(75, 250, 1_000)
 def test_ranks(examples: int) -> None:
     """I-DP-1, 2, 6, 9 and 13."""
 

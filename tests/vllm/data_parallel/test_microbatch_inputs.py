@@ -142,7 +142,7 @@ def query_starts(cut: MetadataCut, split: Split) -> None:
         assert starts[-1] == len(one.tokens), "I-UB-9: and end with the real tokens"
 
 
-@examples(150, 2000)
+@examples(150, 500, 2_000)
 def test_tokens_keep_their_places(examples: int) -> None:
     def both(split: Split) -> None:
         same_positions(MetadataCut(), split)

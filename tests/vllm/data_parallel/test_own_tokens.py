@@ -68,7 +68,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
 
 
-@examples(75, 1500)
+@examples(30, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
     seen: Counter[str] = Counter()
@@ -208,7 +208,7 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
     return Faulty, changed
 
 
-@examples(30, 1000)
+@examples(30, 250, 1_000)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int) -> None:
     seen = [0, 0]
@@ -225,7 +225,7 @@ def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int
     assert seen[True] > examples // 4, seen
 
 
-@examples(60, 1000)
+@examples(30, 250, 1_000)
 @pytest.mark.parametrize("mutant", ["M-DP-17", "M-DP-18"])
 def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str, examples: int) -> None:
     seen = [0, 0]

@@ -51,6 +51,7 @@ def test_it_disagrees() -> None:
     assert smallest.play(form=Source000()).findings == []
 
 
+@pytest.mark.slow
 def test_it_crashes() -> None:
     """The eager rank has a count that is none of the graphs', and the other rank pads what was agreed."""
     found = find(drawn_worlds(force_eager=True), crashes, settings=SEARCH, random=Random(0))
@@ -58,6 +59,7 @@ def test_it_crashes() -> None:
     assert found.play(form=Source000()).findings == []
 
 
+@pytest.mark.slow
 def test_only_beside_an_eager_rank() -> None:
     def otherwise(drawn: Drawn) -> bool:
         return not has_an_eager_rank(drawn) and bool(drawn.play(form=Release014()).findings)
@@ -78,7 +80,7 @@ def test_beside_a_rank_without_an_adapter() -> None:
     assert play(requests, form=Source000(), **config).classes == []
 
 
-@examples(75, 1000)
+@examples(40, 250, 1_000)
 def test_the_healthy_form_holds_in_the_same_worlds(examples: int) -> None:
     found: Counter[str] = Counter()
 

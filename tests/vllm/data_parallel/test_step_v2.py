@@ -118,7 +118,7 @@ class AgreesTwice(Repaired):
         (ByOwnThreshold, TWO_THRESHOLDS, "I-DP-1: ranks differ in plan"),
         (ByRows, RANDOM, "found|I-DP-1"),
         (OwnRequestsInTheRecord, DRAFTING, "I-DP-1: ranks differ in draft.plan"),
-        (KeepsHalfEmpty, RANDOM, "found: .*CRASH:EMPTYREPLAY"),
+        pytest.param(KeepsHalfEmpty, RANDOM, "found: .*CRASH:EMPTYREPLAY", marks=pytest.mark.slow),
         (SplitsBeforeModes, RANDOM, "found: .*CRASH:EAGERINGRAPH"),
     ],
     ids=lambda one: getattr(one, "__name__", ""),

@@ -87,7 +87,7 @@ def same_decisions(drawn: Drawn, step: type[DataParallelStep] = DataParallelStep
         assert host == device, f"the ranks come to another {label} over NCCL"
 
 
-@examples(15, 500)
+@examples(15, 125, 500)
 def test_both_paths_come_to_the_same(examples: int) -> None:
     holds(same_decisions, drawn_worlds(more=True), examples)
 

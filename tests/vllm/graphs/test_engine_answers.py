@@ -29,7 +29,12 @@ def differing(kind: Kind, version: str) -> list[Difference]:
 
 @pytest.mark.parametrize(
     ("version", "kind"),
-    [("0.14.0", Dispatcher014), ("0.17.0", Dispatcher017), ("0.24.0", Dispatcher024), ("0.33.0", Dispatcher033)],
+    [
+        ("0.14.0", Dispatcher014),
+        ("0.17.0", Dispatcher017),
+        pytest.param("0.24.0", Dispatcher024, marks=pytest.mark.slow),
+        ("0.33.0", Dispatcher033),
+    ],
 )
 def test_every_answer_of_the_engine(version: str, kind: Kind) -> None:
     """All rows of dispatch_v1 are equal; another release answers some of them otherwise, but 0.33 as 0.24."""

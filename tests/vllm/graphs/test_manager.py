@@ -187,7 +187,7 @@ class AsWritten(GraphManager):
         return sorted(super().captures(), key=lambda one: self.written.index(one.num_tokens))
 
 
-@examples(150, 1000)
+@examples(150, 300, 1_000)
 def test_choices_hold(examples: int) -> None:
     holds(choice_holds, queries(), examples)
     holds(captures_hold, graph_configs(multiples=False), examples)

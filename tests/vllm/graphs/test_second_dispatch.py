@@ -141,7 +141,7 @@ class Keeps(RankDispatch):
 
 
 @pytest.mark.parametrize("kind", GRAPHS.values(), ids=list(GRAPHS))
-@examples(80, 1000)
+@examples(30, 1000)
 def test_ranks_come_to_one_graph(kind: type[Dispatcher], examples: int) -> None:
     holds(lambda group: one_graph(group, kind), groups(), examples)
 

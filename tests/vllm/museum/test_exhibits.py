@@ -9,12 +9,24 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign.museum import SEEDS, exhibits, row
+from dpsim.campaign.museum import (
+    HARMLESS_LIMIT,
+    LIMIT,
+    SEEDS,
+    TWIN_LIMIT,
+    exhibit,
+    exhibits,
+    row,
+    seek,
+    without_variant,
+)
+from dpsim.campaign.subject import Subject
 from dpsim.checks import matches
+from dpsim.checks.finding import Finding
 from dpsim.cli.list_text import as_text, scenarios
 from dpsim.contract import registry
 from dpsim.contract.registry import VariantEntry
-from dpsim.explore import STRATEGIES
+from dpsim.explore import STRATEGIES, search
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
 from tests import ROOT
@@ -124,6 +136,22 @@ def exhibit_of(entry: VariantEntry) -> Any:
 
 
 @pytest.mark.parametrize("entry", [exhibit_of(entry) for entry in VARIANTS])
+def test_dpor_shows_it_and_its_twin_is_proven(entry: VariantEntry) -> None:
+    scenario = exhibit(entry, FOLDER / f"{entry.name.lower()}.yaml")
+    subject, healthy = Subject.of(scenario, FOLDER), Subject.of(without_variant(scenario), FOLDER)
+    twin = seek(healthy, search("portfolio"), "*", TWIN_LIMIT, {})
+    assert twin.verdict == ("sampled" if entry.name in NOT_PROVEN else "proven")
+    found: dict[str, Finding] = {}
+    if entry.expected is None:
+        assert seek(subject, search("portfolio"), "*", HARMLESS_LIMIT, found).verdict == "proven"
+        assert not found
+        return
+    assert seek(subject, search("dpor"), entry.expected, LIMIT, found).verdict == "violated"
+    assert all(matches(klass, entry.expected) for klass in found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
 def test_is_as_registered(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
     assert shown.wrong == []

@@ -16,7 +16,7 @@ from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.strategies import configs, delays, faults, scenarios, topologies, workloads
 
-MANY = settings(max_examples=150)
+MANY = settings(max_examples=50)
 SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 ONE = {"name": "drawn", "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}
@@ -81,6 +81,7 @@ def test_parts_of_scenarios_are_replaced() -> None:
     assert set(seen) == {"mine"}
 
 
+@pytest.mark.slow
 def test_everything_that_matters_is_drawn() -> None:
     seen: Counter[Any] = Counter()
 

@@ -17,7 +17,7 @@ from dpsim.vllm.model.kernels import stage_layers
 from dpsim.vllm.museum.captures import CapturesLargest
 from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.graphs import CapturedLayers, ManagedSession, put_tokens
-from tests.properties import breaks, examples, holds
+from tests.properties import breaks, examples, holds, slow_but
 from tests.vllm.pipeline.test_mutants import CAPTURED
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, pieces, varied
 
@@ -60,7 +60,7 @@ def served(played: Played, rank: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@examples(20, 300)
+@examples(5, 75, 300)
 def test_tokens_are_what_they_are_without_graphs(examples: int) -> None:
     def same(drawn: Drawn) -> None:
         nothing_found(drawn)
@@ -160,7 +160,9 @@ TWINS = [
 ]
 
 
-@pytest.mark.parametrize(("invariant", "twin", "found"), TWINS, ids=[one[0] for one in TWINS])
+@pytest.mark.parametrize(
+    ("invariant", "twin", "found"), slow_but(TWINS, lambda one: one[0] != "I-CG-13"), ids=[one[0] for one in TWINS]
+)
 def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedLayers], found: str) -> None:
     breaks(lambda drawn: nothing_found(drawn, layers=twin), WORLDS, found, examples=200)
 
@@ -168,7 +170,9 @@ def test_an_invariant_is_looked_at(invariant: str, twin: type[CapturedLayers], f
 # ---- the mutants
 
 
-@pytest.mark.parametrize("name", [name for name in KNOWN if name not in HARMLESS])
+@pytest.mark.parametrize(
+    "name", slow_but((name for name in KNOWN if name not in HARMLESS), lambda name: name != "M-CG-2")
+)
 def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     expected = str(KNOWN[name])
 
@@ -179,7 +183,7 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     breaks(not_found, WORLDS, "found", examples=200)
 
 
-@examples(8, 100)
+@examples(8, 25, 100)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
     holds(lambda drawn: nothing_found(drawn, **pieces(name)), WORLDS, examples)

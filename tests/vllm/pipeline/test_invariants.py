@@ -230,7 +230,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 ]
 
 
-@examples(50, 400)
+@examples(15, 100, 400)
 def test_all_hold(examples: int) -> None:
     """In one run of each world: the watchers only look."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
@@ -250,6 +250,7 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
     breaks(lambda drawn: property_(drawn, drawn.play(**twin)), SEVERAL, says)
 
 
+@pytest.mark.slow
 def test_receivers_keep_memory_apart_twice() -> None:
     """Either of the two is enough (6.8, rules 4 and 5), and without both memory is used again too early."""
 

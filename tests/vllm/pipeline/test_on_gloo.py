@@ -14,6 +14,7 @@ from dpsim.contract.ops import SITE
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
+from tests.properties import nightly_but
 from tests.records import unplaced
 from tests.vllm.pipeline.token_worlds import DRAFTS, STAGES, fixed_varied_worlds, fixed_worlds, pieces
 from tests.vllm.released import TRANSFERS
@@ -21,10 +22,10 @@ from tests.vllm.released import TRANSFERS
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-QUICK, SLOW = 30, 200
-WORLDS = fixed_worlds(QUICK + SLOW)
+QUICK, SLOW, NIGHTLY = 12, 48, 170
+WORLDS = fixed_worlds(QUICK + SLOW + NIGHTLY)
 WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
-NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
+NUMBERS = [*range(QUICK), *nightly_but(range(QUICK, len(WORLDS)), lambda number: number < QUICK + SLOW)]
 
 
 VARIED_WORLDS = fixed_varied_worlds(5 + 60)

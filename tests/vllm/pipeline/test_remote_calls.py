@@ -65,7 +65,7 @@ def all_is_well(drawn: Drawn, **changed: Any) -> list[Any]:
     return [history for run in played for history in run.prepared.histories]
 
 
-@examples(12, 150)
+@examples(12, 37, 150)
 def test_all_hold(examples: int) -> None:
     seen: Counter[str] = Counter()
 

@@ -65,7 +65,7 @@ def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
 
-@examples(12, 300)
+@examples(12, 75, 300)
 def test_all_hold(examples: int) -> None:
     def all_hold(drawn: Drawn) -> None:
         for eager in EXTREMES:

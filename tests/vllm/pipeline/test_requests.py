@@ -44,7 +44,7 @@ def what_is_in(played: Played) -> Counter[str]:
     return seen
 
 
-@examples(16, 100)
+@examples(16, 32, 100)
 def test_tokens_are_the_oracles(examples: int) -> None:
     seen: Counter[str] = Counter()
 

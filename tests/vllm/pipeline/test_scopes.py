@@ -24,6 +24,7 @@ from dpsim.vllm.museum.tokens import NoGeneration
 from dpsim.vllm.params.small import scope, small_scenarios
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
+from tests.properties import every, nightly_but
 from tests.vllm.pipeline.token_worlds import pieces, small_worlds
 from tests.vllm.released import TRANSFERS
 
@@ -73,7 +74,7 @@ def test_all_of_three_requests() -> None:
     assert (seen["proven"], seen["schedules"]) == (2352, 2518)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_of_one_to_four_stages() -> None:
     """One stage has no queue of tokens, three and four have longer ones."""
     sizes = "stages=4,requests=2,steps=3,prompt=2,output=2,abort=1"
@@ -86,8 +87,7 @@ HARMLESS = ["M-PP-3", "M-PP-12", "M-PP-18", "M-PS-8", "M-PS-12", "M-PS-15"]
 CASES = [(name, "source-002") for name in HARMLESS] + [("M-PP-13", form) for form in TRANSFERS]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "form"), CASES)
+@pytest.mark.parametrize(("name", "form"), nightly_but(CASES, every(4, CASES).__contains__))
 def test_nothing_in_any_small_world(name: str, form: str) -> None:
     changed = pieces(name)
     for drawn in small_worlds(form, changed.get("scheduler", PipelineScheduler)):

@@ -144,7 +144,7 @@ class GathersAtOnce(Transfer):
         pass
 
 
-@examples(40, 400)
+@examples(12, 100, 400)
 def test_all_holds(examples: int) -> None:
     holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)), examples)
 
@@ -153,7 +153,7 @@ def test_all_holds(examples: int) -> None:
     ("property_", "twin", "says"),
     [
         (same_gathers, GathersInAnotherOrder, "I-PS-5"),
-        (sliced_on_both_sides, SlicesOneSideOnly, "I-PS-10"),
+        pytest.param(sliced_on_both_sides, SlicesOneSideOnly, "I-PS-10", marks=pytest.mark.slow),
         (nothing_found, GathersAtOnce, "RACE:BUFFER"),
         (nothing_found, SendsTheFirstSlice, "CRASH:WRONG"),
         (nothing_found, GathersInAnotherOrder, "CRASH:WRONG"),

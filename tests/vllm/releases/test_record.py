@@ -41,6 +41,7 @@ found: Release = V0_33._replace({change})
         ('name="0.34", flows=Flow033', 'Unexpected keyword argument "flows" for "_replace" of "Release"'),
     ],
 )
+@pytest.mark.slow
 def test_mypy_knows_the_pieces(change: str, said: str, tmp_path: Path) -> None:
     (tmp_path / "snippet.py").write_text(SNIPPET.format(change=change))
     command = [

@@ -17,6 +17,7 @@ from dpsim.vllm.museum.overlap_graphs import LeavesModeFull
 from dpsim.vllm.pipeline.layers import Layers
 from dpsim.vllm.whole.split_stage import SPLIT, SplitLayers, SplitWorker
 from dpsim.vllm.whole.stage_worker import AgreedGraphs, StageWorker
+from tests.properties import slow_but
 from tests.vllm.released import FORWARDS
 from tests.vllm.whole.whole_worlds import EAGER, Seen, explored, request, run, whole
 
@@ -51,7 +52,7 @@ def splits(seen: Seen) -> list[int]:
     return [seen.probes(rank)[SPLIT] for rank in range(seen.world.size)]
 
 
-@pytest.mark.parametrize("world", WORLDS)
+@pytest.mark.parametrize("world", slow_but(WORLDS, ("captured", "current").__contains__))
 def test_the_same_tokens_as_without_microbatches(world: str) -> None:
     """Each is held against its request's oracle as well."""
     settings = SMALL | WORLDS[world]
@@ -70,6 +71,7 @@ def test_every_row_of_the_decision() -> None:
         assert set(seen.decided("overlap", rank)) == {"threads", "capture", "replay", "eager"}
 
 
+@pytest.mark.slow
 def test_an_abort_and_a_dummy_beside_it() -> None:
     """A dummy is never split, and takes its peers with it: it has too few tokens for two microbatches."""
     requests = [request(5, 3), request(3, 4), request(4, 2, 0, 1), request(7, 3), request(1, 5)]
