@@ -16,7 +16,7 @@ from dpsim.contract import registry
 from dpsim.contract.words import by_number
 from dpsim.contract.world import BackendUnavailable
 from dpsim.scenario import ScenarioError, load_scenario
-from dpsim.scenario.locate import bundled_scenarios, scenario_path
+from dpsim.scenario.locate import bundled_files
 
 Entries = list[dict[str, Any]]
 MUSEUM = "museum/"
@@ -25,8 +25,7 @@ MUSEUM = "museum/"
 def scenarios() -> Entries:
     """The scenarios that come with dpsim: name, description, file."""
     found = []
-    for name in bundled_scenarios():
-        path = scenario_path(name)
+    for name, path in bundled_files().items():
         try:
             description = load_scenario(path).description
         except ScenarioError as error:

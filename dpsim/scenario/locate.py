@@ -48,6 +48,12 @@ def bundled_scenarios() -> list[str]:
     return _scenarios_in(_scenario_folder(_PACKAGE))
 
 
+def bundled_files() -> dict[str, Path]:
+    """The same, each name with its file."""
+    folder = _scenario_folder(_PACKAGE)
+    return {} if folder is None else {name: folder / f"{name}.yaml" for name in _scenarios_in(folder)}
+
+
 def _scenario_folder(package: Path) -> Path | None:
     """Where the scenarios of the dpsim package at `package` lie; None if it has none.
 

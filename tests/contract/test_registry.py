@@ -27,7 +27,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = EntryPoint("theirs", "no_such_module", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [theirs, *found])
     monkeypatch.setattr(registry, "_loaded", False)
-    monkeypatch.setattr(registry, "_failed", [])
+    monkeypatch.setattr(registry, "_failed", {})
 
 
 @pytest.mark.usefixtures("broken")
