@@ -49,8 +49,9 @@ if TYPE_CHECKING:
         Thread,
     )
     from dpsim.contract.ops import Domain, DType, RawRecord, ReduceOp
+    from dpsim.contract.pieces import with_variant
     from dpsim.contract.program import Arguments, Program, Unsuitable
-    from dpsim.contract.registry import register_protocol, register_variant, variant, with_variant
+    from dpsim.contract.registry import register_protocol, register_variant, variant
     from dpsim.contract.words import BadInput
     from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, Lost, Run, World
     from dpsim.runner import Result, run_scenario, warm_backends
@@ -67,8 +68,9 @@ _HOMES = {
         "Rank Store Stream Thread"
     ),
     "contract.ops": "DType Domain RawRecord ReduceOp",
+    "contract.pieces": "with_variant",
     "contract.program": "Arguments Program Unsuitable",
-    "contract.registry": "register_protocol register_variant variant with_variant",
+    "contract.registry": "register_protocol register_variant variant",
     "contract.words": "BadInput",
     "contract.world": "Backend BackendUnavailable CommunicatorSpec Lost Run World",
     "runner": "Result run_scenario warm_backends",

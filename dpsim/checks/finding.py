@@ -124,7 +124,12 @@ class Finding:
 
 def matches(klass: str, pattern: str) -> bool:
     """Whether a class is the pattern, matches it as a shell wildcard, or lies below it."""
-    return fnmatchcase(klass, pattern) or klass.startswith(f"{pattern}:")
+    return klass.startswith(f"{pattern}:") or (fnmatchcase(klass, pattern) if wild(pattern) else klass == pattern)
+
+
+def wild(pattern: str) -> bool:
+    """Whether it has characters that a shell expands."""
+    return "*" in pattern or "?" in pattern or "[" in pattern
 
 
 CLASSES = (
@@ -192,6 +197,8 @@ def can_match(known: str, pattern: str) -> bool:
     fixed, angle, _ = known.partition("<")
     if not angle:
         return matches(known, pattern)
+    if not wild(pattern):
+        return pattern.startswith(fixed) or fixed == f"{pattern}:"
     begins = any(fnmatchcase(fixed, pattern[:end]) for end in range(len(pattern) + 1))
     return begins or fixed == f"{pattern}:"
 
@@ -210,7 +217,7 @@ def covers(known: str, pattern: str) -> bool:
 
 def pattern_problem(pattern: str) -> str | None:
     """What is wrong with a pattern that can select no finding, with the nearest class; None if it can."""
-    if any(can_match(known, pattern) for known in CLASSES):
+    if pattern in CLASSES or any(can_match(known, pattern) for known in CLASSES):
         return None
     parts = [known.partition(":<")[0].split(":") for known in CLASSES]
     levels = dict.fromkeys(":".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))

@@ -12,6 +12,7 @@ it needs when it is called. Other packages add commands (`dpsim.cli.offered`).
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import traceback
@@ -30,6 +31,9 @@ from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
 
+OBJECTS = 50_000
+"""New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
+
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
 app = typer.Typer(
@@ -45,6 +49,7 @@ app = typer.Typer(
 
 def main() -> None:
     """The entry point `dpsim`."""
+    gc.set_threshold(OBJECTS)
     with suppress(ValueError):  # not in the main thread: then signals are somebody else's
         signal.signal(signal.SIGTERM, _terminated)
     try:

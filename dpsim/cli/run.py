@@ -39,8 +39,6 @@ def run(
     """
     with one_line_errors():
         import dpsim.runner as runner
-        import dpsim.trace as traces
-        from dpsim.campaign.traces import write_judged
         from dpsim.cli import run_text as text
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
@@ -52,6 +50,9 @@ def run(
             chosen = changed
         if off:
             chosen = with_off(chosen, off)
+        if trace is not None or as_json:
+            import dpsim.trace as traces
+            from dpsim.campaign.traces import write_judged
         if trace is not None:
             traces.check_writable(trace)
         _load_backend(backend)

@@ -5,6 +5,7 @@
     world.py           what a backend runs, and the run that it returns
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name
+    pieces.py          the pieces of a program, one of them a variant's
     schedule.py        the seam between the simulated machine and a search over schedules
     words.py           small pieces of text: the nearest name, counts, durations
     collectives/       the collectives, one file each: all that holds for one of them

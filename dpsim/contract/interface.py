@@ -38,13 +38,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import Any, TypeAlias, TypeVar
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from dpsim.contract.ops import CAPTURE_ERRORS, CaptureMode, DType, ReduceOp
 
-HostArray: TypeAlias = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+HostArray: TypeAlias = "NDArray[Any]"
 Kernel: TypeAlias = Callable[..., None]
 Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 

@@ -13,7 +13,7 @@ and looks it up again there. Modules of yours are found through the entry point 
 A *form* is a published version of a protocol (`plain`), equally healthy. A *variant* is a form with
 one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
 twin, with the class of finding that must catch it. A variant that is derived from the protocol's program runs in its
-place. Any other is a piece, for which `prepare` asks (`variant`, or `with_variant`):
+place. Any other is a piece, for which `prepare` asks (`variant`, or `dpsim.contract.pieces`):
 
     @register_variant("HELLO-1", protocol="hello", expected="DISAGREEMENT:GREETING")
     class Rude(Hello):
@@ -24,18 +24,17 @@ place. Any other is a piece, for which `prepare` asks (`variant`, or `with_varia
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Literal, TypeVar
 
 from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_program
 from dpsim.contract.words import BadInput, by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
-"""Group of entry points whose modules register protocols when they are imported: those of dpsim are in its own
-pyproject.toml.
+"""Group of entry points whose modules register protocols. A protocol is looked up in the entry points of its name. All
+others are imported for a name that these do not register, for variants, and for a list of all.
 """
 
 
@@ -78,7 +77,7 @@ _more_forms: dict[str, dict[str, str]] = {}  # of protocols: forms that came lat
 _asked: Counter[str] = Counter()  # how often somebody looked a variant up
 _heeded: set[tuple[str, str]] = set()  # (protocol, variant) of which `prepare` took notice: it may keep what it learned
 _loaded = False
-_failed: list[str] = []
+_failed: dict[EntryPoint, str] = {}  # entry points that cannot be imported, and what is wrong with each
 _found: set[str] = set()  # modules that need not be named: entry points, and what those imported
 
 ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
@@ -154,21 +153,19 @@ def variant(name: str) -> VariantEntry:
 
 
 def protocols() -> list[ProtocolEntry]:
-    _load()
+    load_all()
     return [_with_more_forms(_protocols[name]) for name in sorted(_protocols)]
 
 
 def of_others() -> list[ProtocolEntry]:
     """Those that do not come with dpsim."""
-    for point in (one for one in entry_points(group=ENTRY_POINTS) if not one.module.startswith("dpsim.")):
-        with suppress(Exception):
-            point.load()
+    _load(point for point in entry_points(group=ENTRY_POINTS) if not point.module.startswith("dpsim."))
     return [_with_more_forms(one) for one in _protocols.values() if not one.program.__module__.startswith("dpsim.")]
 
 
 def variants(protocol: str | None = None) -> list[VariantEntry]:
     """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
-    _load()
+    load_all()
     chosen = [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
     _asked.update(entry.name for entry in chosen)
     return sorted(chosen, key=lambda entry: by_number(entry.name))
@@ -210,34 +207,17 @@ def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any],
     return program, program.prepare(args)
 
 
-def with_variant(
-    program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
-) -> dict[type[Any], type[Any]]:
-    """For `prepare`: the pieces of a program, each under the class that it has to be derived from, the variant's in
-    place of the one that it replaces. Raises Unsuitable if it replaces none.
-    """
-    if args.variant is None:
-        return dict(pieces)
-    entry = variant(args.variant)
-    replaced = {base: entry.make for base in pieces if issubclass(entry.make, base)}
-    if not (replaced or isinstance(program, entry.make)):
-        known = ", ".join(base.__qualname__ for base in [*pieces, type(program)])
-        raise Unsuitable(
-            f"the variant {entry.name} is {entry.make.__qualname__}, which replaces nothing in {entry.protocol}; "
-            f"expected a class derived from one of {known}"
-        )
-    return {**pieces, **replaced}
-
-
 def modules() -> list[str]:
-    """The modules that registered something: what a worker process imports to know the same names."""
-    _load()
+    """The modules that have registered something by now. A worker imports them, and finds entry points itself."""
     return sorted(_owners())
 
 
 def known_without_import(module: str) -> bool:
     """Whether a module comes with dpsim or is found by entry points, so that nobody has to name it."""
-    return module.partition(".")[0] == "dpsim" or module in _found
+    if module.partition(".")[0] == "dpsim":
+        return True
+    load_all()
+    return module in _found
 
 
 def packages() -> set[str]:
@@ -245,22 +225,29 @@ def packages() -> set[str]:
     return {module.partition(".")[0] for module in _owners()}
 
 
-def _load() -> None:
-    """Import what the entry points name. One that cannot be imported takes nothing from the others: what is wrong with
-    it is said to whoever asks for a name that is not there.
-    """
+def load_all() -> bool:
+    """Import what all entry points name; whether that was still to be done."""
     global _loaded
-    if not _loaded:
-        _loaded = True
-        before = _owners()
-        for point in entry_points(group=ENTRY_POINTS):
-            _found.add(point.module)
-            try:
+    before, _loaded = _loaded, True
+    if not before:
+        _load(entry_points(group=ENTRY_POINTS))
+    return not before
+
+
+def _load(points: Iterable[EntryPoint]) -> None:
+    """Import what entry points name. If one cannot be imported, the others are; who asks for a name that is not there
+    reads what is wrong with it.
+    """
+    before = _owners()
+    for point in points:
+        _found.add(point.module)
+        try:
+            if point not in _failed:
                 point.load()
-            except Exception as error:
-                of = f" of {point.dist.name}" if point.dist is not None else ""
-                _failed.append(f"the entry point {point.name} = {point.value}{of}: {type(error).__name__}: {error}")
-        _found.update(_owners() - before)
+        except Exception as error:
+            of = f" of {point.dist.name}" if point.dist is not None else ""
+            _failed[point] = f"the entry point {point.name} = {point.value}{of}: {type(error).__name__}: {error}"
+    _found.update(_owners() - before)
 
 
 def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:
@@ -284,12 +271,13 @@ def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
 
 
 def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
-    _load()
-    if name in table:
+    if name not in table and not _loaded:
+        _load(point for point in entry_points(group=ENTRY_POINTS) if point.name == name)
+    if name in table or (load_all() and name in table):
         return table[name]
     hint = did_you_mean(name, table)
     others = f" and {len(_failed) - 1} others" if len(_failed) > 1 else ""
-    failed = f"; could not be loaded: {_failed[0]}{others}" if _failed else ""
+    failed = f"; could not be loaded: {next(iter(_failed.values()))}{others}" if _failed else ""
     failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
     names = f": {', '.join(sorted(table))}" if len(table) <= 30 else f" {len(table)}; dpsim list names them"
     cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"

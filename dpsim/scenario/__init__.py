@@ -21,6 +21,7 @@
     locate.py          from what a user types to a file
     modules.py         from what a user types to the modules that register protocols
     schema.py          JSON Schema for editors
+    descriptions.py    what the fields mean, from the docstrings below them
     swarm.py           scenarios like a given one, with other kinds of fault possible in each
 
 The names below are those that other rooms use most; what else there is is imported from its file.

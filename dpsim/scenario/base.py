@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, GetJsonSchemaHandler, Tag
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
+from dpsim.scenario.descriptions import described
 from dpsim.scenario.errors import path_text
 
 MAX_RANKS = 4096
@@ -32,7 +33,17 @@ class StrictModel(BaseModel):
     defaults.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        made = handler(core_schema)
+        properties = handler.resolve_ref_schema(made).get("properties", {})
+        for name, text in described(cls).items():
+            field = cls.model_fields.get(name)
+            if field is not None and field.description is None:
+                properties[field.alias if field.alias in properties else name]["description"] = text
+        return made
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         fields = type(self).model_fields.items()

@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from dpsim.contract.registry import load_all
 from dpsim.scenario.errors import path_text, scenario_error
 from dpsim.scenario.kinds import protocol_of, scenario_type
 from dpsim.scenario.model import Scenario
@@ -27,6 +28,8 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     try:
         return kind.model_validate(dict(mapping))
     except ValidationError as error:
+        if load_all():  # a name in it may be that of an entry point that was not imported yet
+            return scenario_from(mapping)
         explained = explain_all(error.errors(include_url=False), kind)
         raise scenario_error([_line(place) for place in explained], max(error.error_count() - MOST, 0)) from None
 

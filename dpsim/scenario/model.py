@@ -57,10 +57,10 @@ class Scenario(Parameters):
     """What comes to mailboxes from outside of the program."""
     ports: Annotated[tuple[TakenPort, ...], Field(max_length=1000)] = ()
     """Other programs that listen on ports."""
-    expect: Expect = Expect()
-    checks: Checks = Checks()
+    expect: Expect = Expect.model_construct()
+    checks: Checks = Checks.model_construct()
     """Which findings count."""
-    limits: Limits = Limits()
+    limits: Limits = Limits.model_construct()
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:

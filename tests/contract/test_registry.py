@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from dpsim.contract import registry
+from dpsim.contract import pieces, registry
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.world import World
 from dpsim.scenario import ScenarioError, scenario_from, to_world
@@ -27,7 +27,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = EntryPoint("theirs", "no_such_module", registry.ENTRY_POINTS)
     monkeypatch.setattr(registry, "entry_points", lambda group: [theirs, *found])
     monkeypatch.setattr(registry, "_loaded", False)
-    monkeypatch.setattr(registry, "_failed", [])
+    monkeypatch.setattr(registry, "_failed", {})
 
 
 @pytest.mark.usefixtures("broken")
@@ -101,7 +101,7 @@ class Pieces(Own):
     """Has a piece that can be replaced."""
 
     def prepare(self, args: Arguments) -> Any:
-        return registry.with_variant(self, args, {Piece: Piece})[Piece]
+        return pieces.with_variant(self, args, {Piece: Piece})[Piece]
 
 
 def given(variant: str | None) -> Arguments:

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from dpsim.contract.registry import load_all
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
@@ -126,6 +127,8 @@ def _validated(root: Mapping, name: str) -> Scenario:
         try:
             return kind.model_validate_json(json.dumps(root.data()), strict=True)
         except ValidationError as error:
+            if load_all():
+                continue  # a name in it may be that of an entry point that was not imported yet
             details = error.errors(include_url=False)
             texts = [detail for detail in details if detail["type"] == "string_type"]
             changed = [_take_source_text(root, place.path) for detail in texts for place in explain(detail, kind)]

@@ -28,7 +28,7 @@ Number = Annotated[int, Field(strict=True)]
 class StrictModel(BaseModel):
     """Unknown keys are refused, nothing can be changed afterwards, and the repr is what differs from the defaults."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         defaults = {name: field.get_default() for name, field in type(self).model_fields.items()}

@@ -103,7 +103,7 @@ class ParallelSettings(Microbatching):
     """Unset: not known."""
     enable_expert_parallel: Flag = False
     enable_eplb: Flag = False
-    eplb_config: EPLBConfig = EPLBConfig()
+    eplb_config: EPLBConfig = EPLBConfig.model_construct()
     expert_placement_strategy: Literal["linear", "round_robin"] = "linear"
     all2all_backend: All2AllBackend = "allgather_reducescatter"
     max_parallel_loading_workers: Number | None = None

@@ -27,8 +27,9 @@ import numpy as np
 
 from dpsim.contract.interface import Aborted, HostArray, Rank
 from dpsim.contract.ops import Domain
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import Topology
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
 

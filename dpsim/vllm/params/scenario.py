@@ -44,9 +44,9 @@ class EngineParameters(Parameters):
     sections: ClassVar[tuple[str, ...]] = ("topology", "config", "workload")
     of_ranks: ClassVar[str] = "topology"
 
-    topology: Topology = Topology()
+    topology: Topology = Topology.model_construct()
     """How many ranks, in vLLM's names."""
-    config: EngineConfig = EngineConfig()
+    config: EngineConfig = EngineConfig.model_construct()
     """The engine's configuration, in vLLM's names."""
     config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
     """Settings of single ranks, laid over `config`: a node that was started with another flag."""
@@ -159,7 +159,7 @@ class EngineParameters(Parameters):
 class EngineScenario(Scenario, EngineParameters):
     """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
 
-    protocol: Annotated[ProtocolChoice, BeforeValidator(protocols.name_alone)] = ProtocolChoice()
+    protocol: Annotated[ProtocolChoice, BeforeValidator(protocols.name_alone)] = ProtocolChoice.model_construct()
 
 
 def _section(found: Broken) -> str:

@@ -18,8 +18,9 @@ from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.flow import BatchFlow

@@ -32,8 +32,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.engine.batch_job import OfflineLoop
 from dpsim.vllm.engine.client import Balancing, ClientView, engines_of

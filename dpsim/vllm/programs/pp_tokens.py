@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.model.kernels import LAYERS

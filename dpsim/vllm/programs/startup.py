@@ -23,8 +23,9 @@ from pydantic import ValidationError
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.startup.compared import Compared

@@ -26,8 +26,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.forward import DUMMY, REAL

@@ -24,8 +24,9 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
+from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program, Unsuitable
-from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance

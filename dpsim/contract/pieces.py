@@ -1,0 +1,34 @@
+"""The pieces of a program, with that of a variant in the place of the one that it replaces.
+
+    def prepare(self, args):
+        return with_variant(self, args, {Source: Source})[Source]()
+
+A variant that is derived from the program runs in its place, and needs none of this (`dpsim.contract.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import variant
+
+
+def with_variant(
+    program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
+) -> dict[type[Any], type[Any]]:
+    """For `prepare`: each piece of a program under the class from which a piece in its place must be derived. The piece
+    of the variant stands in the place of the one that it replaces. Raises Unsuitable if it replaces none.
+    """
+    if args.variant is None:
+        return dict(pieces)
+    entry = variant(args.variant)
+    replaced = {base: entry.make for base in pieces if issubclass(entry.make, base)}
+    if not (replaced or isinstance(program, entry.make)):
+        known = ", ".join(base.__qualname__ for base in [*pieces, type(program)])
+        raise Unsuitable(
+            f"the variant {entry.name} is {entry.make.__qualname__}, which replaces nothing in {entry.protocol}; "
+            f"expected a class derived from one of {known}"
+        )
+    return {**pieces, **replaced}
