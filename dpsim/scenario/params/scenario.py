@@ -78,14 +78,13 @@ class ParamsScenario(Scenario):
 @functools.cache
 def scenario_of(model: type[BaseModel]) -> type[ParamsScenario]:
     """The class of scenarios whose protocol has such parameters. Raises what pydantic raises for a wrong model."""
+    of = model.__qualname__.rpartition("<locals>.")[2].replace(".", "")
     params: Any = Field(default_factory=dict, validate_default=True, description="The parameters of the protocol.")
     choice: Any = create_model(
-        f"{model.__name__}Choice", __base__=ParamsChoice, __doc__=ParamsChoice.__doc__, params=(strict(model), params)
+        f"{of}Choice", __base__=ParamsChoice, __doc__=ParamsChoice.__doc__, params=(strict(model), params)
     )
     protocol: Any = (Annotated[choice, BeforeValidator(name_alone)], ...)
-    return create_model(
-        f"{model.__name__}Scenario", __base__=ParamsScenario, __doc__=ParamsScenario.__doc__, protocol=protocol
-    )
+    return create_model(f"{of}Scenario", __base__=ParamsScenario, __doc__=ParamsScenario.__doc__, protocol=protocol)
 
 
 def _ranks_in(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
