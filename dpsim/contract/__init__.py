@@ -6,6 +6,7 @@
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name
     schedule.py        the seam between the simulated machine and a search over schedules
+    installed.py       entry points of installed packages
     words.py           small pieces of text: the nearest name, counts, durations
     collectives/       the collectives, one file each: all that holds for one of them
     rules/             rules that machines and checks share

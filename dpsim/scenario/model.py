@@ -16,12 +16,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from contextlib import suppress
-from importlib.metadata import entry_points
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from dpsim.checks.finding import matches, pattern_problem
+from dpsim.contract.installed import entry_points
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath, Problem, StrictModel, refuse
 from dpsim.scenario.errors import path_text
