@@ -23,7 +23,7 @@ VERSION = ".".join(platform.python_version_tuple()[:2])
 
 TOLERANCE = 0.002
 """Less than one call a rank-step."""
-TOLERANCES = {"instructions a rank-step": 0.01, "MB, 1,024 ranks x 100 steps": 0.05, "MB, judged": 0.05}
+TOLERANCES = {"instructions a rank-step": 0.03, "MB, 1,024 ranks x 100 steps": 0.05, "MB, judged": 0.05}
 """What varies more from run to run."""
 
 

@@ -1,7 +1,7 @@
 """Instructions a rank-step, where valgrind is installed: what counts of calls do not see, such as a longer loop.
 
 Callgrind runs the benchmark's program for many steps and for few, and the difference are the steps. It takes about a
-minute. The seed of hashes is fixed; what is left of chance is below 0.2 %.
+minute. The seed of hashes is fixed. Addresses differ from run to run, and move the count by up to 2 %.
 """
 
 from __future__ import annotations
