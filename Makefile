@@ -5,7 +5,7 @@
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make slow                         the campaigns that `make test` leaves out; about 20 minutes on two cores
 #   make nightly                      what is longer still: the same campaigns on many times the examples; hours; CI leaves it out
-#   make bench                        measure the speed of the simulated machine; some minutes (benchmarks/RESULTS.md)
+#   make bench                        count and measure what the simulated machine does; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
 #
@@ -32,7 +32,7 @@ help:
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
 	@echo 'make nightly  install likewise and run the longest campaigns, which CI leaves out'
-	@echo 'make bench  measure the simulated machine and write benchmarks/RESULTS.md'
+	@echo 'make bench  count calls, measure the simulated machine, and write benchmarks/RESULTS.md'
 	@echo 'make bench-gpu  measure the contract on two GPUs, over plain torch, and write benchmarks/RESULTS_GPU.md'
 	@echo 'make clean  remove .venv, caches and build results'
 

@@ -7,14 +7,19 @@ hidden states handed to the next pipeline stage, tokens returned), written three
     program.py       against the contract, run by the simulated machine: addresses, memory, numbers, a full journal
     flattened.py     by hand for this one step, with a tenth of the events: what SimPy alone would allow
 
-All three end at the same simulated time. They are run in turn, many times, in one process, and what is reported are
-ratios within a turn: figures of one machine say little about another, ratios say more. Times are CPU times of the
-process, so that what else runs on the machine disturbs less.
+All three end at the same simulated time. They are run in turn, many times, in one process. The report has ratios
+within a turn, in CPU time. Ratios judge nothing, for the instruction cache of a processor decides on them as well.
+Counts judge: a call more in each step is a count above its floor, on every processor.
 
+    counts.py        calls of functions, a rank-step and a schedule
+    instructions.py  instructions a rank-step, where valgrind is installed
+    floors.py        the lowest counts that were reached, in floors.json: they only sink
     measure.py       turns, ratios and their spread
     growth.py        many ranks: cost per rank-step, memory (in a process of its own)
     untimed.py       ops per second where there is no time, and the cost of a tiny run
-    bars.py          what has to be reached; report.py writes RESULTS.md and results.json
+    exploring.py     schedules and small worlds a second; tokens.py the same of pipelines
+    startup.py       CPU seconds of commands
+    report.py        writes RESULTS.md and results.json
 
 On GPUs, next to plain torch, `make bench-gpu`:
 
@@ -23,5 +28,6 @@ On GPUs, next to plain torch, `make bench-gpu`:
     gpu_profile.py   where the time of two of these goes, part by part; run by hand
     gpu_parts.py     its variants: where records go, and which half of the contract an op takes
 
-Nothing here is a test: a test that looks at a clock fails for reasons of its own. Nothing of `dpsim` imports this.
+No test looks at a clock here; tests/test_benchmarks.py holds that an extra call a rank-step is noticed. No module of
+`dpsim` imports this.
 """

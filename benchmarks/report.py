@@ -15,8 +15,8 @@ from typing import Any
 import numpy
 import simpy
 
-from benchmarks.bars import BARS
 from benchmarks.exploring import Explored
+from benchmarks.floors import floors
 from benchmarks.growth import Growth
 from benchmarks.measure import Spread
 from benchmarks.tokens import Tokens
@@ -27,34 +27,21 @@ LINE = "\n---\n"
 
 @dataclass(frozen=True)
 class Results:
-    """`us`: CPU microseconds a rank-step; `times`: how many times as fast as the baseline; `records`: a rank-step."""
+    """`us`: CPU microseconds a rank-step; `times`: how many times as fast as the baseline; `records`: a rank-step.
+
+    `startup`: CPU seconds of commands. `counts`: what is compared with floors.
+    """
 
     repetitions: int
     us: dict[str, Spread]
     times: dict[str, Spread]
     records: float
     growth: Growth
-    memory_mb: float
-    judged_memory_mb: float
     untimed: Untimed
     explored: Explored
     tokens: list[Tokens]
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """What bars are compared with, in the median."""
-        return {
-            "trace": self.times["trace"].median,
-            "checks": self.times["checks"].median,
-            "growth": self.growth.relative.median,
-            "judging": self.growth.judging.median,
-            "memory": self.memory_mb,
-            "judged memory": self.judged_memory_mb,
-            "untimed": self.untimed.of_simpy.median,
-            "schedules": self.explored.schedules.median,
-            "worlds": self.explored.worlds.median,
-            **({"two processes": self.explored.speed_up.median} if self.explored.speed_up else {}),
-        }
+    startup: dict[str, float]
+    counts: dict[str, float]
 
 
 def machine() -> dict[str, str]:
@@ -79,7 +66,7 @@ def write(results: Results, folder: Path) -> str:
     markdown = folder / "RESULTS.md"
     below = markdown.read_text().partition(LINE)[2] if markdown.exists() else ""
     markdown.write_text(f"{text}{LINE}{below}")
-    data = {"machine": machine(), "figures": results.figures, "measured": _plain(asdict(results))}
+    data = {"machine": machine(), "counts": results.counts, "measured": _plain(asdict(results))}
     (folder / "results.json").write_text(json.dumps(data, indent=1) + "\n")
     return text
 
@@ -100,8 +87,6 @@ def table(results: Results) -> str:
         ("... baseline", f"{growth.baseline}"),
         ("... machine over baseline", f"{growth.relative}"),
         ("growth of the cost of judging a rank-step, 16 to 1,024 ranks", f"{growth.judging}"),
-        ("peak memory, 1,024 ranks x 100 steps, MB", f"{results.memory_mb:.0f}"),
-        ("... and judged", f"{results.judged_memory_mb:.0f}"),
         ("untimed ops a second, over SimPy's bare time-outs a second", f"{untimed.of_simpy}"),
         ("... in thousands a second, of SimPy's", f"{_k(untimed.ops_per_second)} of {_k(untimed.simpy_per_second)}"),
         ("a tiny run of 4 ranks with some 40 records each, untimed, us", f"{untimed.tiny_us}"),
@@ -114,23 +99,25 @@ def table(results: Results) -> str:
         for what, told in ((shipped, one.scenario), (small, one.small)):
             each = f"{told.records:,.0f} records and {told.ops:,.0f} ops a run"
             others.append((f"proofs a second, a run each: {what}, {each}", f"{told.schedules}"))
-    bars = [
-        (bar.what, bar.sense, f"{bar.floor:g}", f"{bar.target:g}", f"{results.figures[bar.figure]:.3g}")
-        for bar in BARS
-        if bar.figure in results.figures
-    ]
+    others += [(f"CPU seconds of `dpsim {command}`", f"{took:.2f}") for command, took in results.startup.items()]
+    lowest = floors()
+    counts = [(name, _count(is_now), _count(lowest.get(name))) for name, is_now in results.counts.items()]
     return "\n".join(
         [
             "# Results",
             "",
             f"Written by `make bench`: {where}.",
+            "",
+            "Counts. `make bench` fails on one above its floor, the lowest of this version of Python so far.",
+            "",
+            *_markdown(("count", "is", "floor"), counts),
+            "",
+            "Times, which judge nothing: the processor decides on them as well.",
             f"{results.repetitions} turns; median (least to most, quartiles); CPU time; ratios within a turn.",
             "",
             *_markdown(("16 ranks (8 DP x 2 PP)", "us a rank-step", "times the baseline's speed"), rows),
             "",
             *_markdown(("figure", "measured"), others),
-            "",
-            *_markdown(("bar", "has to be", "floor", "target", "is"), bars),
             "",
         ]
     )
@@ -138,6 +125,10 @@ def table(results: Results) -> str:
 
 def _markdown(head: tuple[str, ...], rows: list[Any]) -> list[str]:
     return ["| " + " | ".join(cells) + " |" for cells in (head, ("---",) * len(head), *rows)]
+
+
+def _count(number: float | None) -> str:
+    return "none" if number is None else f"{number:,.0f}" if number >= 10_000 else f"{number:.2f}".removesuffix(".00")
 
 
 def _k(number: float) -> str:

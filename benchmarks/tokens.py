@@ -5,7 +5,7 @@ Nobody polls in it, so each world is proven by one schedule. Two sizes, for two 
 * the scenario that comes with dpsim, prepared once, proven again and again;
 * a sample of the small worlds of a scope on one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
 
-There are no bars for these: they tell what a protocol costs beside the toy of `benchmarks.exploring`.
+They judge nothing: they tell what a protocol costs beside the toy of `benchmarks.exploring`.
 """
 
 from __future__ import annotations

@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
+from dpsim.contract.installed import entry_points
 from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.contract.words import BadInput, did_you_mean
 from dpsim.contract.world import Backend, BackendUnavailable, Gate, Run, World

@@ -30,12 +30,13 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, fail, one_line_errors
+from dpsim.contract.installed import entry_points
 
 if TYPE_CHECKING:
     from dpsim.scenario import Scenario

@@ -7,6 +7,7 @@
     registry.py        protocols and variants by name
     pieces.py          the pieces of a program, one of them a variant's
     schedule.py        the seam between the simulated machine and a search over schedules
+    installed.py       entry points of installed packages
     words.py           small pieces of text: the nearest name, counts, durations
     collectives/       the collectives, one file each: all that holds for one of them
     rules/             rules that machines and checks share

@@ -26,9 +26,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, Literal, TypeVar
 
+from dpsim.contract.installed import entry_points
 from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_program
 from dpsim.contract.words import BadInput, by_number, did_you_mean
 
@@ -235,9 +236,7 @@ def load_all() -> bool:
 
 
 def _load(points: Iterable[EntryPoint]) -> None:
-    """Import what entry points name. If one cannot be imported, the others are; who asks for a name that is not there
-    reads what is wrong with it.
-    """
+    """Import what they name. One that fails keeps no other back: an error about an unknown name says why it failed."""
     before = _owners()
     for point in points:
         _found.add(point.module)

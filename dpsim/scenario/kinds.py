@@ -12,10 +12,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.metadata import entry_points
 from typing import Any
 
 from dpsim.contract import registry
+from dpsim.contract.installed import entry_points
 from dpsim.contract.words import BadInput
 from dpsim.scenario.model import Scenario
 

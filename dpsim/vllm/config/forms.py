@@ -51,11 +51,11 @@ def parallel_config(
     know and that are not their defaults are refused, as by a command line.
     """
     fields: dict[str, Any] = {}
+    known, later = form.model_fields, Settings033.model_fields
     for part in (sizes, settings):
         for name, field in type(part).model_fields.items():
             value = getattr(part, name)
-            ours = name in form.model_fields
-            if ours or (name in Settings033.model_fields and value != field.get_default()):
+            if name in known or (name in later and value != field.get_default()):
                 fields[name] = value
     return form.model_validate(fields, context=around)
 
