@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_origin
 
 from hypothesis import reject
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from dpsim.scenario.params.shapes import Choice, Each, Either, Fields, Many, Number, Other, Shape, fields
+from dpsim.scenario.params.shapes import Choice, Each, Either, Fields, Many, Number, Other, Shape, fields, shape_of
 
 FURTHER = 8
 ITEMS = 3
@@ -81,15 +81,21 @@ def _others(shape: Other) -> st.SearchStrategy[Any]:
     pattern = next((one.pattern for one in metadata if getattr(one, "pattern", None)), None)
     if annotation is str and pattern is not None:
         return st.from_regex(pattern, fullmatch=True)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is dict:
+        keys, one = (values(shape_of(part)) for part in inner)
+        return st.dictionaries(keys, one, max_size=ITEMS)
+    if origin is tuple:
+        return st.tuples(*(values(shape_of(part)) for part in inner)).map(list)
     bounded: Any = Annotated[(annotation, *metadata)] if metadata else annotation
     drawn: st.SearchStrategy[Any] = st.from_type(bounded)
     return drawn.filter(_is_plain)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON has it: NaN and infinity are none of its numbers."""
+    """Whether a scenario file has it: NaN and infinity are none of its numbers, nor is one above 64 bits."""
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):
         return False
-    return True
+    return not isinstance(value, int) or abs(value) < 1 << 63
