@@ -117,7 +117,7 @@ class Cross(Program[Any]):
 class Nothing(Program[Any]):
     """Decides and sleeps, and issues nothing; with a second request, it does."""
 
-    def prepare(self, args: Arguments) -> Any:
+    def prepare(self, args: Any) -> Any:
         return args.requests
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -144,7 +144,7 @@ class Shares(Look):
 class Small(Look):
     """Wrong where a second request comes with a prompt of two tokens."""
 
-    def prepare(self, args: Arguments) -> Any:
+    def prepare(self, args: Any) -> Any:
         return args.requests
 
     async def run(self, rank: Rank, prepared: Any) -> None:
