@@ -56,7 +56,8 @@ TWO = "requests=2,steps={},prompt=1,output=2,abort=1"
 THREE = "requests=3,steps=3,prompt=1,output=2,abort=1"
 
 
-@pytest.mark.parametrize(("steps", "worlds", "few"), [(2, 86, 3), pytest.param(3, 238, 8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("steps", "worlds", "few"), [(2, 86, 3), (3, 238, 8)])
 def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
     """One schedule each, for nobody polls. The missing check shows in 3.5 % and 3.4 % of them."""
     assert verdicts(TWO.format(steps)) == {"proven": worlds, "schedules": worlds}
