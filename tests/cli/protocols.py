@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Arguments, Program
+from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 
 SCENARIO = """
