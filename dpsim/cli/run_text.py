@@ -73,9 +73,12 @@ def table(result: Result) -> list[tuple[str, str]]:
 
 
 def params_row(scenario: Scenario) -> list[tuple[str, str]]:
-    """The parameters of a program that has `Params`, on one line."""
+    """The parameters of a program that has `Params`, on one line, as a file has them."""
+    from dpsim.scenario.yaml.writer import on_one_line
+
     params = scenario.protocol.plain_params
-    return [("params", printable(", ".join(f"{name} {value}" for name, value in params.items())))] if params else []
+    words = [f"{name} {on_one_line(value)}" for name, value in (params or {}).items()]
+    return [("params", printable(", ".join(words)))] if words else []
 
 
 def verdict_line(result: Result) -> str:

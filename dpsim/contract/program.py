@@ -38,7 +38,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
-from types import FunctionType
 from typing import Any, ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
@@ -191,21 +190,26 @@ class Program(ABC, Generic[P]):
 
 def _check_params(program: type[Program[Any]]) -> None:
     """Raise TypeError for parameters that no scenario can give, and for a program that does not say its ranks."""
-    name, ranks = program.__qualname__, program.ranks
+    name, write = program.__qualname__, f"write `@staticmethod` and `{RANKS}`"
+    ranks: Any = getattr_static(program, "ranks")
     model: Any = program.Params
-    says = ranks is not Program.ranks and isinstance(getattr_static(program, "ranks"), (staticmethod, FunctionType))
+    says = ranks is not getattr_static(Program, "ranks")
     if model is None:
-        if says:
+        if says and isinstance(ranks, staticmethod):
             raise TypeError(f"{name} has `ranks` and no `Params`; write `Params = ` and a pydantic model of parameters")
         return
-    if not (isinstance(model, type) and hasattr(model, "model_validate_json") and hasattr(model, "model_fields")):
-        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel")
+    if not (isinstance(model, type) and getattr(model, "model_fields", None)):
+        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel, with fields")
     if not says:
-        raise TypeError(f"{name} has `Params` and does not say its ranks; write `@staticmethod` and `{RANKS}`")
+        raise TypeError(f"{name} has `Params` and does not say its ranks; {write}")
+    if not isinstance(ranks, staticmethod):
+        raise TypeError(f"{name}.ranks is no static method; {write}")
+    if iscoroutinefunction(program.ranks):
+        raise TypeError(f"{name}.ranks is a coroutine function; {write}")
     try:
-        signature(ranks).bind(None)
+        signature(program.ranks).bind(None)
     except TypeError as error:
-        raise TypeError(f"{name}.ranks cannot be called ({error}); write `@staticmethod` and `{RANKS}`") from None
+        raise TypeError(f"{name}.ranks cannot be called ({error}); {write}") from None
 
 
 def refuse_no_program(program: Any) -> None:

@@ -116,7 +116,9 @@ class ProtocolChoice(StrictModel):
     @property
     def plain_params(self) -> Any:
         """The parameters as JSON has them, with defaults; None for a program without a model."""
-        return self.params.model_dump(mode="json", by_alias=True, round_trip=True) if self.params is not None else None
+        if self.params is None:
+            return None
+        return self.params.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
 
 
 def name_alone(value: Any) -> Any:

@@ -68,7 +68,16 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
     for definition in definitions.values():
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)
+    _of_draft_07(definitions)
     return {**made, "title": "dpsim scenario", "definitions": definitions}
+
+
+def _of_draft_07(node: Any) -> None:
+    """A list with a schema for each place is `items` there, and `prefixItems` in what pydantic writes."""
+    if isinstance(node, dict) and isinstance(node.get("prefixItems"), list):
+        node["items"] = node.pop("prefixItems")
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        _of_draft_07(inner)
 
 
 def _name(reference: Mapping[str, str]) -> str:

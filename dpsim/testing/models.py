@@ -10,15 +10,27 @@ smallest parameters, not to the defaults of the model. What the model itself ref
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, get_args, get_origin
 
 from hypothesis import reject
 from hypothesis import strategies as st
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from dpsim.scenario.params.shapes import Choice, Each, Either, Fields, Many, Number, Other, Shape, fields, shape_of
+from dpsim.scenario.params.shapes import (
+    Choice,
+    Each,
+    Either,
+    Fields,
+    Many,
+    Number,
+    Other,
+    Shape,
+    bound,
+    fields,
+    shape_of,
+)
 
 FURTHER = 8
 ITEMS = 3
@@ -32,14 +44,29 @@ def params(
     """Plain values of all fields of a model. `instead`: strategies for single fields, by the key of a file. Raises
     ValueError for a key that is none.
     """
-    shapes, own = fields(model), dict(instead or {})
-    for key in own.keys() - shapes.keys():
-        raise ValueError(f"params: {model.__qualname__} has no field {key!r}; expected one of {', '.join(shapes)}")
-    found = {key: draw(own[key] if key in own else values(shape)) for key, shape in shapes.items()}
+    strategies = {**_of_fields(model, frozenset(instead or ())), **(instead or {})}
+    found = {key: draw(one) for key, one in strategies.items()}
     try:
         model.model_validate(found)
     except ValidationError:
         reject()
+    return found
+
+
+@functools.lru_cache(1_000)
+def _of_fields(model: type[BaseModel], but: frozenset[str]) -> dict[str, st.SearchStrategy[Any]]:
+    """A strategy for each field, in order; None in the place of those that a caller brings."""
+    shapes = fields(model)
+    for key in but - shapes.keys():
+        raise ValueError(f"params: {model.__qualname__} has no field {key!r}; expected one of {', '.join(shapes)}")
+    found: dict[str, st.SearchStrategy[Any]] = {}
+    for key, shape in shapes.items():
+        found[key] = st.none() if key in but else values(shape)
+        try:
+            found[key].validate()
+        except Exception as error:
+            said = f"{model.__qualname__}.{key} cannot be drawn ({type(error).__name__}: {error})"
+            raise ValueError(f"params: {said}; give a strategy: params={{{key!r}: ...}}") from None
     return found
 
 
@@ -87,15 +114,19 @@ def _others(shape: Other) -> st.SearchStrategy[Any]:
         return st.dictionaries(keys, one, max_size=ITEMS)
     if origin is tuple:
         return st.tuples(*(values(shape_of(part)) for part in inner)).map(list)
+    if annotation is float:
+        return _fractions(metadata)
     bounded: Any = Annotated[(annotation, *metadata)] if metadata else annotation
     drawn: st.SearchStrategy[Any] = st.from_type(bounded)
-    return drawn.filter(_is_plain)
+    return drawn.map(
+        lambda value: TypeAdapter(annotation).dump_python(value, mode="json", by_alias=True, warnings=False)
+    )
 
 
-def _is_plain(value: Any) -> bool:
-    """Whether a scenario file has it: NaN and infinity are none of its numbers, nor is one above 64 bits."""
-    try:
-        json.dumps(value, allow_nan=False)
-    except (TypeError, ValueError):
-        return False
-    return not isinstance(value, int) or abs(value) < 1 << 63
+def _fractions(metadata: Sequence[Any]) -> st.SearchStrategy[float]:
+    """Numbers with a fraction as people write them: up to a million where the model has no bound, and none tiny."""
+    ge, gt, le, lt = (bound(metadata, name) for name in ("ge", "gt", "le", "lt"))
+    least = next((one for one in (ge, gt) if one is not None), -1e6)
+    most = next((one for one in (le, lt) if one is not None), 1e6)
+    drawn = st.floats(least, most, exclude_min=gt is not None and ge is None, exclude_max=lt is not None and le is None)
+    return drawn.filter(lambda number: number == 0 or abs(number) > 1e-9)

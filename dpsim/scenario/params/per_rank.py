@@ -14,14 +14,17 @@ checks a field of the type in brackets. A scenario that names a rank which its w
 
 from __future__ import annotations
 
+import copy
+import functools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar, get_args
 
-from pydantic import GetCoreSchemaHandler
+from pydantic import BaseModel, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
-from dpsim.scenario.base import ALL_TAG, EACH_TAG
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, KeyPath
 
 T = TypeVar("T")
 OTHERS = "others"
@@ -59,10 +62,6 @@ class PerRank(Generic[T]):
         first, *rest = values
         return PerRank(first, {rank: value for rank, value in enumerate(rest, 1) if value != first})
 
-    def within(self, size: int) -> PerRank[T]:
-        """The same without ranks from `size` on."""
-        return PerRank(self.others, {rank: value for rank, value in self.ranks.items() if rank < size})
-
     def plain(self) -> Any:
         """As a scenario file has it."""
         return {OTHERS: self.others, **self.ranks} if self.ranks else self.others
@@ -74,8 +73,59 @@ class PerRank(Generic[T]):
         each = core_schema.no_info_after_validator_function(_each, core_schema.dict_schema(key, one))
         every = core_schema.no_info_after_validator_function(cls, one)
         read = core_schema.tagged_union_schema({ALL_TAG: every, EACH_TAG: each}, _tag)
-        plain = core_schema.plain_serializer_function_ser_schema(cls.plain)
-        return core_schema.no_info_before_validator_function(_plain, read, serialization=plain)
+        plain = core_schema.plain_serializer_function_ser_schema(_written)
+        # In JSON mode no function may stand before `read`: what it returns is of Python, where a list is no tuple.
+        python = core_schema.no_info_before_validator_function(_plain, read)
+        return core_schema.json_or_python_schema(read, python, serialization=plain)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        one, each = found["oneOf"]
+        each["properties"] = {OTHERS: each.pop("additionalProperties", {})}
+        each["patternProperties"] = {f"^({RANK})$": each["properties"][OTHERS]}
+        return {"anyOf": [one, {**each, "required": [OTHERS], "additionalProperties": False}]}
+
+
+def _written(value: Any) -> Any:
+    """Plain. A default of a model may be a bare value: pydantic does not read defaults."""
+    return value.plain() if isinstance(value, PerRank) else value
+
+
+def ranks_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
+    """The ranks that parameters name, each with the place of its value: in models, mappings and lists."""
+    if isinstance(value, PerRank):
+        yield from (((*path, str(rank)), rank) for rank in value.ranks)
+        yield from ranks_in(value.others, (*path, OTHERS))
+        for rank, one in value.ranks.items():
+            yield from ranks_in(one, (*path, str(rank)))
+    elif isinstance(value, BaseModel):
+        for name, field in type(value).model_fields.items():
+            yield from ranks_in(getattr(value, name), (*path, field.alias or name))
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from ranks_in(inner, (*path, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for number, inner in enumerate(value):
+            yield from ranks_in(inner, (*path, number))
+
+
+def within(params: Any, plain: Any, size: int) -> Any:
+    """Plain parameters without values of ranks from `size` on; `params` was read from them.
+
+    >>> within({"sees": PerRank(1, {0: 2, 3: 4})}, {"sees": {"others": 1, "0": 2, "3": 4}}, 2)
+    {'sees': {'others': 1, '0': 2}}
+    """
+    kept = copy.deepcopy(plain)
+    for (*path, last), rank in ranks_in(params):
+        if rank >= size:
+            inner: Any = functools.reduce(_inner, path, kept)
+            inner.pop(last, None)
+    return kept
+
+
+def _inner(value: Any, part: Any) -> Any:
+    return value[part] if isinstance(value, list) else value.get(part, {})
 
 
 def _plain(value: Any) -> Any:

@@ -18,16 +18,29 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
 
 from dpsim.contract import registry
-from dpsim.contract.program import Arguments
+from dpsim.contract.program import Arguments, Program
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario.base import MAX_RANKS, KeyPath, Problem, refuse
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.params.per_rank import PerRank
-from dpsim.scenario.params.strict import strict
+from dpsim.scenario.params.per_rank import ranks_in
+from dpsim.scenario.params.strict import refuse_unwritable, strict
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
 
 PARAMS: KeyPath = ("protocol", "params")
+
+
+def ranks_of(program: type[Program[Any]], params: Any) -> tuple[int, str]:
+    """How many ranks a program says that it has; and what is wrong with that, or an empty text."""
+    try:
+        size = program.ranks(params)
+    except (Exception, SystemExit) as error:  # of a user's own function
+        found = f"raised {type(error).__name__}: {' '.join(str(error).split())}"
+    else:
+        if type(size) is int and 1 <= size <= MAX_RANKS:
+            return size, ""
+        found = f"gave {shown(size)}"
+    return 0, f"{program.__qualname__}.ranks {found}; expected a number of ranks from 1 to {MAX_RANKS:,}"
 
 
 class ParamsChoice(ProtocolChoice):
@@ -35,17 +48,8 @@ class ParamsChoice(ProtocolChoice):
 
     @model_validator(mode="after")
     def _says_its_ranks(self) -> Self:
-        of = registry.protocol(self.name).program
-        try:
-            size = of.ranks(self.params)
-        except Exception as error:  # of a user's own function
-            found = f"raised {type(error).__name__}: {error}"
-        else:
-            if type(size) is int and 1 <= size <= MAX_RANKS:
-                return self
-            found = f"gave {shown(size)}"
-        message = f"{of.__qualname__}.ranks {found}; expected a number of ranks from 1 to {MAX_RANKS:,}"
-        refuse(Problem(("params",), message))
+        _, problem = ranks_of(registry.protocol(self.name).program, self.params)
+        refuse(*([Problem(("params",), problem)] if problem else []))
         return self
 
 
@@ -68,7 +72,7 @@ class ParamsScenario(Scenario):
 
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
         """Ranks for which a parameter has another value."""
-        yield from _ranks_in(self.protocol.params, PARAMS)
+        yield from ranks_in(self.protocol.params, PARAMS)
 
     def arguments(self, base: Path | None = None) -> Arguments:
         """Parameters as plain data: workers that know no class of the program's module get them."""
@@ -77,7 +81,10 @@ class ParamsScenario(Scenario):
 
 @functools.cache
 def scenario_of(model: type[BaseModel]) -> type[ParamsScenario]:
-    """The class of scenarios whose protocol has such parameters. Raises what pydantic raises for a wrong model."""
+    """The class of scenarios whose protocol has such parameters. Raises ValueError for a model whose values a file
+    cannot keep, and what pydantic raises for a wrong model.
+    """
+    refuse_unwritable(model)
     of = model.__qualname__.rpartition("<locals>.")[2].replace(".", "")
     params: Any = Field(default_factory=dict, validate_default=True, description="The parameters of the protocol.")
     choice: Any = create_model(
@@ -85,17 +92,3 @@ def scenario_of(model: type[BaseModel]) -> type[ParamsScenario]:
     )
     protocol: Any = (Annotated[choice, BeforeValidator(name_alone)], ...)
     return create_model(f"{of}Scenario", __base__=ParamsScenario, __doc__=ParamsScenario.__doc__, protocol=protocol)
-
-
-def _ranks_in(value: Any, path: KeyPath) -> Iterator[tuple[KeyPath, int]]:
-    if isinstance(value, PerRank):
-        yield from (((*path, str(rank)), rank) for rank in value.ranks)
-    elif isinstance(value, BaseModel):
-        for name, field in type(value).model_fields.items():
-            yield from _ranks_in(getattr(value, name), (*path, field.alias or name))
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _ranks_in(inner, (*path, str(key)))
-    elif isinstance(value, (list, tuple)):
-        for number, inner in enumerate(value):
-            yield from _ranks_in(inner, (*path, number))

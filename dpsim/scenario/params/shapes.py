@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, Union, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, RootModel
 from pydantic.fields import FieldInfo
 
 from dpsim.scenario.params.per_rank import PerRank
@@ -84,10 +84,11 @@ class Other(NamedTuple):
 Shape: TypeAlias = Number | Choice | Many | Fields | Each | Either | Other
 
 
-def fields(model: type[BaseModel]) -> dict[str, Shape]:
-    """The shape of each field of a model, by the key that a file has."""
+def fields(model: type[BaseModel], within: tuple[Any, ...] = ()) -> dict[str, Shape]:
+    """The shape of each field of a model, by the key that a file has. `within`: the models around it."""
     return {
-        field.alias or name: shape_of(field.annotation, field.metadata) for name, field in model.model_fields.items()
+        field.alias or name: shape_of(field.annotation, field.metadata, (*within, model))
+        for name, field in model.model_fields.items()
     }
 
 
@@ -136,24 +137,8 @@ def _plain(value: Any) -> str:
     return str(value.plain() if isinstance(value, PerRank) else getattr(value, "value", value))
 
 
-def within(shape: Shape, plain: Any, size: int) -> Any:
-    """A plain value without values of ranks from `size` on.
-
-    >>> within(Each(Number()), {"others": 1, "0": 2, "3": 4}, 2)
-    {'others': 1, '0': 2}
-    """
-    match shape:
-        case Each() if isinstance(plain, dict) and "others" in plain:
-            return {key: one for key, one in plain.items() if key == "others" or int(key) < size}
-        case Many(item) if isinstance(plain, list):
-            return [within(item, one, size) for one in plain]
-        case Fields(inner) if isinstance(plain, dict):
-            return {key: within(inner[key], one, size) if key in inner else one for key, one in plain.items()}
-    return plain
-
-
-def shape_of(annotation: Any, metadata: Sequence[Any] = ()) -> Shape:
-    """The shape of an annotation with further metadata, such as bounds."""
+def shape_of(annotation: Any, metadata: Sequence[Any] = (), around: tuple[Any, ...] = ()) -> Shape:
+    """The shape of an annotation with further metadata, such as bounds. A model within itself has no shape."""
     while get_origin(annotation) is Annotated:
         annotation, *inner = get_args(annotation)
         metadata = [*inner, *metadata]
@@ -168,25 +153,29 @@ def shape_of(annotation: Any, metadata: Sequence[Any] = ()) -> Shape:
     if origin is Literal:
         return Choice(arguments)
     if origin in (Union, types.UnionType):
-        return Either(tuple(shape_of(one, metadata) for one in arguments))
+        return Either(tuple(shape_of(one, metadata, around) for one in arguments))
     if origin in (list, set, frozenset) or (origin is tuple and arguments[1:] == (...,)):
-        return Many(shape_of(arguments[0]), _of(parts, "min_length", max) or 0, _of(parts, "max_length", min))
+        return Many(shape_of(arguments[0], (), around), bound(parts, "min_length") or 0, bound(parts, "max_length"))
     if origin is PerRank:
-        return Each(shape_of(arguments[0]))
+        return Each(shape_of(arguments[0], (), around))
     if isinstance(annotation, type) and issubclass(annotation, Enum):
         return Choice(tuple(member.value for member in annotation))
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return Fields(fields(annotation), annotation)
+    if isinstance(annotation, type) and issubclass(annotation, RootModel):
+        root = annotation.model_fields["root"]
+        return shape_of(root.annotation, root.metadata, around)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in around:
+        return Fields(fields(annotation, around), annotation)
     return Other(annotation, tuple(parts))
 
 
 def _number(parts: Sequence[Any]) -> Number:
-    above, below = _of(parts, "gt", max), _of(parts, "lt", min)
-    least = [bound for bound in (_of(parts, "ge", max), None if above is None else above + 1) if bound is not None]
-    most = [bound for bound in (_of(parts, "le", min), None if below is None else below - 1) if bound is not None]
-    return Number(max(least, default=None), min(most, default=None), _of(parts, "multiple_of", max) or 1)
+    above, below = bound(parts, "gt"), bound(parts, "lt")
+    least = [one for one in (bound(parts, "ge"), None if above is None else above + 1) if one is not None]
+    most = [one for one in (bound(parts, "le"), None if below is None else below - 1) if one is not None]
+    return Number(max(least, default=None), min(most, default=None), bound(parts, "multiple_of") or 1)
 
 
-def _of(parts: Sequence[Any], bound: str, tightest: Any) -> Any:
-    """The tightest bound of that name."""
-    return tightest((value for part in parts if (value := getattr(part, bound, None)) is not None), default=None)
+def bound(parts: Sequence[Any], name: str) -> Any:
+    """The tightest bound of that name: ge, gt, le, lt, multiple_of, min_length or max_length; None if there is none."""
+    tightest = min if name in ("le", "lt", "max_length") else max
+    return tightest((value for part in parts if (value := getattr(part, name, None)) is not None), default=None)

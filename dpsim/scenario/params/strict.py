@@ -2,50 +2,72 @@
 
 Pydantic ignores such a key by default, and a misspelt parameter would silently keep its default. A model that allows
 extra keys (`ConfigDict(extra="allow")`) keeps them.
+
+A model whose values a file cannot keep is refused as a whole: a failure that was saved would be another one.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any, get_args
 
 from pydantic import BaseModel, ValidationError, ValidationInfo, ValidatorFunctionWrapHandler, WrapValidator
-from pydantic_core import InitErrorDetails
+from pydantic_core import InitErrorDetails, PydanticSerializationError
 
-from dpsim.scenario.base import KeyPath
+from dpsim.scenario.base import ALL_TAG, EACH_TAG, KeyPath
+from dpsim.scenario.errors import path_text, shown
+from dpsim.scenario.params.per_rank import PerRank
+from dpsim.scenario.params.places import at_their_places
 
 
 def strict(model: type[BaseModel]) -> Any:
     """The type of a field that holds such a model and refuses unknown keys at every depth."""
 
     def check(value: Any, read: ValidatorFunctionWrapHandler, about: ValidationInfo) -> Any:
-        if isinstance(value, Mapping):
-            _refuse(model, [((key,), value[key]) for key in value if not _knows(model, key)])
-        # `value` is of Python by now, where strict means that a list is no tuple, and a word no member of an Enum.
-        made = model.model_validate_json(json.dumps(value), strict=True) if about.mode == "json" else read(value)
-        _refuse(model, list(_unknown(value, made, ())))
-        return made
+        given = value if isinstance(value, Mapping) else {}
+        wrong = _extra([((key,), one) for key, one in given.items() if not _knows(model, key)])
+        try:
+            # `value` is of Python by now, where strict means that a list is no tuple, and a word no member of an Enum.
+            made = model.model_validate_json(json.dumps(value), strict=True) if about.mode == "json" else read(value)
+        except ValidationError as error:
+            raise at_their_places(error, value, wrong) from None
+        except Exception as error:  # of a validator of a user's own
+            raise ValueError(f"{model.__qualname__} raised {type(error).__name__}: {error}") from None
+        wrong = _extra(_unknown(value, made, ()))
+        if wrong:
+            raise ValidationError.from_exception_data(model.__name__, wrong)
+        return _with_defaults_read(model, made)
 
     return Annotated[model, WrapValidator(check)]
 
 
-def _refuse(model: type[BaseModel], found: list[tuple[KeyPath, Any]]) -> None:
-    lines = [InitErrorDetails(type="extra_forbidden", loc=path, input=value) for path, value in found]
-    if lines:
-        raise ValidationError.from_exception_data(model.__name__, lines)
+def _extra(found: Iterable[tuple[KeyPath, Any]]) -> list[InitErrorDetails]:
+    return [InitErrorDetails(type="extra_forbidden", loc=path, input=value) for path, value in found]
+
+
+def _with_defaults_read(model: type[BaseModel], made: Any) -> Any:
+    """The same, read again as a whole: pydantic itself does not check defaults. Raises ValueError."""
+    name = model.__qualname__
+    if not isinstance(made, model):
+        raise ValueError(f"a validator of {name} returned {shown(made)}; expected the model itself")
+    try:
+        return model.model_validate_json(written(made), strict=True)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = path_text([part for part in first["loc"] if part not in (ALL_TAG, EACH_TAG)])
+        raise ValueError(f"{name}: the default of {place}, {shown(first['input'])}: {first['msg']}") from None
+    except (PydanticSerializationError, TypeError, AttributeError) as error:
+        raise ValueError(f"{name} has a value that JSON cannot have: {error}") from None
 
 
 def _knows(model: type[BaseModel], key: Any) -> bool:
-    """Whether a model reads a key. One whose aliases are no plain words is trusted to look for itself."""
+    """Whether a model reads a key."""
     if model.model_config.get("extra") == "allow":
         return True
     by_name = model.model_config.get("populate_by_name") or model.model_config.get("validate_by_name")
-    for name, field in model.model_fields.items():
-        alias = field.validation_alias
-        if key == (alias or name) or (by_name and key == name) or not isinstance(alias, str | None):
-            return True
-    return False
+    fields = model.model_fields.items()
+    return any(key == (field.alias or name) or (by_name and key == name) for name, field in fields)
 
 
 def _unknown(value: Any, made: Any, path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:
@@ -55,9 +77,16 @@ def _unknown(value: Any, made: Any, path: KeyPath) -> Iterator[tuple[KeyPath, An
             if not _knows(type(made), key):
                 yield (*path, key), inner
         for name, field in type(made).model_fields.items():
-            key = name if name in value else field.validation_alias
-            if isinstance(key, str) and key in value:
+            key = name if name in value else field.alias or name
+            if key in value:
                 yield from _unknown(value[key], getattr(made, name), (*path, key))
+    elif isinstance(made, PerRank):
+        each = {"others": made.others, **{str(rank): one for rank, one in made.ranks.items()}}
+        if isinstance(value, Mapping) and any(key in each for key in map(str, value)):
+            for key, inner in value.items():
+                yield from _unknown(inner, each.get(str(key)), (*path, str(key)))
+        else:
+            yield from _unknown(value, made.others, path)
     elif isinstance(made, Mapping) and isinstance(value, Mapping):
         for key, inner in made.items():
             given = key if key in value else str(key)
@@ -66,3 +95,33 @@ def _unknown(value: Any, made: Any, path: KeyPath) -> Iterator[tuple[KeyPath, An
     elif isinstance(made, (list, tuple)) and isinstance(value, (list, tuple)):
         for number, (given, inner) in enumerate(zip(value, made, strict=False)):
             yield from _unknown(given, inner, (*path, number))
+
+
+def written(params: BaseModel) -> str:
+    """All parameters as JSON, as the model reads it."""
+    return params.model_dump_json(by_alias=True, round_trip=True, warnings=False)
+
+
+def refuse_unwritable(model: type[BaseModel]) -> None:
+    """Raise ValueError for a field, at any depth, whose value dpsim could not write and read again."""
+    for one in _models(model, set()):
+        for name, field in one.model_fields.items():
+            reads, writes = field.validation_alias or name, field.serialization_alias or name
+            if reads != writes:
+                said = f"the field {name} is read as {reads!r} and written as {writes!r}"
+                raise ValueError(f"{one.__qualname__}: {said}; expected one alias for both, as in Field(alias=...)")
+            if field.exclude:
+                raise ValueError(
+                    f"{one.__qualname__}: the field {name} has exclude=True; a saved scenario would lose it"
+                )
+
+
+def _models(annotation: Any, seen: set[type[BaseModel]]) -> Iterator[type[BaseModel]]:
+    """The models in an annotation, each once."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
+        seen.add(annotation)
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _models(field.annotation, seen)
+    for argument in get_args(annotation):
+        yield from _models(argument, seen)

@@ -62,6 +62,8 @@ def _only(limits: Limits, name: str, shape: Shape) -> Limits:
 
 def _lists(shape: Many, name: str, limits: Limits, given: Any) -> list[Any]:
     inner = name if isinstance(shape.item, Fields) else f"{name}.item"
+    if name not in limits and given is MISSING:
+        raise _no_size(name, shape.shortest, shape.longest, None)
     if name not in limits:
         items = [values(shape.item, inner, limits, one) for one in given]
         return [list(chosen) for chosen in product(*items)]

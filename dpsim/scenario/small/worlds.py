@@ -34,9 +34,10 @@ from dpsim.contract.words import did_you_mean
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.parameters import Worlds
-from dpsim.scenario.params.per_rank import PerRank
-from dpsim.scenario.params.shapes import Each, Fields, Many, Shape, fields, within
+from dpsim.scenario.parameters import MOST_RANKS, Worlds
+from dpsim.scenario.params.per_rank import PerRank, within
+from dpsim.scenario.params.scenario import ranks_of
+from dpsim.scenario.params.shapes import Each, Either, Fields, Many, Shape, fields
 from dpsim.scenario.small.values import OPTION, Limits, refuse_many, values
 from dpsim.scenario.small.within import injected_within
 
@@ -54,10 +55,13 @@ class Extent:
     """How far parameters go, by their names; None for all values of a choice."""
 
     limits: Limits
+    kept: tuple[str, ...] = ()
+    """The parameters that have the value of the scenario."""
 
     def summary(self) -> str:
         """In words."""
-        return ", ".join(f"{name} (all)" if most is None else f"{name} {most}" for name, most in self.limits.items())
+        sizes = [f"{name} (all)" if most is None else f"{name} {most}" for name, most in self.limits.items()]
+        return ", ".join(sizes) + (f"; {', '.join(self.kept)} as in the scenario" if self.kept else "")
 
     def _asdict(self) -> dict[str, Any]:
         return dict(self.limits)
@@ -81,13 +85,14 @@ class SmallParams(NamedTuple):
         base = self.base
         program = registry.protocol(base.protocol.name).program
         for plain in self.params:
-            params = _read(type(base.protocol.params), plain)
+            params = read(base, plain)
+            size = program.ranks(params)
             yield scenario_from(
                 {
                     **dict(base),
-                    **injected_within(base, program.ranks(params)),
+                    **injected_within(base, size),
                     "name": f"{base.name[:94]}-small",
-                    "protocol": {**dict(base.protocol), "params": plain},
+                    "protocol": {**dict(base.protocol), "params": within(params, plain, size)},
                     "expect": base.expect.of_small_worlds(),
                 }
             )
@@ -98,7 +103,9 @@ class SmallParams(NamedTuple):
         than 100,000 worlds.
         """
         shapes = fields(type(base.protocol.params))
-        sizes = Extent(_limits(text, shapes))
+        limits = _limits(text, shapes)
+        varied = {name.partition(".")[0] for name in limits}
+        sizes = Extent(limits, tuple(name for name in shapes if name not in varied))
         return SmallParams(base, sizes, _whole(base, shapes, sizes.limits))
 
 
@@ -113,7 +120,7 @@ def _limits(text: str, shapes: Mapping[str, Shape]) -> dict[str, int | None]:
             raise ScenarioError(f"{OPTION}: {name!r} is no parameter{hint} (there are {', '.join(known) or 'none'})")
         if name in found:
             raise ScenarioError(f"{OPTION}: {name} is given twice; leave one of them out")
-        if equals and not (value.isdecimal() and int(value) <= MOST):
+        if equals and not (value.removeprefix("-").isdecimal() and -MOST <= int(value) <= MOST):
             raise ScenarioError(f"{OPTION}: {name}: expected a number up to {MOST:,}, as in {name}=2, got {value!r}")
         found[name] = int(value) if equals else None
     return found
@@ -125,33 +132,30 @@ def _names(name: str, shape: Shape) -> Iterator[str]:
     if isinstance(shape, Fields):
         for key, inner in shape.fields.items():
             yield from _names(f"{name}.{key}", inner)
+    elif isinstance(shape, Each) or (isinstance(shape, Many) and isinstance(shape.item, Fields)):
+        yield from list(_names(name, shape.item))[1:]
+    elif isinstance(shape, Either):
+        yield from dict.fromkeys(inner for one in shape.options for inner in list(_names(name, one))[1:])
     elif isinstance(shape, Many):
-        if isinstance(shape.item, Fields):
-            for key, inner in shape.item.fields.items():
-                yield from _names(f"{name}.{key}", inner)
-        else:
-            yield f"{name}.item"
+        yield from _names(f"{name}.item", shape.item)
 
 
 def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[Any]:
     """The parameters of all worlds, by the sum of how far each is from its smallest value."""
-    model, given = type(base.protocol.params), base.protocol.plain_params
+    given = base.protocol.plain_params
     every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
     spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
     refuse_many(prod(map(len, every.values())))
     found: list[tuple[int, Any]] = []
     for chosen in product(*every.values()):
         plain = {**given, **{name: value for name, (_, value) in zip(every, chosen, strict=True)}}
-        params = _read(model, plain)
-        if params is None:
-            continue
-        size = registry.protocol(base.protocol.name).program.ranks(params)
-        kept = {name: within(shape, plain[name], size) for name, shape in shapes.items()}
         far = sum(at for at, _ in chosen)
-        found += [one for one in _of_ranks(kept, size, far, spread) if not spread or _read(model, one[1]) is not None]
+        for size in _sizes(base, plain, spread):
+            found += [(so_far, one) for so_far, one in _of_ranks(plain, size, far, spread) if _ranks(base, one) == size]
         refuse_many(len(found))
     if not found:
-        raise ScenarioError(f"{OPTION}: {model.__qualname__} refuses every one of these worlds; take other sizes")
+        model = type(base.protocol.params).__qualname__
+        raise ScenarioError(f"{OPTION}: {model} refuses every one of these worlds; take other sizes")
     return [plain for _, plain in sorted(found, key=lambda one: one[0])]
 
 
@@ -165,9 +169,26 @@ def _of_ranks(
         yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}
 
 
-def _read(model: Any, plain: Any) -> Any:
-    """An instance of the model; None where the model refuses the combination."""
+def _sizes(base: Scenario, plain: Mapping[str, Any], spread: Mapping[str, list[tuple[int, Any]]]) -> list[int]:
+    """The numbers of ranks that a combination may have: one, or several where a value of each rank decides."""
+    if not spread:
+        size = _ranks(base, plain)
+        return [] if size is None else [size]
+    uniform = product(*([value for _, value in one] for one in spread.values()))
+    known = {_ranks(base, {**plain, **dict(zip(spread, each, strict=True))}) for each in uniform}
+    known |= {_ranks(base, plain)}
+    return sorted(size for size in known if size is not None) or list(range(1, MOST_RANKS + 1))
+
+
+def _ranks(base: Scenario, plain: Mapping[str, Any]) -> int | None:
+    """How many ranks a world with these parameters has; None where there is no such world."""
+    params = read(base, plain)
+    return None if params is None else ranks_of(registry.protocol(base.protocol.name).program, params)[0] or None
+
+
+def read(base: Scenario, plain: Any) -> Any:
+    """The parameters; None where the model refuses the combination."""
     try:
-        return model.model_validate_json(json.dumps(plain))
+        return type(base.protocol.params).model_validate_json(json.dumps(plain))
     except ValidationError:
         return None

@@ -82,7 +82,7 @@ def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
             return []  # another protocol may not have that section
         return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
     if kind in ("value_error", "assertion_error"):
-        reason = str(context.get("error", error["msg"]))
+        reason = " ".join((str(context.get("error", "")) or error["msg"]).split())
         given = value if isinstance(value, dict) else {}
         named = next((key for key in re.findall(r"\w+", reason) if key in given), None)
         if path[-1:] == (OF_A_KEY,):
@@ -113,7 +113,7 @@ def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath
     if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
         return _out_of_range(kind, context, value)
     if kind in ("enum", "literal_error"):
-        return _not_one_of(path, value, of)
+        return _not_one_of(path, value, of, context)
     if kind == "union_tag_not_found":
         return "the key 'kind' is missing; expected kind: skip, repeat, alter, die, raise, hang or kill"
     if kind in ("tuple_type", "list_type"):
@@ -124,7 +124,11 @@ def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath
         return _wrong_length(kind, context, value)
     if kind == "string_pattern_mismatch":
         expected = _PATTERNS.get(path[-1], "a word without spaces")
+        if path[:2] == _PARAMS:
+            return f"{shown(value)} does not match {context.get('pattern')}; expected text that does"
         return f"{shown(value)} has characters that are not allowed here; expected {expected}"
+    if kind == "multiple_of":
+        return f"{shown(value)} is no multiple of {context['multiple_of']}; expected one"
     return None
 
 
@@ -173,8 +177,8 @@ def _out_of_range(kind: str, context: dict[str, Any], value: Any) -> str:
     return f"{shown(value)} is too {'small' if kind.startswith('greater') else 'large'}; expected {bound}"
 
 
-def _not_one_of(path: KeyPath, value: Any, of: type[Scenario]) -> str:
-    allowed = _choices(path, of)
+def _not_one_of(path: KeyPath, value: Any, of: type[Scenario], context: dict[str, Any]) -> str:
+    allowed = _choices(path, of) or re.findall(r"'([^']*)'", str(context.get("expected", "")))
     hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
     what = f"unknown value {shown(value)}" if isinstance(value, str) else f"got {_got(value)}"
     return f"{what}; expected one of {', '.join(allowed)}{hint}"
@@ -202,7 +206,7 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
     if key == "service" and "rank" in known:
         return "unknown key 'service'; a service goes under rank as well: write rank and its name"
     hint = did_you_mean(key, known)
-    few = f"; expected one of {_some(known)}" if len(known) <= FEW_KEYS or not hint else ""
+    few = f"; expected one of {_some(known)}" if known and (len(known) <= FEW_KEYS or not hint) else ""
     if not hint:
         places = [*((name,) for name in (*of.sections, *_SECTIONS)), _PARAMS]
         section = next((place for place in places if key in _keys(_walk(place, of)[1])), None)

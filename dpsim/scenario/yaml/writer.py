@@ -15,6 +15,8 @@ property test becomes a file that runs.
 
 from __future__ import annotations
 
+import math
+from decimal import Decimal
 from typing import Any
 
 import yaml
@@ -35,6 +37,18 @@ def dump_scenario(scenario: Scenario) -> str:
     return text
 
 
+def on_one_line(value: Any) -> str:
+    """A plain value as YAML has it in braces.
+
+    >>> on_one_line({"others": 1, "2": [None, True]})
+    '{others: 1, 2: [null, true]}'
+    """
+    text: str = yaml.dump(
+        _numbered(value), Dumper=yaml.SafeDumper, default_flow_style=True, width=math.inf, sort_keys=False
+    )
+    return text.removesuffix("\n").removesuffix("\n...")
+
+
 def excerpt(scenario: Scenario, title: str = "scenario:", most: int = 40) -> str:
     """The same for a report: below a title, indented, and cut where it is long."""
     lines = dump_scenario(scenario).splitlines()
@@ -46,7 +60,7 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     data: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     protocol = data.get("protocol")
     if scenario.protocol.params is not None:
-        protocol = data["protocol"] = {**data["protocol"], "params": scenario.protocol.plain_params}
+        protocol = data["protocol"] = {**data["protocol"], "params": _numbered(scenario.protocol.plain_params)}
     if protocol is not None and set(protocol) == {"name"}:
         data["protocol"] = protocol["name"]
     for name, value in dict(scenario).items():
@@ -55,12 +69,25 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     return data
 
 
+def _numbered(value: Any) -> Any:
+    """With numbers for the ranks that have values, as people write them."""
+    if isinstance(value, dict):
+        ranks = "others" in value
+        return {int(key) if ranks and key.isdecimal() else key: _numbered(one) for key, one in value.items()}
+    return [_numbered(one) for one in value] if isinstance(value, list) else value
+
+
 class _Representer(yaml.representer.SafeRepresenter):
     def __init__(self) -> None:
         super().__init__(sort_keys=False)
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+    def represent_float(self, data: float) -> yaml.ScalarNode:
+        """Without an exponent, which the reader refuses: YAML 1.1 reads 1e3 as text."""
+        text = format(Decimal(repr(data)), "f") if math.isfinite(data) else repr(data)
+        return self.represent_scalar("tag:yaml.org,2002:float", text if "." in text else f"{text}.0")
 
 
 def _lay_out(node: yaml.Node, depth: int) -> None:
@@ -79,3 +106,6 @@ def _lay_out(node: yaml.Node, depth: int) -> None:
         node.flow_style = not any(isinstance(child, yaml.MappingNode) for child in children)
     for child in children:
         _lay_out(child, depth + 1)
+
+
+_Representer.add_representer(float, _Representer.represent_float)

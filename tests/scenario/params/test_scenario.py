@@ -89,7 +89,6 @@ WRONG = [
         "bad:4:19: protocol.params.steps: expected a whole number, got the text '2'; leave out the quotes",
     ),
     ("{ranks: 2}", "bad:4:11: protocol.params: the key 'steps' is missing"),
-    ("{stepz: 2}", "bad:4:12: protocol.params: unknown key 'stepz'; expected one of ranks, steps, seen; did you mean"),
     ("3", "bad:4:11: protocol.params: expected a mapping"),
     ("{steps: 1, seen: 4}", "bad:4:28: protocol.params.seen: 4 is too large; expected at most 3"),
     ("{steps: 1, seen: {1: 2}}", "protocol.params.seen: the ranks that are not named have no value; expected others:"),
@@ -158,6 +157,17 @@ def test_beside_the_parameters(text: str, said: str | None) -> None:
     assert said in str(caught.value)
 
 
+def test_a_misspelt_key_beside_others() -> None:
+    """One error names all that is wrong."""
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario("name: x\nprotocol:\n  name: t_largest\n  params: {stepz: 2, ranks: 9}\n", "bad")
+    assert str(caught.value).splitlines() == [
+        "bad:4:11: protocol.params: the key 'steps' is missing",
+        "bad:4:12: protocol.params: unknown key 'stepz'; expected one of ranks, steps, seen; did you mean 'steps'?",
+        "bad:4:29: protocol.params.ranks: 9 is too large; expected at most 8",
+    ]
+
+
 def test_an_unknown_protocol_is_the_only_problem() -> None:
     """Which sections another protocol needs, the reader cannot know."""
     with pytest.raises(ScenarioError) as caught:
@@ -184,6 +194,10 @@ def test_a_token_brings_no_huge_world() -> None:
     assert scenario.beyond() == "65 ranks; expected at most 64"
 
 
+async def _waits(params: Any) -> int:
+    return 1
+
+
 async def _run(self: Any, rank: Any, args: Any) -> None: ...
 
 
@@ -197,7 +211,11 @@ async def _run(self: Any, rank: Any, args: Any) -> None: ...
         ),
         ({"Params": dict, "ranks": staticmethod(len)}, "One.Params is <class 'dict'>; expected a class"),
         ({"ranks": staticmethod(len)}, "One has `ranks` and no `Params`"),
-        ({"Params": Few, "ranks": lambda self, params: 1}, "One.ranks cannot be called"),
+        ({"Params": Few, "ranks": lambda self, params: 1}, "One.ranks is no static method; write `@staticmethod`"),
+        ({"Params": Few, "ranks": classmethod(lambda cls, params: 1)}, "One.ranks is no static method"),
+        ({"Params": Few, "ranks": staticmethod(lambda: 1)}, "One.ranks cannot be called"),
+        ({"Params": Few, "ranks": staticmethod(_waits)}, "One.ranks is a coroutine function"),
+        ({"Params": BaseModel, "ranks": staticmethod(len)}, "expected a class derived from pydantic.BaseModel, with"),
     ],
 )
 def test_a_program_that_cannot_have_parameters(parts: dict[str, Any], said: str) -> None:

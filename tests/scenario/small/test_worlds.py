@@ -33,7 +33,7 @@ def test_each_rank_has_each_value() -> None:
     found = all_up_to(base(steps=1), "ranks=2,seen=1")
     seen = [[one.protocol.params.seen[rank] for rank in range(one.size)] for one in found.worlds()]
     assert sorted(seen) == sorted([[0], [1], *map(list, product((0, 1), repeat=2))])
-    assert found.sizes.summary() == "ranks 2, seen 1"
+    assert found.sizes.summary() == "ranks 2, seen 1; steps as in the scenario"
 
 
 EVERYTHING = {
