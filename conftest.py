@@ -49,7 +49,7 @@ ENDS_AT_ONCE = (
 
 LONG_ON_GLOO = (
     *("azure_code_dp2", "azure_code_dp4", "another_flag", "engine_balanced", "skip_one", "startup_mismatch"),
-    *("whole_engine", "whole_engine_split"),
+    *("startup_death", "whole_engine", "whole_engine_small", "whole_engine_split"),
 )
 """They start many processes, or wait until a hang is known as one. Most exhibits of the museum wait so, too."""
 

@@ -99,6 +99,7 @@ print(dpsim.__file__, scenario_path("quickstart"))
     assert scenario == installed / "dpsim" / "_scenarios" / "quickstart.yaml"
 
 
+@pytest.mark.slow
 def test_no_module_of_dpsim_imports_torch(installed: Path, tmp_path: Path) -> None:
     program = """
 import importlib, pkgutil, sys, dpsim

@@ -39,7 +39,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+from typing import Any, ClassVar, Generic, cast
 
 from typing_extensions import TypeVar
 
@@ -75,11 +75,6 @@ class Arguments(Generic[Q]):
     pieces: Mapping[str, str] = field(default_factory=dict)
     allow_refused: bool = False
     params: Q = cast(Any, None)  # noqa: RUF009 - None, to a type checker any model
-
-    if TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """A parameter: its name and type are those of the derived class."""
 
     def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
         """Raise Unsuitable for what the program, registered as `name`, would leave out without a word."""

@@ -84,8 +84,9 @@ class Parameters(StrictModel):
         """The groups of ranks, for a program that makes none itself."""
         return ()
 
-    def arguments(self, base: Path | None = None) -> Arguments:
-        """What the program is handed. `base`: the folder of the scenario's files; None: the working folder.
+    def arguments(self, base: Path | None = None) -> Any:
+        """What the program is handed: `Arguments`, or those of a derived class. `base`: the folder of the scenario's
+        files; None: the working folder.
 
         Raises ScenarioError for a file that is not there or cannot be read.
         """

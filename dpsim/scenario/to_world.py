@@ -16,7 +16,7 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import prepared
 from dpsim.contract.words import did_you_mean
 from dpsim.contract.world import CommunicatorSpec, World
@@ -151,7 +151,7 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
     return OnlySimulated(f"{where} {what}; run it on the simulation (--backend sim), or {cure}")
 
 
-def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Arguments, Any]:
+def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Any, Any]:
     """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
 
     Raises ScenarioError for a file that cannot be read, and for what the program cannot run.

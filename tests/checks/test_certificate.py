@@ -107,7 +107,8 @@ def test_of_thousands_none_that_is_certified_has_a_layout_with_a_race() -> None:
 
 
 LARGE = ("whole_engine", "whole_engine_split")
-SAMPLE = every(4, bundled_scenarios()) - {*LARGE}
+SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-rank-all2all"}) - {*LARGE}
+"""Every fourth, and the two in which ranks abort."""
 
 
 @pytest.mark.parametrize("name", slow_but(bundled_scenarios(), SAMPLE.__contains__))

@@ -102,6 +102,7 @@ def trace_schedule(path: Path) -> tuple[str, ...]:
     return read.schedule.steps
 
 
+@pytest.mark.slow
 def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
     said = set()
     for seed in "01":

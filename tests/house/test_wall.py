@@ -171,7 +171,9 @@ def test_every_module_imports_without_the_engine(without: Path) -> None:
     assert imports(without) == ""
 
 
-@pytest.mark.parametrize("part", [a_scenario_of_the_engine, a_command_of_the_engine])
+@pytest.mark.parametrize(
+    "part", [a_scenario_of_the_engine, pytest.param(a_command_of_the_engine, marks=pytest.mark.slow)]
+)
 def test_an_import_of_the_engine_is_found(without: Path, part: Callable[[Path], Path]) -> None:
     file = part(without)
     before = file.read_text()
@@ -186,9 +188,9 @@ def test_an_import_of_the_engine_is_found(without: Path, part: Callable[[Path], 
     ("words", "says"),
     [
         (["--help"], "  explore   Prove that a scenario holds"),
-        (["run", "--help"], "--trace FILE"),
+        pytest.param(["run", "--help"], "--trace FILE", marks=pytest.mark.slow),
         (["list"], "conformance"),
-        (["list", "--json"], '"protocols": '),
+        pytest.param(["list", "--json"], '"protocols": ', marks=pytest.mark.slow),
         (["schema"], '"title": "dpsim scenario"'),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -73,6 +73,7 @@ def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
         dies(warm, world)
 
 
+@pytest.mark.slow
 def test_one_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: World) -> None:
     first, second = reserve(warm)
     os.kill(second, signal.SIGKILL)
@@ -118,6 +119,7 @@ def test_a_pool_keeps_none_by_itself(backends: Callable[[str], TorchBackend], wo
     assert reserve(backend) == []
 
 
+@pytest.mark.slow
 def test_a_pool_says_where_its_time_goes(warm: AbortingGloo, world: World) -> None:
     before = dict(warm.pool.spent.times)
     dies(warm, world)
@@ -126,6 +128,7 @@ def test_a_pool_says_where_its_time_goes(warm: AbortingGloo, world: World) -> No
     assert more == {"start": 1, "set-up": 2, "run": 2, "recovery": 2}
 
 
+@pytest.mark.slow
 def test_no_process_of_it_is_left(warm: AbortingGloo) -> None:
     processes = [*warm.pool.processes, *reserve(warm)]
     warm.close()

@@ -164,6 +164,7 @@ def test_a_worker_that_does_not_give_up_is_replaced(
 
 
 @aborting
+@pytest.mark.slow
 def test_a_worker_that_was_killed_while_it_was_idle_is_replaced(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     victim = backend.pool.processes[1]

@@ -86,6 +86,7 @@ def test_numbers_of_workers() -> None:
 
 
 @on_all
+@pytest.mark.slow
 def test_a_service_that_dies_is_one_that_died(backend: TorchBackend, world: World) -> None:
     """As planned by the scenario, like a rank."""
     before = desk(backend, world).journals[DESK]

@@ -28,10 +28,11 @@ import numpy as np
 from dpsim.contract.interface import Aborted, HostArray, Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import Topology
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
+from dpsim.vllm.params.arguments import EngineArguments
 
 MODE = 2
 """The mode that every living rank wishes for; 0, what an empty column says, is the eager one."""
@@ -93,7 +94,7 @@ class Survivors(Program[SurvivorsSetup]):
     heeds = ()
     ordered_by_flags = True
 
-    def prepare(self, args: Arguments) -> SurvivorsSetup:
+    def prepare(self, args: EngineArguments) -> SurvivorsSetup:
         topology = Topology.model_validate(args.topology)
         if topology.replica_size > 1 or topology.data_parallel_size == 1:
             raise Unsuitable("topology: expected data-parallel ranks alone, two or more")

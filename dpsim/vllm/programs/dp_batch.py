@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, Topology
@@ -26,6 +26,7 @@ from dpsim.vllm.data_parallel.figures import moves_of_experts, tokens_and_modes
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 
 Piece = TypeVar("Piece")
@@ -67,7 +68,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         "dp.lower_mode",
     )
 
-    def prepare(self, args: Arguments) -> DataParallelSetup:
+    def prepare(self, args: EngineArguments) -> DataParallelSetup:
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
@@ -128,7 +129,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         await step.run(prepared.timeline)
 
 
-def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: Arguments, config: EngineConfig) -> None:
+def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, config: EngineConfig) -> None:
     """Raise Unsuitable for what no form of the V2 runner looks at here."""
     if v2 is None:
         return

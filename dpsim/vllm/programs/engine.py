@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.engine.batch_job import OfflineLoop
@@ -50,6 +50,7 @@ from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, WatchedLoop, requests_text
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.engine.workers import EngineWorker
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
 
 
@@ -84,11 +85,11 @@ class Engine(Program[EngineSetup]):
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 
-    def prepare(self, args: Arguments) -> EngineSetup:
+    def prepare(self, args: EngineArguments) -> EngineSetup:
         lockstep = there(named("engine", args.form)[0].lockstep, f"protocol.form: {args.form}")
         return self.prepared(args, lockstep)
 
-    def prepared(self, args: Arguments, lockstep: Lockstep) -> EngineSetup:
+    def prepared(self, args: EngineArguments, lockstep: Lockstep) -> EngineSetup:
         """The same with the lockstep of any release."""
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
@@ -180,7 +181,7 @@ class WatchedEngine(Engine):
         {EngineLoop: WatchedLoop, Coordinator: WatchedCoordinator, FrontEnd: WatchedFrontEnd}
     )
 
-    def prepare(self, args: Arguments) -> EngineSetup:
+    def prepare(self, args: EngineArguments) -> EngineSetup:
         setup = super().prepare(args)
         if setup.layout.workers > 1 or setup.offline:
             raise Unsuitable(

@@ -6,10 +6,11 @@ config: {enable_expert_parallel: true, enable_eplb: true, eplb_config: {step_int
 
 from __future__ import annotations
 
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
 from dpsim.vllm.releases import PLACES, Release, there
 
@@ -23,7 +24,7 @@ class BalancedBatch(DataParallelBatch):
     honours_config_by_rank = True
     probes: tuple[str, ...] = (*DataParallelBatch.probes, "eplb.waits")
 
-    def prepare(self, args: Arguments) -> DataParallelSetup:
+    def prepare(self, args: EngineArguments) -> DataParallelSetup:
         setup = super().prepare(args)
         if setup.balance is None:
             raise Unsuitable("config.enable_eplb: the ranks of eplb have threads to move experts in; expected true")

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.model.kernels import LAYERS
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.pipeline.graphs import CapturedLayers
 from dpsim.vllm.pipeline.history import History, histories
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
@@ -62,7 +63,7 @@ class PipelineTokens(Program[PipelineSetup]):
         modes = [mode for mode in RuntimeMode if mode is RuntimeMode.NONE or graphs.has_mode(mode)]
         return (*excluded, *dummies, *[f"pp.{mode.name.lower()}" for mode in modes])
 
-    def prepare(self, args: Arguments) -> PipelineSetup:
+    def prepare(self, args: EngineArguments) -> PipelineSetup:
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size

@@ -27,12 +27,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.vllm.config import EngineConfig, Topology, broken_rules
 from dpsim.vllm.config.forms import rules_of
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.engine.request_counts import COUNTS
 from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.pieces import FORMS, OF_ONE_RUNNER, Agreement, AgreementOfV2, AgreementV1
@@ -136,7 +137,7 @@ def resolve(
     )
 
 
-def resolve_arguments(args: Arguments) -> Pieces:
+def resolve_arguments(args: EngineArguments) -> Pieces:
     """The same for a program whose forms are the stacks and whose `pieces` are `FORMS`: what its scenario asks for."""
     topology, config = Topology.model_validate(args.topology), EngineConfig.model_validate(args.config)
     model = Model(encoder_inputs=any(request.encoder_inputs for request in args.requests))

@@ -24,9 +24,10 @@ from pydantic import ValidationError
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.startup.compared import Compared
 from dpsim.vllm.startup.coordinator import Coordinator
@@ -69,7 +70,7 @@ class Startup(Program[StartupSetup]):
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 
-    def prepare(self, args: Arguments) -> StartupSetup:
+    def prepare(self, args: EngineArguments) -> StartupSetup:
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         configs = {

@@ -152,6 +152,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     assert answer.out.splitlines()[-1] == "NO VERDICT  9 kinds could not be asked; 0 of 0 rows are equal"
 
 
+@pytest.mark.slow
 def test_a_release_that_is_taken_for_another(tmp_path: Path) -> None:
     answers = few(tmp_path / "answers", 10, QUICK)
     install(tmp_path / "site", "0.99.1", answers, like="0.33.0")

@@ -68,7 +68,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
 
 
-@examples(30, 375, 1_500)
+@examples(75, 375, 1_500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
     seen: Counter[str] = Counter()
@@ -208,7 +208,7 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
     return Faulty, changed
 
 
-@examples(30, 250, 1_000)
+@examples(15, 250, 1_000)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int) -> None:
     seen = [0, 0]

@@ -119,7 +119,7 @@ class AgreesTwice(Repaired):
         (ByRows, RANDOM, "found|I-DP-1"),
         (OwnRequestsInTheRecord, DRAFTING, "I-DP-1: ranks differ in draft.plan"),
         pytest.param(KeepsHalfEmpty, RANDOM, "found: .*CRASH:EMPTYREPLAY", marks=pytest.mark.slow),
-        (SplitsBeforeModes, RANDOM, "found: .*CRASH:EAGERINGRAPH"),
+        pytest.param(SplitsBeforeModes, RANDOM, "found: .*CRASH:EAGERINGRAPH", marks=pytest.mark.slow),
     ],
     ids=lambda one: getattr(one, "__name__", ""),
 )

@@ -31,7 +31,7 @@ def differing(kind: Kind, version: str) -> list[Difference]:
     ("version", "kind"),
     [
         ("0.14.0", Dispatcher014),
-        ("0.17.0", Dispatcher017),
+        pytest.param("0.17.0", Dispatcher017, marks=pytest.mark.slow),
         pytest.param("0.24.0", Dispatcher024, marks=pytest.mark.slow),
         ("0.33.0", Dispatcher033),
     ],

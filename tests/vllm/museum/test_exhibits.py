@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -123,19 +122,15 @@ NOT_PROVEN = {
 RARELY_FOUND = ("eplb-coop-launch",)
 
 
-def exhibit_of(entry: VariantEntry) -> Any:
+def is_shown_quickly(entry: VariantEntry) -> bool:
     """Those of the start-up and of engines take long, as all participants are there in each; so do those of
     microbatches, and one that few schedules show.
     """
-    crowded = (
-        entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")
-        and entry.name not in SHOWN_QUICKLY
-    )
-    slow = crowded or entry.name in RARELY_FOUND
-    return pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * slow)
+    crowded = entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")
+    return entry.name in SHOWN_QUICKLY or not (crowded or entry.name in RARELY_FOUND)
 
 
-@pytest.mark.parametrize("entry", [exhibit_of(entry) for entry in VARIANTS])
+@pytest.mark.parametrize("entry", [one for one in VARIANTS if is_shown_quickly(one)], ids=lambda entry: entry.name)
 def test_dpor_shows_it_and_its_twin_is_proven(entry: VariantEntry) -> None:
     scenario = exhibit(entry, FOLDER / f"{entry.name.lower()}.yaml")
     subject, healthy = Subject.of(scenario, FOLDER), Subject.of(without_variant(scenario), FOLDER)

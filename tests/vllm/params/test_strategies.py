@@ -145,7 +145,7 @@ def test_of_many_faults_the_one_that_matters_is_left() -> None:
             lambda scenario: any(request.abort for request in scenario.workload.requests),
             {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1, "abort": "20ms"}]}},
         ),
-        (
+        slow(
             lambda scenario: len(scenario.workload.requests) == 3,
             {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}] * 3}},
         ),

@@ -64,7 +64,7 @@ def nobody_polls(played: Played) -> None:
     assert not [record for record in records if record[KIND] == "ask" and record[ASK_HOW] == "query"]
 
 
-@examples(12, 100, 400)
+@examples(30, 100, 400)
 def test_tokens_are_the_oracles(examples: int) -> None:
     """In worlds that have something in them: a property over worlds in which nothing happens proves nothing."""
     seen: Counter[str] = Counter()

@@ -60,7 +60,8 @@ def both(told: Scenario, backend: str) -> tuple[Result, Result]:
     return real, simulated
 
 
-@pytest.mark.parametrize("name", first_quickly(RANK))
+@pytest.mark.slow  # whole_engine_dp.yaml is on gloo in every run
+@pytest.mark.parametrize("name", RANK)
 def test_whole_engine_dp(gloo: str, name: str) -> None:
     real, simulated = both(scenario([request(6, 3)], interval=4, **RANK[name]), gloo)
     for rank in range(real.world.size):

@@ -13,7 +13,7 @@ import pytest
 
 from dpsim.contract import registry
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.to_world import prepare
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
@@ -26,6 +26,7 @@ from dpsim.vllm.graphs.candidates import CandidateTable
 from dpsim.vllm.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.vllm.graphs.managed import Managed
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys033, KeysV2
+from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.transfer import Blocking, Transfer, WaitsForDescription
 from dpsim.vllm.programs.pieces import FORMS, AgreementOfV2, AgreementV1
@@ -262,7 +263,7 @@ class Stacked(Program[Pieces]):
 
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
 
-    def prepare(self, args: Arguments) -> Pieces:
+    def prepare(self, args: EngineArguments) -> Pieces:
         return resolve_arguments(args)
 
     async def run(self, rank: Rank, prepared: Pieces) -> None:
