@@ -61,6 +61,7 @@ PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
 SCENARIO_KEYS = ("protocol", "workload", "topology", "faults", "delays")  # a load test has one of them, perhaps
 SCENARIO_WORDS = re.compile(r"""\b(prompt_tokens|azure_csv|(data|tensor|pipeline)_parallel_size)["']?\s*:""")
+PARAMS = re.compile(r"""\bparams["']?\s*:""")  # of a protocol; other tools have such a key beside `workload`
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
 MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
@@ -309,7 +310,8 @@ def why_left_alone(path: Path) -> str | None:
         return f"cannot be read: {error.strerror}"
     near = [difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.8) for key in TOP_KEY.findall(text)]
     known = {key for one in near for key in one}
-    return None if len(known) > 1 or (known and SCENARIO_WORDS.search(text)) else "no scenario"
+    words = (known and SCENARIO_WORDS.search(text)) or ("protocol" in known and PARAMS.search(text))
+    return None if len(known) > 1 or words else "no scenario"
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,14 @@ from typer.testing import CliRunner
 
 from dpsim.cli.app import app
 from dpsim.contract.world import BackendUnavailable, Progress, Run, World
+from tests import ROOT
+from tests.agreeing import EXPECTED, HEALTHY, SKIP
 
-HEALTHY = """
-name: three
-topology: {data_parallel_size: 3}
-config: {async_scheduling: true}
-workload:
-  requests:
-    - {arrival: 0ms, prompt_tokens: 5, output_tokens: 6}
-    - {arrival: 0ms, prompt_tokens: 3, output_tokens: 6}
-    - {arrival: 0ms, prompt_tokens: 4, output_tokens: 6}
-"""
-SKIP = "faults: [{kind: skip, rank: 1, at: {site: dp.agree, ordinal: 2}}]\n"
-EXPECTED = "expect: {class: 'HANG:COLLECTIVE:MISSING_RANK', culprit: {rank: 1, step: 2}}\n"
+__all__ = ["EXPECTED", "HEALTHY", "SKIP"]
+
+MODULE = ("--module", "tests.agreeing")
+"""Options of a command in another process."""
+
 OTHER_CULPRIT = "expect: {culprit: {rank: 0}}\n"
 
 
@@ -46,8 +43,10 @@ def dpsim_(*words: str | Path, columns: int = 80) -> Answer:
     return Answer(result.exit_code, result.stdout, result.stderr)
 
 
-def process(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+def process(*words: str, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.CompletedProcess[str]:
+    """Run a command in another process, which finds the modules of tests. `env` adds variables."""
     options.setdefault("stdout", subprocess.PIPE)
+    options["env"] = {**os.environ, "PYTHONPATH": str(ROOT), **(env or {})}
     command = [sys.executable, "-m", "dpsim.cli", *words]
     return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)
 

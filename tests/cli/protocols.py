@@ -10,25 +10,18 @@ import signal
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel, Field
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
+from tests.programs import set_to
+from tests.sized import Sized, SizedProgram, sized_scenario
 
-SCENARIO = """
-name: {name}
-protocol: {name}
-topology: {{data_parallel_size: {ranks}}}
-workload: {{requests: [{{prompt_tokens: 1, output_tokens: 1}}]}}
-"""
-
-
-def scenario(name: str, ranks: int = 2, more: str = "") -> str:
-    return SCENARIO.format(name=name, ranks=ranks) + more
+scenario = sized_scenario
 
 
 @register_protocol("t_look")
-class Look(Program[Any]):
+class Look(SizedProgram):
     """Looks twice; whatever it sees is right."""
 
     probes = ("early", "late", "nobody")
@@ -68,7 +61,7 @@ class Two(Look):
 
 
 @register_protocol("t_polls")
-class Polls(Program[Any]):
+class Polls(SizedProgram):
     """Polls until something comes, which nobody sends."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -101,31 +94,42 @@ class Deadly(Look):
 
 
 @register_protocol("t_cross")
-class Cross(Program[Any]):
+class Cross(SizedProgram):
     """Both send first: it hangs if no send ends before it is received."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
         if rank.rank > 1:
             return
-        group, peer = rank.host("dp_cpu"), 1 - rank.rank
+        group, peer = rank.host("world"), 1 - rank.rank
         await group.send(np.zeros(2, np.int32), peer, site="give")
         await group.recv(2, "int32", peer, site="take")
 
 
+class Request(BaseModel):
+    """An item of work."""
+
+    tokens: int = Field(default=1, ge=1, le=9)
+
+
+class Work(Sized):
+    """A list that the ranks work off."""
+
+    requests: list[Request] = Field(default=[Request()], min_length=1)
+
+
 @register_protocol("t_nothing")
-class Nothing(Program[Any]):
+class Nothing(SizedProgram):
     """Decides and sleeps, and issues nothing; with a second request, it does."""
 
-    def prepare(self, args: Any) -> Any:
-        return args.requests
+    Params = Work
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.probe("here")
-        rank.decide("something", 1, "dp_cpu")
+        rank.decide("something", 1, "world")
         await rank.sleep(1, "nap")
-        if len(prepared) > 1:
-            await rank.host("dp_cpu").barrier()
+        if len(prepared.params.requests) > 1:
+            await rank.host("world").barrier()
         await rank.mailbox("box").get("asleep", idle=True)
 
 
@@ -142,14 +146,14 @@ class Shares(Look):
 
 @register_protocol("t_small")
 class Small(Look):
-    """Wrong where a second request comes with a prompt of two tokens."""
+    """Wrong where a second request has two tokens."""
 
-    def prepare(self, args: Any) -> Any:
-        return args.requests
+    Params = Work
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
-        if len(prepared) > 1 and prepared[1][1] > 1 and rank.rank == 0:
+        requests = prepared.params.requests
+        if len(requests) > 1 and requests[1].tokens > 1 and rank.rank == 0:
             await rank.mailbox("other").get("never")
 
 
@@ -160,3 +164,25 @@ class Exhausts(Look):
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
             raise MemoryError
+
+
+class Replays(Sized):
+    """How often a graph is replayed."""
+
+    replays: int = Field(default=1, ge=0, le=9)
+
+
+@register_protocol("t_captures")
+class Captures(SizedProgram):
+    """Each rank captures a kernel and replays it."""
+
+    Params = Replays
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        main, graph = rank.stream("main"), rank.graph("kernel")
+        buffer = main.alloc(1, "int32", "buffer")
+        async with graph.capture(main):
+            main.launch("fill", set_to, writes=[buffer], args=(1,))
+        for rank.step in range(prepared.params.replays):
+            graph.replay(main, "go")
+            await buffer.read("read")

@@ -68,7 +68,7 @@ def test_what_stops_early_need_not_come_to_all_that_is_planted(words: tuple[str,
 def test_a_fault_that_no_small_world_comes_to() -> None:
     file = write(Path("x.yaml"), HEALTHY + NOWHERE)
     for jobs in ("1", "2"):
-        words = ("explore", file, "--all-up-to", "ranks=2,output=2", "--jobs", jobs)
+        words = ("explore", file, "--all-up-to", "ranks=2,steps=2", "--jobs", jobs)
         answer = dpsim_(*words)
         assert answer.code == 1
         assert answer.out.splitlines()[-3:] == [
@@ -87,7 +87,7 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
 def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
     """Smaller worlds do not come to it, and need not."""
     late = "delays: [{rank: 1, by: 1ms, at: {site: dp.agree, ordinal: 1}}]\n"
-    answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,output=2")
+    answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,steps=2")
     assert (answer.code, answer.out.splitlines()[-2][:6]) == (0, "PROVEN")
 
 

@@ -12,7 +12,7 @@ from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
-from tests.cli.protocols import Kept, Shares, scenario
+from tests.cli.protocols import Kept, Polls, Shares, scenario
 
 pytestmark = pytest.mark.runs_once  # some of the protocols remember
 
@@ -35,6 +35,7 @@ def test_proven() -> None:
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
         "scenario   t_look\n"
+        "params     ranks 2\n"
         "schedules  3 in 3 classes, 0 redundant; 3.0 choices each\n"
         "races      2 of 2 pairs of sites seen in both orders\n"
         "probes     2 of 3 reached; never: nobody\n"
@@ -48,8 +49,9 @@ def test_proven() -> None:
 
 def test_nothing_to_choose(healthy: Path) -> None:
     assert dpsim_("explore", healthy).out.splitlines()[1:] == [
+        "params     ranks 3, steps 6",
         "schedules  1, the only one: nothing here can come in another order",
-        "probes     1 of 5 reached; never: " + dpsim_("explore", healthy).out.splitlines()[2].split("never: ")[1],
+        "probes     1 of 2 reached; never: differed",
         "",
         "PROVEN  holds in every schedule of this world",
         ASSUMES,
@@ -95,7 +97,7 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
     ("requests", "said"), [("1", "VACUOUS  in all these"), ("2", "PROVEN  every one of these worlds")]
 )
 def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -> None:
-    limits = f"ranks=2,requests={requests},steps=1,prompt=1,output=1"
+    limits = f"ranks=2,requests={requests}"
     answer = explore("t_nothing", "--all-up-to", limits)
     assert answer.code == 0
     verdict = [line for line in answer.out.splitlines() if not line.startswith("assumes: ")][-1]
@@ -108,11 +110,12 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
     answer = explore("t_polls")
+    line = Polls.run.__code__.co_firstlineno + 1
     assert answer.code == 1
     assert answer.out.splitlines()[-4:] == [
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
         "a run stood here after 50 steps, where it was cut off:",
-        "  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/protocols.py:75",
+        f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/protocols.py:{line}",
         "expected: held; NOT met: no schedule was judged",
     ]
 
@@ -130,11 +133,11 @@ def test_violated() -> None:
     answer = explore("t_lost")
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
-    assert lines[2:4] == [
+    assert lines[3:5] == [
         "races      1 of 2 pairs of sites seen in both orders",
         "           only rank 0 first before rank 1 delivers wake",
     ]
-    assert lines[6] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
+    assert lines[7] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
     (trace,) = Path(".dpsim").iterdir()
     name = trace.stem.removeprefix("t_lost-")
     at = next(at for at, line in enumerate(lines) if line.startswith("failure "))
@@ -146,7 +149,7 @@ def test_violated() -> None:
         f"replay: dpsim replay .dpsim/{trace.name} --module tests.cli.protocols",
         "expected: held; NOT met: expected held, came violated",
     ]
-    assert max(map(len, lines[:6] + lines[at:])) <= 80
+    assert max(map(len, lines[:7] + lines[at:])) <= 80
 
 
 def test_the_printed_command_shows_it_again() -> None:
@@ -182,7 +185,7 @@ def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
     answer = explore("t_cross")
     assert answer.code == 1
     assert "NOT CONFIRMED" not in answer.out
-    assert "  rank 0 dp_cpu 0>1 #0: rendezvous\n  rank 1 dp_cpu 1>0 #0: rendezvous\n" in answer.out
+    assert "  rank 0 world_cpu 0>1 #0: rendezvous\n  rank 1 world_cpu 1>0 #0: rendezvous\n" in answer.out
 
 
 def test_expected_failures_are_met(planted: Path, broken: Path) -> None:
@@ -302,20 +305,20 @@ def test_off(tmp_path: Path) -> None:
         (("quickstart", "--budget", "60"), "--budget: "),
         (("quikstart",), "no scenario 'quikstart': "),
         (
-            ("quickstart", "--all-up-to", "rank=2"),
-            "--all-up-to: 'rank' is no size; did you mean 'ranks'? (there are ranks",
+            ("three.yaml", "--all-up-to", "rank=2"),
+            "--all-up-to: 'rank' is no parameter; did you mean 'ranks'? (there are ranks, steps)",
         ),
         (
-            ("quickstart", "--all-up-to", "ranks=0"),
-            "--all-up-to: ranks: expected a number from 1 to 1000, as in ranks=1",
+            ("three.yaml", "--all-up-to", "ranks=0"),
+            "--all-up-to: ranks=0; expected a number from 1 to 4096, as in ranks=4096",
         ),
-        (("quickstart", "--all-up-to", "abort=2"), "--all-up-to: abort: expected 0 or 1"),
-        (("quickstart", "--all-up-to", "requests=9,steps=9"), "--all-up-to: these are "),
-        (("quickstart", "--all-up-to", "ranks=1", "--keep-going"), "--keep-going: with --all-up-to "),
-        (("quickstart", "--off", "HNAG"), "--off: no finding has a class that 'HNAG' selects"),
+        (("three.yaml", "--all-up-to", "ranks=900,steps=900"), "--all-up-to: these are "),
+        (("three.yaml", "--all-up-to", "ranks=1", "--keep-going"), "--keep-going: with --all-up-to "),
+        (("three.yaml", "--off", "HNAG"), "--off: no finding has a class that 'HNAG' selects"),
         (("quickstart", "--module", "no_such_module"), "cannot import the module no_such_module: ModuleNotFoundError"),
     ],
 )
+@pytest.mark.usefixtures("healthy")
 def test_bad_input(words: tuple[str, ...], said: str) -> None:
     answer = dpsim_("explore", *words)
     assert (answer.code, answer.out) == (2, "")
@@ -371,14 +374,13 @@ def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_small_world_holds(tmp_path: Path) -> None:
     file = write(tmp_path / "x.yaml", HEALTHY)
     for jobs in ("1", "2"):
-        answer = dpsim_("explore", file, "--all-up-to", "ranks=2,requests=1,steps=2", "--jobs", jobs)
+        answer = dpsim_("explore", file, "--all-up-to", "ranks=3,steps=2", "--jobs", jobs)
         assert (answer.code, answer.err) == (0, "")
         assert answer.out == (
             "scenario  three\n"
-            "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
-            "explored  16 in 16 schedules, smaller ones first\n"
-            "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
-            "never: dp.microbatched, dp.not_microbatched\n"
+            "worlds    all 6 up to ranks 3, steps 2\n"
+            "explored  6 in 6 schedules, smaller ones first\n"
+            "probes    agreed in 4 worlds; never: differed\n"
             "\n"
             "PROVEN  every one of these worlds holds in every schedule\n"
             f"{ASSUMES}\n"
@@ -390,34 +392,34 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
     """However many are given out together, it is the same one."""
     monkeypatch.setattr(exploring, "AT_ONCE", at_once)
     for jobs in ("1", "2"):
-        answer = explore("t_small", "--all-up-to", "ranks=1,requests=2,steps=1,output=1", "--jobs", jobs)
+        answer = explore("t_small", "--all-up-to", "ranks=1,requests=2,requests.tokens=2", "--jobs", jobs)
         assert answer.code == 1
         lines = answer.out.splitlines()
-        assert lines[1] == "worlds    all 6 up to ranks 1, requests 2, steps 1, prompt 2, output 1, abort 0"
+        assert lines[1] == "worlds    all 6 up to ranks 1, requests 2, requests.tokens 2"
         assert lines[3].startswith("probes    never: ")
         assert lines[5] == "VIOLATED  world 4 of 6, and no smaller one:"
         assert lines[7] == "  name: t_small-small"
-        assert lines[10:13] == [
-            "    requests:",
-            "    - {prompt_tokens: 1, output_tokens: 1}",
-            "    - {prompt_tokens: 2, output_tokens: 1}",
+        assert lines[8:11] == [
+            "  protocol:",
+            "    name: t_small",
+            "    params: {ranks: 1, requests: [{tokens: 1}, {tokens: 2}]}",
         ]
         (trace,) = Path(".dpsim").iterdir()
         assert lines[-2:] == [
             f"replay: dpsim replay {trace} --module tests.cli.protocols",
             "expected: held; NOT met: expected held, came violated",
         ]
-        requests = read_trace(trace).header.scenario["workload"]["requests"]
-        assert [one["prompt_tokens"] for one in requests] == [1, 2]
+        requests = read_trace(trace).header.scenario["protocol"]["params"]["requests"]
+        assert [one["tokens"] for one in requests] == [1, 2]
 
 
 def test_no_time_for_all_small_worlds(healthy: Path) -> None:
-    answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s")
+    answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s")
     assert answer.out.splitlines()[-1] == "SAMPLED  no failure; 16 not reached in time"
-    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json
+    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2,steps=8", "--budget", "0s", "--json").json
     assert row["scenarios"][0] == {
         "scenario": "three",
-        "sizes": {"ranks": 2, "requests": 1, "steps": 2, "prompt": 2, "output": 2, "abort": 0, "stages": None},
+        "sizes": {"ranks": 2, "steps": 8},
         "worlds": 16,
         "explored": 0,
         "proven": 0,
@@ -434,9 +436,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
 
 
 def test_small_worlds_that_are_too_large_to_prove() -> None:
-    answer = explore(
-        "t_look", "--all-up-to", "ranks=2,steps=1,prompt=1,output=1", "--schedules", "2", "--strategy", "dpor"
-    )
+    answer = explore("t_look", "--all-up-to", "ranks=2", "--schedules", "2", "--strategy", "dpor")
     assert answer.out.splitlines()[-2:] == ["SAMPLED  no failure; 1 proven, 1 sampled", ASSUMES]
 
 
@@ -453,10 +453,10 @@ def test_small_worlds_that_are_too_large_to_prove() -> None:
 def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: str) -> None:
     """A planted fault is kept where its rank exists, and a world that shows it is told of; no culprit is asked for."""
     file = write(broken, broken.read_text() + expect)
-    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,output=4")
+    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=4")
     assert answer.out.splitlines()[-1].startswith(f"expected: {line}")
     assert answer.code == (0 if line.endswith("; met") else 1)
-    found = dpsim_("explore", file, "--all-up-to", "ranks=2,output=4", "--json").json
+    found = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=4", "--json").json
     assert found["met"] is line.endswith("; met")
 
 
@@ -469,7 +469,7 @@ def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: 
 )
 def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str) -> None:
     file = write(healthy, healthy.read_text() + f"expect: {expect}\n")
-    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,output=1")
+    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=1")
     assert answer.out.splitlines()[-1] == f"expected: {line}"
 
 

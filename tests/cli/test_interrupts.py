@@ -17,7 +17,8 @@ PROTOCOLS = """
 import os
 import signal
 import numpy as np
-from dpsim.contract.registry import Program, register_protocol
+from dpsim.contract.registry import register_protocol
+from tests.sized import SizedProgram
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 NUMBER = getattr(signal, os.environ["SENDS"])
@@ -25,7 +26,7 @@ os.environ.setdefault("COMMAND", str(os.getpid()))  # workers know it, too
 
 
 @register_protocol("t_spins")
-class Spins(Program):
+class Spins(SizedProgram):
     '''Each rank polls for ever; rank 1 sends its process a signal before.'''
 
     async def run(self, rank, args):
@@ -50,7 +51,7 @@ class Meets(Spins):
     '''No process is interrupted before its first op.'''
 
     async def before(self, rank):
-        await rank.host("dp_cpu").barrier(site="meet")
+        await rank.host("world").barrier(site="meet")
 
 
 @register_protocol("t_naps")
@@ -67,7 +68,7 @@ class Agrees(Spins):
         rank.step = 5
         if rank.rank == 1:
             os.kill(int(os.environ["COMMAND"]), NUMBER)
-        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="agree")
+        await rank.host("world").all_reduce(np.ones(1, np.int32), site="agree")
 """
 
 
@@ -109,6 +110,6 @@ def test_a_signal_ends_a_run_at_once(sends: str, code: int, said: str, name: str
 def test_before_the_first_op(tmp_path: Path) -> None:
     done = ended(tmp_path, "t_agrees", "SIGINT", "run")
     assert done.stderr.splitlines()[1:] == [
-        "dpsim: rank 0 in step 5: all_reduce int32[1] on dp_cpu #0 at agree[0], endless.py:55",
+        "dpsim: rank 0 in step 5: all_reduce int32[1] on world_cpu #0 at agree[0], endless.py:56",
         "dpsim: rank 1 before the first op",
     ]

@@ -43,8 +43,8 @@ def test_a_rank_is_killed_from_an_op_on() -> None:
         ),
         (", at: {site: dp.agre, ordinal: 0}", "kill: rank 1 never came to dp.agre[0]; did you mean dp.agree?"),
         (
-            ", at: {communicator: dp_cpu, seq: 99}",
-            "kill: rank 1 never came to dp_cpu #99; it made 6 collectives on dp_cpu",
+            ", at: {communicator: world_cpu, seq: 99}",
+            "kill: rank 1 never came to world_cpu #99; it made 6 collectives on world_cpu",
         ),
     ],
 )
@@ -53,7 +53,7 @@ def test_a_kill_that_kills_nobody_is_not_met(more: str, why: str) -> None:
     assert (answer.code, answer.out.splitlines()[-1]) == (1, f"expected: held; NOT met: never applied: {why}")
 
 
-@pytest.mark.parametrize("at", ["", ", at: {site: dp.agree, ordinal: 4}", ", at: {communicator: dp_cpu, seq: 4}"])
+@pytest.mark.parametrize("at", ["", ", at: {site: dp.agree, ordinal: 4}", ", at: {communicator: world_cpu, seq: 4}"])
 def test_exploring_kills_at_any_point_from_there_on(at: str) -> None:
     answer = dpsim_("explore", scenario(KILL.format(at), "expect: {class: DEATH}\n"), "--strategy", "dpor")
     assert answer.code == 0, answer.out
@@ -73,7 +73,7 @@ def test_a_verdict_names_what_it_assumes() -> None:
     assert f"assumes: {'; '.join(left)}" in dpsim_("explore", limited).out.splitlines()
     (row,) = dpsim_("explore", limited, "--json").json["scenarios"]
     assert row["assumes"] == left
-    whole = dpsim_("explore", scenario(), "--all-up-to", "ranks=2,requests=1,steps=1")
+    whole = dpsim_("explore", scenario(), "--all-up-to", "ranks=2,steps=1")
     assert whole.out.splitlines()[-1] == plain
 
 

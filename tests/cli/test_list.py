@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+import tests.scenario.params.protocols  # noqa: F401 - registers
 from dpsim import runner
 from dpsim.contract.world import BackendUnavailable
 from tests.cli.commands import Fake, dpsim_, needs_torch
@@ -14,13 +15,15 @@ from tests.cli.commands import Fake, dpsim_, needs_torch
 def test_list() -> None:
     answer = dpsim_("list")
     assert answer.code == 0
-    assert re.search(r"^  quickstart +\S.*\.$", answer.out, re.MULTILINE)
-    assert re.search(r"^  dp_batch +source-000, 0.14, 0.33, v2-0.33, v2-0.17$", answer.out, re.MULTILINE)
-    assert re.search(r"^  M-DP-1 +dp_batch +A rank without tokens", answer.out, re.MULTILINE)
+    assert re.search(r"^  t_largest +plain, loud$", answer.out, re.MULTILINE)
+    assert re.search(
+        r"^  T-OWN +t_largest +A rank decides for the number that it has seen itself", answer.out, re.MULTILINE
+    )
     assert re.search(r"^  sim +runs here$", answer.out, re.MULTILINE)
     found = dpsim_("list", "--json").json
     assert list(found) == ["scenarios", "protocols", "variants", "backends"]
     assert {"name": "sim", "reason": None} in found["backends"]
+    assert "T-OWN" in {entry["name"] for entry in found["variants"]}
     assert all(entry["expected"] or entry["reason"] for entry in found["variants"])
 
 

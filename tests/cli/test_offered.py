@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,8 +25,10 @@ def from_words(words: list[str]) -> None:
     \"""Turn words into a scenario.\"""
     print("name:", *words)
 
-def run(scenario, longer: Annotated[bool | None, typer.Option("--longer", help="With a deadline of 2 s.")] = None):
-    \"""The same with another deadline.\"""
+def run(scenario, longer: Annotated[bool | None, typer.Option("--longer", help="With a deadline of 2 s.")] = None,
+        name: Annotated[str | None, typer.Option("--name", help="Of another name.")] = None):
+    \"""The same with another deadline or name.\"""
+    scenario = scenario_from({**dict(scenario), "name": name}) if name else scenario
     return scenario_from({**dict(scenario), "limits": {"stall": "1s", "deadline": "2s"}}) if longer else scenario
 
 class Bare:
@@ -49,26 +52,47 @@ from-words = stranger:from_words
 run = stranger:run
 run = stranger:nothing
 
+[dpsim.protocols]
+hello = stranger_protocol
+
 [dpsim.backends]
 bare = stranger:Bare
 picky = stranger:Picky
 """
+PROTOCOL = """
+from pydantic import BaseModel
+from dpsim import Program, register_protocol
+
+class Sizes(BaseModel):
+    ranks: int = 2
+
+@register_protocol("hello")
+class Hello(Program):
+    Params = Sizes
+
+    @staticmethod
+    def ranks(params):
+        return params.ranks
+
+    async def run(self, rank, args):
+        await rank.host("world").barrier(site="meet")
+"""
 HELLO = """
 name: hello
-topology: {data_parallel_size: 2}
-workload:
-  requests:
-    - {prompt_tokens: 1, output_tokens: 1}
-    - {prompt_tokens: 1, output_tokens: 1}
-faults: [{kind: die, rank: 0, at: {site: dp.agree, ordinal: 0}}]
+protocol: hello
+faults: [{kind: die, rank: 0, at: {site: meet, ordinal: 0}}]
 """
 
 
 @pytest.fixture(scope="module")
 def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return offered_by(tmp_path_factory.mktemp("site"))
+
+
+def offered_by(folder: Path) -> Path:
     """A folder with the package, as if it was installed."""
-    folder = tmp_path_factory.mktemp("site")
     (folder / "stranger.py").write_text(PACKAGE)
+    (folder / "stranger_protocol.py").write_text(PROTOCOL)
     about = folder / "stranger-1.dist-info"
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
@@ -92,7 +116,7 @@ def dpsim(folder: Path, *words: str) -> tuple[int, str, str]:
 def test_a_command(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "--help")
     assert code == 0
-    assert "  greet         Say hello.\n" in out
+    assert re.search(r"^  greet +Say hello\.$", out, re.MULTILINE)
     assert "broken" not in out
     assert dpsim(stranger, "explore", "--help")[0] == 0, "an option that cannot be loaded is left out"
     assert dpsim(stranger, "greet", "ann") == (0, "hello ann\n", "")
@@ -146,7 +170,7 @@ def test_an_option_of_run(stranger: Path) -> None:
     """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
     _, out, _ = dpsim(stranger, "run", "--help")
     assert out.index("--longer") < out.index("--trace")
-    code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1", "--json")
+    code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--name", "other", "--json")
     assert code == 1
-    _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1")
-    assert "dpsim run hello.yaml --backend sim --longer --requests 1\n" in out
+    _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--name", "other")
+    assert "dpsim run hello.yaml --backend sim --longer --name other\n" in out

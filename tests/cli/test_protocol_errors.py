@@ -15,8 +15,8 @@ from tests.cli.protocols import scenario
 
 MODULE = """
 import numpy as np
-from dpsim.contract.registry import Program, register_protocol
-
+from dpsim.contract.registry import register_protocol
+from tests.sized import SizedProgram as Program
 @register_protocol("t_own")
 class Own(Program):
     probes = ()

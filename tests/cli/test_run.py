@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import dpsim.trace
+import tests.cli.protocols  # noqa: F401 - registers
 from dpsim import runner
 from dpsim.scenario import load_scenario, scenario_from
 from dpsim.trace import TraceError, read_trace
@@ -23,11 +24,10 @@ def test_a_run_that_holds(healthy: Path) -> None:
     assert lines[-2:] == ["HELD  6 steps on 3 ranks (sim)", "expected: held; met"]
     names = [re.split("  +", line)[0] for line in lines[:-3]]
     assert names == [
-        *("scenario", "backend", "ranks", "steps", "tokens scheduled", "tokens run", "padded-token overhead"),
-        *("steps by graph mode", "microbatched steps", "simulated time"),
+        *("scenario", "params", "backend", "ranks", "steps", "largest plan", "plans", "simulated time"),
         *("rank 0 waited", "rank 1 waited", "rank 2 waited"),
     ]
-    assert re.search(r"^steps by graph mode +NONE \d+, PIECEWISE \d+, FULL \d+$", answer.out, re.MULTILINE)
+    assert re.search(r"^plans +even 3, odd 3$", answer.out, re.MULTILINE)
     assert re.search(r"^rank 1 waited +[\d.]+ (ns|us|ms)( \([\d.]+ %\))?$", answer.out, re.MULTILINE)
 
 
@@ -35,7 +35,7 @@ def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
     answer = dpsim_("run", planted)
     assert answer.code == 0
     assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
-    assert "\nculprit   rank 1, step 2, dp.agree at dpsim/vllm/data_parallel/step.py:" in answer.out
+    assert "\nculprit   rank 1, step 2, dp.agree at tests/agreeing.py:" in answer.out
     assert f"replay: dpsim run {planted} --backend sim\n" in answer.out
     assert answer.out.splitlines()[-1] == (
         "expected: violated, HANG:COLLECTIVE:MISSING_RANK, culprit rank 1 in step 2; met"
@@ -58,57 +58,23 @@ def test_another_culprit_than_expected(tmp_path: Path) -> None:
 def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
     (tmp_path / "my folder").mkdir()
     scenario = write(tmp_path / "my folder" / "x.yaml", HEALTHY + SKIP)
-    answer = dpsim_("run", scenario, "--requests", "2")
-    assert f"replay: dpsim run '{scenario}' --backend sim --requests 2\n" in answer.out
+    answer = dpsim_("run", scenario, "--module", "tests.agreeing")
+    assert f"replay: dpsim run '{scenario}' --backend sim --module tests.agreeing\n" in answer.out
 
 
-def test_bundled_scenarios_run_by_name() -> None:
-    answer = dpsim_("run", "quickstart")
-    assert (answer.code, answer.out.splitlines()[-2][:4]) == (0, "HELD")
-
-
-def test_fewer_requests_and_another_workload(healthy: Path, tmp_path: Path) -> None:
-    assert dpsim_("run", healthy, "--requests", "1", "--json").json["figures"]["tokens scheduled"] == 5 + 5
-    write(tmp_path / "w.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n")
-    found = dpsim_("run", healthy, "--workload", "w.csv", "--json").json
-    assert (found["steps"], found["figures"]["tokens scheduled"]) == (44, 374 + 43)
-
-
-CAPTURED = HEALTHY.replace("async_scheduling: true", "capture_graphs: true, cudagraph_capture_sizes: [4]")
-
-
-def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
-    """Also where there is nothing to capture, which nothing else would tell."""
-    scenario = write(tmp_path / "x.yaml", CAPTURED)
-    journals = runner.run_scenario(load_scenario(scenario)).run.journals
-    raws = [raw for journal in journals for raw in journal]
-    counts = sum(raw[0] == "capture" and "end" in raw for raw in raws), sum(raw[0] == "replay" for raw in raws)
-    assert min(counts) > 0
-    assert re.search(rf"^graphs +{counts[0]} captured, {counts[1]} replays$", dpsim_("run", scenario).out, re.MULTILINE)
-    assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": counts[0], "replayed": counts[1]}
-    for nothing in ("enforce_eager: true", "cudagraph_mode: NONE"):
-        write(scenario, CAPTURED.replace("capture_graphs: true", f"capture_graphs: true, {nothing}"))
-        assert re.search("^graphs +none captured$", dpsim_("run", scenario).out, re.MULTILINE)
-        assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": 0, "replayed": 0}
-
-
-@pytest.mark.parametrize("protocol", ["dp_batch", "pp_tokens"])
-@pytest.mark.parametrize("asked", ["enable_dbo: true", "ubatch_size: 2", "enable_dbo: true, ubatch_size: 3"])
-def test_captures_and_microbatches_are_refused(protocol: str, asked: str, tmp_path: Path) -> None:
-    """By the keys that the scenario has, and no others."""
-    topology = "pipeline_parallel_size: 2" if protocol == "pp_tokens" else "data_parallel_size: 3"
-    text = CAPTURED.replace("data_parallel_size: 3", topology) + f"protocol: {protocol}\n"
-    keys = ", ".join(re.findall(r"(\w+):", asked))
+@pytest.mark.parametrize("replays", [0, 2])
+def test_graphs_are_counted(replays: int, tmp_path: Path) -> None:
+    """The twin is a run without graphs, which says nothing of them."""
+    text = f"name: x\nprotocol: {{name: t_captures, params: {{ranks: 3, replays: {replays}}}}}\n"
     scenario = write(tmp_path / "x.yaml", text)
-    assert dpsim_("run", scenario).code == 0
-    write(scenario, text.replace("capture_graphs", f"{asked}, capture_graphs"))
-    answer = dpsim_("run", scenario)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.endswith(f"three: config.capture_graphs: microbatches are not captured; remove {keys}\n")
+    said = f"^graphs +3 captured, {3 * replays} replays$"
+    assert re.search(said, dpsim_("run", scenario).out, re.MULTILINE)
+    assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": 3, "replayed": 3 * replays}
+    assert "graphs" not in dpsim_("run", write(scenario, HEALTHY)).out
 
 
 def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
-    scenario = write(tmp_path / "x.yaml", HEALTHY.replace("size: 3", "size: 12"))
+    scenario = write(tmp_path / "x.yaml", HEALTHY.replace("ranks: 3", "ranks: 12"))
     answer = dpsim_("run", scenario)
     assert re.search(
         r"^ranks waited +min .*, median .*, max .*\nlongest +rank \d+ .*, rank \d+ ", answer.out, re.MULTILINE
@@ -190,32 +156,17 @@ def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
     assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
 
 
-def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> None:
-    """The mutant: a report of who waits for whom, which leaves out the flag that is the reason."""
-    text = "name: t\ntopology: {data_parallel_size: 3}\nconfig_by_rank: {0: OWN, 2: OWN}\n"
-    text += "workload: {requests: [{prompt_tokens: 9, output_tokens: 3}]}\n"
-    own = "{disable_nccl_for_dp_synchronization: true, enforce_eager: false}"
-    (tmp_path / "t.yaml").write_text(text.replace("OWN", own))
-    lines = dpsim_("run", tmp_path / "t.yaml").out.splitlines()
-    at = lines.index("settings of single ranks, by config_by_rank:")
-    assert lines[at + 1 : at + 3] == ["  ranks 0, 2: disable_nccl_for_dp_synchronization true (config: unset)", ""]
-    (tmp_path / "t.yaml").write_text(text.replace("OWN", "{}"))
-    assert "settings of single ranks" not in dpsim_("run", tmp_path / "t.yaml").out
-
-
 def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_protocol_of_a_test.py").write_text(
-        "from dpsim.contract.registry import Program, register_protocol\n"
+        "from dpsim.contract.registry import register_protocol\n"
+        "from tests.sized import SizedProgram\n"
         "@register_protocol('mine_of_a_test')\n"
-        "class Mine(Program):\n"
+        "class Mine(SizedProgram):\n"
         "    async def run(self, rank, args):\n"
         "        rank.step = 0\n"
-        "        rank.decide('form', args.form, 'dp_cpu')\n"
+        "        rank.decide('form', args.form, 'world')\n"
     )
-    (tmp_path / "mine.yaml").write_text(
-        "name: mine\nprotocol: mine_of_a_test\ntopology: {data_parallel_size: 2}\n"
-        "workload: {requests: [{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}]}\n"
-    )
+    (tmp_path / "mine.yaml").write_text("name: mine\nprotocol: mine_of_a_test\n")
     monkeypatch.chdir(tmp_path)
     done = dpsim_("run", "mine.yaml", "--module", "my_protocol_of_a_test")
     assert done.code == 0, done.err

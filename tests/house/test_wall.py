@@ -89,7 +89,6 @@ def test_a_word_is_found(tmp_path: Path, text: str) -> None:
 
 IMPORT = re.compile(r"^\s*(?:from|import) dpsim\.vllm", re.MULTILINE)
 TESTS = {
-    "tests/plugin/test_replay.py": "a project of a user, with a variant of a protocol",
     "tests/real/hurried.py": "the program startup on real processes, with other ports",
     "tests/real/test_conformance.py": "dp_batch on real processes",
     "tests/real/test_engine_deaths.py": "engine_watched on real processes, which are killed",

@@ -48,6 +48,7 @@ OF_SEVERAL = {
     "plugin": "dpsim/pytest_plugin.py, in projects of its own",
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",
+    "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }
 """Folders of tests without a namesake in dpsim, and what they test."""

@@ -8,29 +8,16 @@ import pytest
 
 from dpsim import runner
 from dpsim.contract import registry
+from tests import agreeing
 
 # A session in this process forgets at its end what it imported. What it must share with us is imported here, once.
 registry.protocols()
 for module in ("dpsim.diagnose.report", "dpsim.sim.backend", "dpsim.campaign.properties", "real.backend"):
     importlib.import_module(module)
 
-HEALTHY = """
-    name: healthy
-    topology: {data_parallel_size: 3}
-    workload:
-      step_duration: 1ms
-      requests:
-        - {arrival: 0ms, prompt_tokens: 5, output_tokens: 6}
-        - {arrival: 0ms, prompt_tokens: 3, output_tokens: 6}
-        - {arrival: 0ms, prompt_tokens: 4, output_tokens: 6}
-"""
-SKIP = """
-    faults:
-      - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 2}}
-"""
-EXPECTED = """
-    expect: {class: "HANG:COLLECTIVE:MISSING_RANK", culprit: {rank: 1, step: 2}}
-"""
+HEALTHY = agreeing.HEALTHY.replace("name: three", "name: healthy")
+Write = Callable[..., None]
+SKIP, EXPECTED = agreeing.SKIP, agreeing.EXPECTED
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests import ROOT
+
 pytest_plugins = ["pytester"]
 
 HEAVY = {"array_api_compat", "hypothesis", "numpy", "pydantic", "real", "rich", "simpy", "torch", "typer", "yaml"}
@@ -36,16 +38,24 @@ def test_a_project_without_scenarios_pays_nothing(pytester: pytest.Pytester) -> 
 
 @pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
-def test_several_workers(pytester: pytest.Pytester, scenario: Callable[..., None], healthy: str, broken: str) -> None:
+def test_several_workers(
+    pytester: pytest.Pytester,
+    scenario: Callable[..., None],
+    healthy: str,
+    broken: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Gloo stays on one worker, and what failed on a worker is shown as if there were none. Where its items run is
     asked, not how, so in its place is the simulation, which starts at once.
     """
     pytester.makeconftest("""
         from dpsim.sim.backend import SimBackend
         from real.backend import GlooBackend
+        import tests.agreeing
 
         GlooBackend.run = lambda self, *args: SimBackend().run(*args)
     """)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     scenario("scenarios/healthy.yaml", healthy)
     scenario("scenarios/second.yaml", healthy)
     scenario("scenarios/broken.yaml", broken)
@@ -58,8 +68,8 @@ def test_several_workers(pytester: pytest.Pytester, scenario: Callable[..., None
         [
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
             "*--- replay ---*",
-            "dpsim run scenarios/broken.yaml --backend sim",
+            "dpsim run scenarios/broken.yaml --backend sim --module tests.agreeing",
             "*=== scenarios that are not as expected ===*",
-            "HANG:COLLECTIVE:MISSING_RANK*replay: dpsim run scenarios/broken.yaml --backend sim",
+            "HANG:COLLECTIVE:MISSING_RANK*replay: dpsim run scenarios/broken.yaml --backend sim *tests.agreeing",
         ]
     )

@@ -11,26 +11,43 @@ import pytest
 pytest_plugins = ["pytester"]
 
 VARIANT = """
-from dpsim.vllm.config import RuntimeMode
-from dpsim.vllm.data_parallel.batch import Source000
-from dpsim.contract.registry import register_variant
+from pydantic import BaseModel, Field
+from dpsim import Program
+from dpsim.contract.registry import register_protocol, register_variant
 from dpsim.scenario import scenario_from
 from dpsim.testing import holds
 
 
-@register_variant("REPLAYED", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
-class LargestMode(Source000):
-    def agreed_mode(self, modes):
-        return RuntimeMode(MODE(modes))
+class Sizes(BaseModel):
+    ranks: int = Field(default=2, ge=1, le=8)
+    steps: int = Field(default=1, ge=1, le=8)
 
 
-WORLD = {
-    "name": "drawn",
-    "protocol": {"variant": "REPLAYED"},
-    "topology": {"data_parallel_size": 2},
-    "config": {"num_speculative_tokens": 1},
-    "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
-}
+@register_protocol("replayed")
+class Agrees(Program):
+    Params = Sizes
+
+    @staticmethod
+    def ranks(params):
+        return params.ranks
+
+    async def run(self, rank, args):
+        for rank.step in range(args.params.steps):
+            await rank.host("world").barrier(site="meet")
+            agreed = self.agreed([0, 1])
+            assert agreed == 0
+
+    def agreed(self, modes):
+        return 0
+
+
+@register_variant("REPLAYED", protocol="replayed", expected="CRASH:ASSERTIONERROR")
+class Largest(Agrees):
+    def agreed(self, modes):
+        return MODE(modes)
+
+
+WORLD = {"name": "drawn", "protocol": {"name": "replayed", "variant": "REPLAYED", "params": {"ranks": 2}}}
 """
 PROPERTY = """
 
@@ -45,8 +62,8 @@ from hypothesis import given, settings, strategies as st
 @settings(deadline=None, derandomize=True)
 @given(st.integers(1, 4))
 def test_ranks_agree(tokens):
-    request = {"prompt_tokens": 1, "output_tokens": tokens}
-    holds(scenario_from({**WORLD, "workload": {"requests": [request]}}))
+    params = {"ranks": 2, "steps": tokens}
+    holds(scenario_from({**WORLD, "protocol": {**WORLD["protocol"], "params": params}}))
 """
 BROKEN, MENDED = VARIANT.replace("MODE", "max"), VARIANT.replace("MODE", "min")
 TEST = "tests/test_agreement.py"
@@ -59,6 +76,7 @@ def _variants(monkeypatch: pytest.MonkeyPatch) -> None:
     from dpsim.contract import registry
 
     registry.variants()
+    monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
     monkeypatch.setenv("CI", "true")  # where summaries are not cut
 
@@ -74,6 +92,7 @@ def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
     from dpsim.contract import registry
 
     registry._variants.pop("REPLAYED", None)
+    registry._protocols.pop("replayed", None)
     return pytester.runpytest("-p", "no:cacheprovider", *words)
 
 
@@ -106,7 +125,7 @@ def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str
             "  name: drawn",
             "  protocol:",
             "    variant: REPLAYED",
-            "    - {prompt_tokens: 1, output_tokens: 1}",
+            "    params: {ranks: 2*",
             f"replay: pytest {TEST}::test_ranks_agree --dpsim-replay=dpsim1.*",
         ]
     )
@@ -158,7 +177,7 @@ def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + DRAWN)
     run(pytester)
     [file] = (pytester.path / ".dpsim").iterdir()
-    write(pytester, BROKEN + DRAWN.replace("    request =", "    raise SystemExit\n    request ="))
+    write(pytester, BROKEN + DRAWN.replace("    params =", "    raise SystemExit\n    params ="))
     result = run(pytester)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -211,7 +230,7 @@ def test_saved_files_that_cannot_be_used(pytester: pytest.Pytester) -> None:
     result = run(pytester, "-rP")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        [".dpsim/cut.yaml cannot be tried: the token*is damaged*", f".dpsim/{file.name} cannot be tried: *'REPLAYED'*"]
+        [".dpsim/cut.yaml cannot be tried: the token*is damaged*", f".dpsim/{file.name} cannot be tried: *'replayed'*"]
     )
 
 
@@ -287,25 +306,3 @@ def test_what_pytest_cannot_collect_is_told_first(pytester: pytest.Pytester) -> 
     broken = run(pytester, TEST, option)
     assert broken.ret == pytest.ExitCode.INTERRUPTED
     broken.stdout.fnmatch_lines(["E   ModuleNotFoundError: *nothing_like_that*"])
-
-
-@pytest.mark.parametrize("requests", [1, 1_000_000])
-def test_a_saved_world_that_is_too_large_is_passed_over_and_named(pytester: pytest.Pytester, requests: int) -> None:
-    """Its healthy twin is tried."""
-    import json
-
-    from tests.campaign.test_token import FIELDS, packed
-
-    made = f"{{requests: {requests}, prompt_tokens: {{min: 1, max: 1}}, output_tokens: {{min: 1, max: 1}}}}"
-    scenario = f"name: x\nprotocol: {{form: source-000}}\nworkload: {{synthetic: {made}}}\n"
-    word = packed(json.dumps({**FIELDS, "scenario": scenario, "schedules": 1}).encode())
-    pytester.makepyfile(test_it="def test_it(): pass\n")
-    pytester.mkdir(".dpsim").joinpath("x.yaml").write_text(
-        f"# replay: pytest test_it.py::test_it --dpsim-replay={word}\n"
-    )
-    result = pytester.runpytest("-p", "no:cacheprovider", "-rP")
-    result.assert_outcomes(passed=1)
-    said = [line for line in result.outlines if "cannot be tried" in line]
-    assert [line.partition("': ")[2] for line in said] == ["1,000,000 requests; expected at most 1,000"] * (
-        requests > 1
-    )

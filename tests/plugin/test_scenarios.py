@@ -117,6 +117,15 @@ def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, sc
     assert pytester.runpytest("scenarios/load.yaml", "-k", "sim").ret == pytest.ExitCode.TESTS_FAILED
 
 
+def test_a_protocol_with_parameters_is_a_scenario(pytester: pytest.Pytester, scenario: Write) -> None:
+    """The twin is a file of another tool, which has parameters and no protocol."""
+    scenario("scenarios/mine.yaml", "name: mine\nprotocol: {name: t_agrees, params: {ranks: 2}}\n")
+    scenario("scenarios/load.yaml", "name: load\nworkload: {rps: 3, params: {ranks: 2}}\n")
+    assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/mine.yaml"}
+    result = pytester.runpytest("--collect-only")
+    result.stdout.fnmatch_lines(["dpsim: left alone: scenarios/load.yaml (no scenario)"])
+
+
 def test_the_ini_option_names_other_files(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\ndpsim_scenarios = ['worlds/**/*.yml', 'one.yaml']\n")
     for path in ("worlds/a/b.yml", "worlds/c.yml", "one.yaml", "scenarios/two.yaml", "worlds/d.yaml"):
@@ -184,7 +193,7 @@ def test_a_failure_shows_the_report_and_the_replay(pytester: pytest.Pytester, sc
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
             "culprit   rank 1, step 2, dp.agree*",
             "*--- replay ---*",
-            "dpsim run scenarios/two.yaml --backend sim",
+            "dpsim run scenarios/two.yaml --backend sim --module tests.agreeing",
             "*=== scenarios that are not as expected ===*",
             "HANG:COLLECTIVE:MISSING_RANK  rank 1, step 2, dp.agree*  replay: dpsim run scenarios/two.yaml *",
             "FAILED scenarios/two.yaml::sim*",
@@ -198,7 +207,10 @@ def test_a_fault_that_is_not_found_fails(pytester: pytest.Pytester, scenario: Wr
     scenario("scenarios/two.yaml", healthy, "expect: {verdict: violated}\n")
     result = pytester.runpytest("-k", "sim")
     result.stdout.fnmatch_lines(
-        ["healthy on sim: expected violated, came held", "held  replay: dpsim run scenarios/two.yaml --backend sim"]
+        [
+            "healthy on sim: expected violated, came held",
+            "held  replay: dpsim run scenarios/two.yaml --backend sim --module tests.agreeing",
+        ]
     )
 
 
@@ -215,14 +227,14 @@ def test_the_replay_is_for_the_folder_one_is_in(
     (pytester.path / "tests").mkdir()
     monkeypatch.chdir(pytester.path / "tests")
     result = pytester.runpytest("-k", "sim", "--rootdir", "..", "../scenarios")
-    result.stdout.fnmatch_lines(["dpsim run '../scenarios/with space.yaml' --backend sim"])
+    result.stdout.fnmatch_lines(["dpsim run '../scenarios/with space.yaml' --backend sim --module tests.agreeing"])
 
 
 @pytest.mark.parametrize(
     ("added", "place", "problem"),
     [
-        ("expct: {verdict: held}\n", "scenarios/two.yaml:10:1", "unknown key 'expct'*did you mean 'expect'?"),
-        ("faults: [1,\n", "scenarios/two.yaml:11:1", "not YAML: *"),
+        ("expct: {verdict: held}\n", "scenarios/two.yaml:8:1", "unknown key 'expct'*did you mean 'expect'?"),
+        ("faults: [1,\n", "scenarios/two.yaml:9:1", "not YAML: *"),
     ],
 )
 def test_a_bad_file_is_named_once(
@@ -269,16 +281,6 @@ def test_what_is_switched_off_is_said(pytester: pytest.Pytester, scenario: Write
     pytester.runpytest("-k", "sim", "scenarios/two.yaml", "-rP").stdout.no_fnmatch_line("*switched off*")
 
 
-def test_a_missing_data_file_is_a_skip(
-    pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("DPSIM_DATA", raising=False)
-    scenario("scenarios/two.yaml", "name: two\nworkload: {azure_csv: {file: trace.csv}}\n")
-    result = pytester.runpytest("-k", "sim")
-    result.assert_outcomes(skipped=1, deselected=2)
-    result.stdout.fnmatch_lines(["SKIPPED*scenarios/two.yaml: trace.csv: *DPSIM_DATA*"])
-
-
 def test_without_torch(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -317,13 +319,12 @@ def test_a_backend_whose_module_is_missing(
 
 
 def test_what_a_backend_cannot_show_is_skipped(
-    pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The journals of this one are held by tests/runner/test_not_claimed.py."""
     from dpsim.runner import Result
 
-    exhibit = ROOT / "scenarios" / "museum" / "m-pp-10.yaml"
-    scenario("scenarios/reuse.yaml", exhibit.read_text().replace("variant: M-PP-10", "form: source-002"))
+    scenario("scenarios/reuse.yaml", healthy, "expect: {class: 'RACE:REUSED_IN_FLIGHT'}\n")
     monkeypatch.setattr(Result, "unclaimed", "RACE:REUSED_IN_FLIGHT is not claimed here")
     result = pytester.runpytest("-k", "sim")
     result.assert_outcomes(skipped=1, deselected=2)
@@ -353,7 +354,7 @@ def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: 
             "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
             "failure *, found by dpor in run 1, *",
             "scenario:",
-            "dpsim explore scenarios/broken.yaml --schedules 7",
+            "dpsim explore scenarios/broken.yaml --schedules 7 --module tests.agreeing",
             "proven: holds in every schedule of this world; 1 schedule*",
         ]
     )
@@ -379,21 +380,31 @@ def test_a_number_of_schedules_that_is_none(
 
 
 def test_the_replay_names_the_module_that_registers(
-    pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of a conftest, which the command line would not import."""
     from dpsim.contract import registry
 
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     pytester.makeconftest("""
+        from pydantic import BaseModel
         from dpsim.contract.registry import Program, register_protocol
+
+        class Sizes(BaseModel):
+            ranks: int
 
         @register_protocol("from-conftest")
         class Mine(Program):
+            Params = Sizes
+
+            @staticmethod
+            def ranks(params):
+                return params.ranks
+
             async def run(self, rank, args):
                 raise ValueError("mine")
     """)
-    scenario("scenarios/two.yaml", healthy, "protocol: from-conftest\n")
+    scenario("scenarios/two.yaml", "name: two\nprotocol: {name: from-conftest, params: {ranks: 2}}\n")
     result = pytester.runpytest("-k", "sim or explored", "--dpsim-explore=5")
     result.stdout.fnmatch_lines(
         [
@@ -411,18 +422,25 @@ def test_the_replay_names_the_module_that_registers(
 # ---- the machine takes something away
 
 
-def test_a_loss_is_no_pass_whatever_is_expected(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+def test_a_loss_is_no_pass_whatever_is_expected(
+    pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scenario("scenarios/held.yaml", healthy)
     scenario("scenarios/hangs.yaml", healthy, "expect: {class: 'HANG:*'}\n")
     pytester.makeconftest(LOSES)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
     result = pytester.runpytest_subprocess("-k", "sim")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
-        ["LOST  a test took the memory away: no verdict", "lost  replay: dpsim run *--backend sim"]
+        [
+            "LOST  a test took the memory away: no verdict",
+            "lost  replay: dpsim run *--backend sim --module tests.agreeing",
+        ]
     )
 
 
 LOSES = """
+import tests.agreeing
 from dpsim.sim.backend import SimBackend
 
 run_program = SimBackend.run_program

@@ -6,21 +6,14 @@ from typing import Any
 
 import pytest
 
+import tests.agreeing  # noqa: F401 - registers
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import scenario_from
 
-REQUESTS = [{"arrival": "0ms", "prompt_tokens": 9, "output_tokens": 6}] * 3
-
 
 def run(ranks: int = 3, **more: Any) -> Result:
-    scenario = {
-        "name": "t",
-        "topology": {"data_parallel_size": ranks},
-        "config": {"async_scheduling": True},
-        "workload": {"requests": REQUESTS},
-        **more,
-    }
-    return run_scenario(scenario_from(scenario))
+    protocol = {"name": "t_agrees", "params": {"ranks": ranks}}
+    return run_scenario(scenario_from({"name": "t", "protocol": protocol, **more}))
 
 
 def at(site: str, ordinal: int) -> dict[str, Any]:
@@ -33,11 +26,11 @@ def at(site: str, ordinal: int) -> dict[str, Any]:
         ({"kind": "skip", "rank": 1, "at": at("dp.agre", 2)}, "did you mean dp.agree?"),
         ({"kind": "skip", "rank": 1, "at": at("dp.agree", 5000)}, "its last visit was dp.agree[5]"),
         ({"kind": "skip", "rank": 1, "at": at("attention", 2)}, "there it changes nothing"),
-        ({"kind": "skip", "rank": 1, "at": {"communicator": "ep", "seq": 99}}, "it made 6 collectives on ep"),
+        ({"kind": "skip", "rank": 1, "at": {"communicator": "world", "seq": 99}}, "it made 6 collectives on world"),
         ({"kind": "alter", "rank": 1, "at": at("dp.agree", 2), "change": {"root": 0}}, "there it changes nothing"),
         ({"kind": "alter", "rank": 1, "at": at("dp.agree", 2), "change": {"dtype": "int32"}}, "changes nothing"),
         (
-            {"kind": "alter", "rank": 0, "at": {"communicator": "ep", "seq": 1}, "change": {"op": "all_reduce"}},
+            {"kind": "alter", "rank": 0, "at": {"communicator": "world", "seq": 1}, "change": {"op": "all_reduce"}},
             "nothing",
         ),
     ],
@@ -54,7 +47,7 @@ def test_a_fault_that_does_not_happen(fault: dict[str, Any], why: str) -> None:
     [
         {"rank": 1, "by": "1ms"},
         {"rank": 1, "by": "1ms", "at": {"site": "attention"}},
-        {"rank": 1, "by": "1ms", "at": {"communicator": "ep", "seq": 1}},
+        {"rank": 1, "by": "1ms", "at": {"communicator": "world", "seq": 1}},
         {"rank": 1, "by": "1ms", "at": at("experts.read", 2)},
     ],
 )
@@ -78,4 +71,4 @@ def test_a_run_that_stopped_early_may_not_have_come_to_a_second_fault() -> None:
 
 def test_with_one_rank_a_skipped_agreement_does_not_exist() -> None:
     assert not run(ranks=1, faults=[{"kind": "skip", "rank": 0, "at": at("dp.agree", 1)}]).met
-    assert "tokens run" not in run(ranks=1).figures, "no count was agreed on, so none is shown"
+    assert "largest plan" not in run(ranks=1).figures, "no plan was agreed on, so none is shown"

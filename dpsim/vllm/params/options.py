@@ -24,14 +24,25 @@ def run(
     """The same with the requests of a trace, or with the first requests only; the step duration stays.
 
     `workload`: a path from the working folder, if that file exists. Otherwise `run` looks for the name in the folder
-    of the scenario and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have. A missing file is an
-    error when the run reads the requests.
+    of the scenario and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have, and for a scenario
+    without a workload. A missing file is an error when the run reads the requests.
     """
     if workload is not None:
+        _refuse_without_workload(scenario, "--workload")
         given = Path(workload)
         name = str(given.resolve() if given.is_file() else given)
         scenario = _with(scenario, requests=None, synthetic=None, azure_csv={"file": name})
-    return scenario if requests is None else _with(scenario, limit=requests)
+    if requests is None:
+        return scenario
+    _refuse_without_workload(scenario, "--requests")
+    return _with(scenario, limit=requests)
+
+
+def _refuse_without_workload(scenario: Any, option: str) -> None:
+    from dpsim.scenario import ScenarioError
+
+    if not hasattr(scenario, "workload"):
+        raise ScenarioError(f"{option}: {scenario.protocol.name} has no workload; leave the option out")
 
 
 def _with(scenario: Any, **changes: Any) -> Any:

@@ -1,0 +1,60 @@
+"""`dpsim explore` of scenarios of an engine: its probes, and the sizes of its small worlds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.commands import dpsim_, write
+from tests.vllm.cli.scenarios import HEALTHY
+
+ASSUMES = "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+
+
+def test_the_probes_of_a_protocol(healthy: Path) -> None:
+    assert dpsim_("explore", healthy).out.splitlines()[1:] == [
+        "schedules  1, the only one: nothing here can come in another order",
+        "probes     1 of 5 reached; never: " + dpsim_("explore", healthy).out.splitlines()[2].split("never: ")[1],
+        "",
+        "PROVEN  holds in every schedule of this world",
+        ASSUMES,
+        "expected: held; met",
+    ]
+
+
+def test_every_small_world_holds(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", HEALTHY)
+    for jobs in ("1", "2"):
+        answer = dpsim_("explore", file, "--all-up-to", "ranks=2,requests=1,steps=2", "--jobs", jobs)
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out == (
+            "scenario  three\n"
+            "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
+            "explored  16 in 16 schedules, smaller ones first\n"
+            "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
+            "never: dp.microbatched, dp.not_microbatched\n"
+            "\n"
+            "PROVEN  every one of these worlds holds in every schedule\n"
+            f"{ASSUMES}\n"
+        )
+
+
+def test_no_time_for_all_small_worlds(healthy: Path) -> None:
+    answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s")
+    assert answer.out.splitlines()[-1] == "SAMPLED  no failure; 16 not reached in time"
+    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json
+    assert row["scenarios"][0] == {
+        "scenario": "three",
+        "sizes": {"ranks": 2, "requests": 1, "steps": 2, "prompt": 2, "output": 2, "abort": 0, "stages": None},
+        "worlds": 16,
+        "explored": 0,
+        "proven": 0,
+        "bounded": 0,
+        "sampled": 0,
+        "vacuous": 0,
+        "schedules": 0,
+        "probes": {},
+        "never_applied": [],
+        "assumes": [],
+        "lost": None,
+        "violated": None,
+    }
