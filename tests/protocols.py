@@ -3,13 +3,13 @@
     sized("conformance_gates", ranks=3)            # a scenario: parameters, and then sections
     agreed({"tokens": [5, 0, 3]}, faults=[SKIP])
 
-t_agree     ranks agree on a number of tokens, on hosts or devices, then add up hidden states: like one step of an engine
+t_agree     ranks agree on a number of tokens, on hosts or devices, and add up hidden states, as an engine does
 t_served    a coordinator, a front end and an engine for each rank, on one node or more; they exchange a few messages
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -50,9 +50,9 @@ def sized(protocol: str, ranks: int = 2, **sections: Any) -> Scenario:
 class Batches(BaseModel):
     """What each rank has in each step: `tokens` are dealt out rank by rank, step by step, and repeat."""
 
-    ranks: int = Field(default=2, ge=2, le=128)
+    ranks: int = Field(default=2, ge=2, le=4096)
     steps: int = Field(default=1, ge=1, le=100)
-    tokens: list[int] = Field(default=[1], min_length=1, max_length=64)
+    tokens: list[Annotated[int, Field(ge=0)]] = Field(default=[1], min_length=1, max_length=64)
     on_device: bool = False
     experts: int = Field(default=1, ge=1, le=4)
 
@@ -106,8 +106,9 @@ class Agree(SizedProgram):
         main.launch("attention", set_to, writes=[hidden], args=(rank.rank,))
         buffer = main.alloc(tokens, "int32", "experts.buffer")
         main.launch("experts.fill", copy, reads=[hidden], writes=[buffer])
+        rank.decide("experts", tokens, "ep")
         rank.device("ep").all_reduce(buffer, main, site="experts.combine")
-        rank.decide("experts", int((await buffer.read("experts.read")).sum()), "ep")
+        await buffer.read("experts.read")
         buffer.free()
         hidden.free()
 
