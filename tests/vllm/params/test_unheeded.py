@@ -68,3 +68,8 @@ def test_shipped_protocols_refuse_what_replaces_nothing(monkeypatch: pytest.Monk
     )
     with pytest.raises(ScenarioError, match=f"x: the variant JUNK is Something, which replaces nothing in {name}"):
         to_world.prepare(scenario)
+
+
+def test_a_program_without_parameters_has_those_of_vllm() -> None:
+    document = {"name": "x", "protocol": "conformance", "workload": {"requests": [PLAIN]}}
+    assert scenario_from(document).protocol.params is None
