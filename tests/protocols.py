@@ -1,6 +1,6 @@
 """Small protocols with parameters, for tests that need any protocol or any scenario.
 
-    sized("conformance_gates", ranks=3)            # a scenario: parameters, and then sections
+    sized("t_fails", ranks=3)                      # a scenario: parameters, and then sections
     agreed({"tokens": [5, 0, 3]}, faults=[SKIP])
 
 t_agree     ranks agree on a number of tokens, on hosts or devices, and add up hidden states, as an engine does

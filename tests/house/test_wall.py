@@ -90,9 +90,6 @@ def test_a_word_is_found(tmp_path: Path, text: str) -> None:
 IMPORT = re.compile(r"^\s*(?:from|import) dpsim\.vllm", re.MULTILINE)
 TESTS = {
     "tests/plugin/test_replay.py": "a project of a user, with a variant of a protocol",
-    "tests/real/hurried.py": "the program startup on real processes, with other ports",
-    "tests/real/test_conformance.py": "dp_batch on real processes",
-    "tests/real/test_engine_deaths.py": "engine_watched on real processes, which are killed",
 }
 """Tests beside `tests/vllm` that may import the engine, and why."""
 
@@ -115,6 +112,45 @@ def test_a_test_elsewhere_is_found(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("from dpsim.vllm.config import Topology\n" if name[-4] != "c" else "")
     assert list(strays(tmp_path)) == ["tests/sim/test_b.py: move it to tests/vllm"]
+
+
+# ---- sections and protocols in tests
+
+SECTIONS = re.compile(
+    r"^ *(?:topology|workload|config_by_rank):|\\n(?:topology|workload|config_by_rank): *[{\\]"
+    r"|[\"\'](?:topology|workload|data_parallel_size|prompt_tokens)[\"\']: |\b(?:topology|workload)="
+    r"|\b(?:dp_batch|pp_tokens|whole_engine)\b|[\"\'](?:quickstart|skip_one|startup)[\"\'/]",
+    re.MULTILINE,
+)
+"""A section of vLLM in YAML or in a mapping, one of its protocols, or one of its scenario files."""
+
+NEEDS_VLLM: dict[str, str] = {}
+"""Tests beside `tests/vllm` that name such, and why."""
+
+
+def sections(root: Path) -> Iterator[str]:
+    """Tests that name a section or protocol of vLLM and lie elsewhere, and files of `NEEDS_VLLM` that do not."""
+    for file in sorted((root / "tests").rglob("*.py")):
+        name = file.relative_to(root).as_posix()
+        found = SECTIONS.search(file.read_text())
+        if not name.startswith("tests/vllm/") and (found is not None) != (name in NEEDS_VLLM):
+            yield f"{name}: {'take it out of NEEDS_VLLM' if found is None else f'{found[0]!r} needs vLLM'}"
+
+
+def test_tests_of_the_framework_name_no_section_of_the_engine() -> None:
+    assert list(sections(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["topology: {ranks: 2}\n", 'a = {"workload": {}}\n', 'run("dp_batch")\n', "x = 'name: x\\nworkload: {}'\n"]
+)
+def test_a_section_is_found(tmp_path: Path, text: str) -> None:
+    for name in ("tests/vllm/test_a.py", "tests/sim/test_b.py", *NEEDS_VLLM):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert [said.partition(":")[0] for said in sections(tmp_path)] == ["tests/sim/test_b.py"]
+    (tmp_path / "tests/sim/test_b.py").write_text("params: {ranks: 2}\n")
+    assert list(sections(tmp_path)) == []
 
 
 # ---- without the engine

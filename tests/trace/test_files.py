@@ -188,7 +188,7 @@ HEADERS = [
     ({"waited_ns": [1]}, "3 ends, but 1 waited_ns"),
     ({"elapsed_ns": 1.5}, "elapsed_ns: expected"),
     ({"versions": {"x": 1}}, "versions: expected"),
-    ({"scenario": "quickstart"}, "scenario: expected a scenario as an object"),
+    ({"scenario": "agreed"}, "scenario: expected a scenario as an object"),
     ({"class": 5}, "class: expected the class of a finding, or null"),
 ]
 
