@@ -113,7 +113,7 @@ class Agree(SizedProgram):
         hidden.free()
 
     def leaves_out(self, own: int) -> bool:
-        """Whether a rank with so many tokens leaves out the step."""
+        """Whether a rank with this number of tokens leaves out the step."""
         return False
 
     def mode(self, own: int, most: int) -> str:

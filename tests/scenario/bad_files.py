@@ -106,7 +106,7 @@ BAD_FILES = [
         ("faults[0]: unknown key 'skip'", "kind, rank, at"),
     ),
     Bad(
-        "a service under a key of its own",
+        "a service under another key",
         fault("kind: die, §service: coordinator, at: {site: x, ordinal: 0}"),
         ("faults[0]: unknown key 'service'; a service goes under rank",),
     ),
@@ -129,7 +129,7 @@ BAD_FILES = [
         "name: §my scenario\nprotocol: t_served\n",
         ("characters that are not allowed", "letters, digits"),
     ),
-    # ---- names that nobody registered
+    # ---- names that are not registered
     Bad(
         "unknown protocol",
         "name: bad\nprotocol: §t_servd\n",
@@ -200,7 +200,7 @@ BAD_FILES = [
         ("no service 'coordinator'; expected a rank: t_agree has no services",),
     ),
     Bad(
-        "a culprit that is nobody",
+        "a culprit that is no actor",
         after("expect: {explored: {class: HANG, culprit: {rank: §engine}}}"),
         ("expect.explored.culprit.rank: no service 'engine'", "did you mean 'engine.3'?"),
     ),

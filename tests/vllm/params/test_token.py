@@ -59,7 +59,7 @@ FITTING = [
 def test_a_world_that_is_too_large_is_refused_unmade(
     scenario: Scenario, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever wrote it: this dpsim writes no such word."""
+    """No dpsim writes such a word."""
     monkeypatch.setattr(type(scenario), "arguments", None)
     assert said in refused(of(scenario=dump_scenario(scenario)))
     assert str(TOKEN._replace(scenario=scenario)) == ""

@@ -29,7 +29,7 @@ STAGES = {"pipeline_parallel_size": 2}
 def test_what_a_program_does_not_look_at_is_refused(
     name: str, topology: dict[str, int], request_of: dict[str, Any], field: str
 ) -> None:
-    """Else the run would be another one than was asked for, or a crash of a program that is told half of it."""
+    """Else the run would be another one than was asked for, or a crash of a program that knows half of it."""
 
     def args(more: dict[str, Any]) -> Any:
         document = {"name": "n", "protocol": name, "topology": {"data_parallel_size": 2, **topology}}

@@ -1,4 +1,4 @@
-"""Two groups of engines start on one host, with the same ports and with ports of their own."""
+"""Two groups of engines start on one host, with the same ports and with other ports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ workload: {{requests: [{{prompt_tokens: 1, output_tokens: 1}}]}}
 
 
 def free_ports() -> list[int]:
-    """Ten that nobody else on this machine has now."""
+    """Ten that no process of this machine has now."""
     with contextlib.ExitStack() as stack:
         listeners = [stack.enter_context(listener) for _ in range(10) if (listener := listen(0, 0)) is not None]
         return [listener.getsockname()[1] for listener in listeners]
@@ -34,10 +34,10 @@ def free_ports() -> list[int]:
 @pytest.mark.parametrize(
     ("form", "lists", "up"),
     [("0.33", 1, True), ("0.14", 1, False), ("0.14", 2, True)],
-    ids=["published", "one list", "lists of their own"],
+    ids=["published", "one list", "other lists"],
 )
 def test_two_groups_on_one_host(tmp_path: Path, form: str, lists: int, up: bool) -> None:
-    """In form 0.14 with the same list, members of one come to a port of the other: they fail in time, and say so."""
+    """In form 0.14 with the same list, members of one find a port of the other: they fail in time, and say so."""
     free = free_ports()
     own = [f", _data_parallel_master_port_list: {ports}" for ports in (free[:5], free[5:] if lists == 2 else free[:5])]
     texts = [START.format(form=form, ports=ports) for ports in own]
