@@ -5,20 +5,17 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol, register_variant
+from tests.protocols import SizedProgram
 
 SECOND = 1_000_000_000
 
 
 @register_protocol("t_asks")
-class Asks(Program[Arguments]):
+class Asks(SizedProgram):
     """Gives up."""
 
     patience: ClassVar[int] = 3
-
-    def prepare(self, args: Arguments) -> Any:
-        return args
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

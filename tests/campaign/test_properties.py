@@ -26,36 +26,38 @@ from dpsim.contract import registry
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import Lost
-from dpsim.scenario import Scenario, dump_scenario, load_scenario, scenario_from
+from dpsim.scenario import Scenario, dump_scenario, load_scenario
 from dpsim.testing import holds, scenarios
 from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
+from tests.protocols import SizedProgram, agreed, sized
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
-ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
 
 
-def smallest(**more: Any) -> Scenario:
+def smallest(variant: str | None = None, ranks: int = 2, **more: Any) -> Scenario:
     """Two ranks, one token."""
-    two = {"data_parallel_size": 2}
-    return scenario_from({"name": "drawn", "topology": two, "workload": {"requests": [ONE_TOKEN]}, **more})
+    return agreed({"ranks": ranks, "tokens": [0, 1]}, variant, **{"name": "drawn", **more})
 
 
-# ---- the shipped protocol
+# ---- what is drawn
+
+SMALL: dict[str, Any] = {"ranks": st.integers(2, 4), "steps": st.integers(1, 3)}
+SMALL["tokens"] = st.lists(st.integers(0, 9), min_size=1, max_size=6)
 
 
-@given(scenarios(max_faults=0, form="source-000"))
+@given(scenarios(protocol="t_agree", max_faults=0, params=SMALL))
 @pytest.mark.slow
-def test_drawn_scenarios_of_the_batch_protocol_are_proven(scenario: Scenario) -> None:
+def test_drawn_scenarios_of_a_healthy_protocol_are_proven(scenario: Scenario) -> None:
     assert holds(scenario).verdict == "proven"
 
 
-def shrunk(variant: str, folder: Path) -> tuple[Scenario, int, str]:
+def shrunk(drawn: st.SearchStrategy[Scenario], folder: Path) -> tuple[Scenario, int, str]:
     """The last example of a test that fails, how many were run since the first failure, and what it raised."""
     examples: list[tuple[Scenario, bool]] = []
 
     @SHRINKS
-    @given(scenarios(max_faults=0, variant=variant))
+    @given(drawn)
     def test(scenario: Scenario) -> None:
         examples.append((scenario, False))
         try:
@@ -70,22 +72,31 @@ def shrunk(variant: str, folder: Path) -> tuple[Scenario, int, str]:
     return examples[-1][0], len(examples) - first, str(raised.value)
 
 
-@pytest.mark.parametrize("variant", ["M-DP-1", pytest.param("M-DP-9", marks=pytest.mark.slow)])
-def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Path) -> None:
-    scenario, examples, told = shrunk(variant, tmp_path)
-    assert scenario == smallest(protocol={"variant": variant})
-    assert examples <= 400  # measured: 14 and 14
-    [file] = tmp_path.iterdir()
-    assert f"scenario, saved as {file}:\n  name: drawn\n  protocol:\n    variant: {variant}\n" in told
+def says_how_it_fails(scenario: Scenario, told: str, folder: Path) -> None:
+    """What a failing test prints names the saved file, and a command with a token."""
+    [file] = folder.iterdir()
+    text = dump_scenario(scenario)
+    assert f"scenario, saved as {file}:\n" + "".join(f"  {line}\n" for line in text.splitlines()[:3]) in told
     here = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
     command, _, word = told.splitlines()[-1].partition(" --dpsim-replay=")
     assert command == f"replay: pytest {shlex.quote(here)}"
     assert read_token(word).scenario == scenario
-    assert file.read_text() == dump_scenario(scenario)
+    assert file.read_text() == text
     again = explore_subject(Subject.of(load_scenario(file)))
     assert again.failure is not None
     assert file.name == f"drawn-{again.failure.fingerprint}.yaml"
     assert f"failure {again.failure.fingerprint}" in told
+
+
+@pytest.mark.parametrize(
+    ("variant", "tokens"), [("T-SKIPS", [0, 1]), pytest.param("T-STRICT", [0], marks=pytest.mark.slow)]
+)
+def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tokens: list[int], tmp_path: Path) -> None:
+    drawn = scenarios(protocol="t_agree", variant=variant, max_faults=0, params=SMALL)
+    scenario, examples, told = shrunk(drawn, tmp_path)
+    assert scenario == agreed({"tokens": tokens}, variant, name="drawn")
+    assert examples <= 400
+    says_how_it_fails(scenario, told, tmp_path)
 
 
 # ---- a protocol of one's own, on flat scenarios
@@ -174,12 +185,13 @@ def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PYTEST_CURRENT_TEST")
     with pytest.raises(AssertionError) as raised:
-        holds(smallest(protocol={"variant": "M-DP-1"}, name="a/b"), schedules=7, strategy="random")
+        holds(smallest("T-SKIPS", name="a/b"), schedules=7, strategy="random")
     [file] = Path(".dpsim").iterdir()
     assert re.fullmatch(r"a-b-[0-9a-f]{8}\.yaml", file.name)
     assert str(raised.value).startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
-    command, word = str(raised.value).splitlines()[-1].rsplit(" ", 1)
-    assert command == "replay: dpsim replay"
+    words = str(raised.value).splitlines()[-1].split(" ")
+    word = words.pop(3)
+    assert words == ["replay:", "dpsim", "replay", "--module", "tests.protocols"]
     assert read_token(word)[2:] == ("HANG:COLLECTIVE:MISSING_RANK", "random", 7)
     with pytest.raises(AssertionError) as raised:
         holds(woken(WakesWhenever, 2, 1, 1))
@@ -195,7 +207,7 @@ def test_of_all_examples_that_fail_the_smallest_is_saved(tmp_path: Path) -> None
     def test(number: int) -> None:
         if number >= 3:
             failed.append(number)
-            holds(smallest(name=f"world-{number}", protocol={"variant": "M-DP-1"}), save=tmp_path)
+            holds(smallest("T-SKIPS", name=f"world-{number}"), save=tmp_path)
 
     with pytest.raises(AssertionError):
         test()
@@ -268,11 +280,10 @@ SKIP = [{"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 0}}]
 
 
 def test_what_a_scenario_expects_is_what_has_to_come(tmp_path: Path) -> None:
-    three = {"data_parallel_size": 3}
     for expect in ({"class": "HANG:*"}, {"explored": {"class": "HANG", "culprit": {"rank": 1}}}):
-        assert holds(smallest(topology=three, faults=SKIP, expect=expect), save=tmp_path).verdict == "violated"
+        assert holds(smallest(ranks=3, faults=SKIP, expect=expect), save=tmp_path).verdict == "violated"
     with pytest.raises(DoesNotHold) as raised:
-        holds(smallest(topology=three, faults=SKIP, expect={"class": "HANG", "culprit": {"rank": 0}}), save=tmp_path)
+        holds(smallest(ranks=3, faults=SKIP, expect={"class": "HANG", "culprit": {"rank": 0}}), save=tmp_path)
     line = "expected: violated, HANG, culprit rank 0; NOT met: expected rank 0 as culprit, came rank 1 in step 0"
     assert line in str(raised.value).splitlines()
     with pytest.raises(DoesNotHold, match="drawn: expected violated, came proven"):
@@ -288,7 +299,7 @@ def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> Non
 
 
 def test_saving_follows_no_link(tmp_path: Path) -> None:
-    scenario = smallest(protocol={"variant": "M-DP-1"})
+    scenario = smallest("T-SKIPS")
     with pytest.raises(DoesNotHold):
         holds(scenario, save=tmp_path)
     [file] = tmp_path.iterdir()
@@ -305,7 +316,7 @@ def test_saving_follows_no_link(tmp_path: Path) -> None:
 def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     """Along its schedule; after it was mended, in every schedule, with the delays that were drawn."""
     with pytest.raises(DoesNotHold) as raised:
-        holds(smallest(protocol={"variant": "M-DP-1"}, delays=[{**LATE, "at": {"site": "dp.agree"}}]), save=tmp_path)
+        holds(smallest("T-SKIPS", delays=[{**LATE, "at": {"site": "dp.agree"}}]), save=tmp_path)
     token = read_token(raised.value.replay.partition("=")[2])
     with pytest.raises(DoesNotHold, match=r"replayed along .* the same run again") as again:
         holds_again(token, "as before")
@@ -318,20 +329,20 @@ def test_a_failure_is_tried_again(tmp_path: Path) -> None:
 
 def test_a_schedule_for_which_there_is_no_room_is_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DoesNotHold) as raised:
-        holds(smallest(protocol={"variant": "M-DP-1"}), save=tmp_path)
+        holds(smallest("T-SKIPS"), save=tmp_path)
     token = read_token(raised.value.replay.partition("=")[2])._replace(steps=())
     with pytest.raises(DoesNotHold, match="HANG:COLLECTIVE:MISSING_RANK"):
         holds_again(token)
 
 
-class Fails(Program[Any]):
+class Fails(SizedProgram):
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise ValueError("as it was told")
 
 
 @pytest.mark.parametrize(("ranks", "replayed"), [(2, True), (65, False)])
 def test_a_world_for_which_there_is_no_token_is_saved_all_the_same(tmp_path: Path, ranks: int, replayed: bool) -> None:
-    scenario = smallest(protocol={"variant": "M-DP-1"}, topology={"data_parallel_size": ranks})
+    scenario = smallest("T-SKIPS", ranks)
     with pytest.raises(DoesNotHold) as raised:
         holds(scenario, schedules=1, save=tmp_path)
     last = str(raised.value).splitlines()[-1]
@@ -349,11 +360,11 @@ def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     registry.register_protocol("fails")(Fails)
     with pytest.raises(AssertionError) as raised:
-        holds(smallest(protocol="fails"), save=tmp_path)
+        holds(sized("fails"), save=tmp_path)
     assert str(raised.value).endswith(f" --module {Path(__file__).relative_to(ROOT)}")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AssertionError) as raised:
-        holds(smallest(protocol="fails"), save=tmp_path)
+        holds(sized("fails"), save=tmp_path)
     assert str(raised.value).endswith(f" --module {__name__}")
 
 

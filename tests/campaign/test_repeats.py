@@ -17,8 +17,6 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Run, World
-from dpsim.scenario import load_scenario
-from dpsim.scenario.locate import bundled_scenarios, scenario_path
 from dpsim.testing import holds
 from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
@@ -233,15 +231,6 @@ def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> Non
 
 
 # ---- what is left alone
-
-
-@pytest.mark.parametrize("name", ["quickstart", "skip_one", "pp2_free_in_flight", "museum/m-pp-3"])
-def test_shipped_scenarios_are_functions_of_their_schedules(name: str) -> None:
-    assert f"{name}" in {one.removesuffix(".yaml") for one in bundled_scenarios()}
-    path = scenario_path(name)
-    found = explore_subject(Subject.of(load_scenario(path), path.parent), schedules=20)
-    assert found.exploration.repeated
-    assert not any(klass.startswith("NONDETERMINISM") for klass in classes(found))
 
 
 def test_a_program_with_a_seed() -> None:

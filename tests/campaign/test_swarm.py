@@ -13,15 +13,12 @@ from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.swarm import Place, Swarm
 from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks
 from tests.cli.commands import dpsim_, write
-from tests.vllm.startup.worlds import start
+from tests.protocols import agreed, served
 
 OFF = ["DEATH", "HANG"]
-WORK = {"requests": [{"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}]}
 TEXT = """
 name: asks
 protocol: {name: t_asks, variant: VARIANT}
-topology: {data_parallel_size: 2}
-workload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}
 checks: {switched_off: [DEATH, HANG]}
 limits: {progress: 60}
 """
@@ -32,8 +29,6 @@ def asks(variant: str | None = None, **more: Any) -> Scenario:
         {
             "name": "asks",
             "protocol": {"name": "t_asks", "variant": variant},
-            "topology": {"data_parallel_size": 2},
-            "workload": WORK,
             "checks": {"switched_off": OFF},
             "limits": {"progress": 60},
             **more,
@@ -61,7 +56,7 @@ def test_twins(variant: str | None, kinds: tuple[str, ...], tmp_path: Path) -> N
 
 
 def test_faults_lie_at_ops_of_ranks_and_services() -> None:
-    drawn = swarm_of(start(), None, Swarm(40, ("die", "delay")))
+    drawn = swarm_of(served(), None, Swarm(100, ("die", "delay")))
     who = {fault.rank for one in drawn for fault in one.scenario.faults}
     assert {"frontend", "coordinator", "engine.0", "engine.1", 0, 1} >= who
     assert {"engine.0", 0} <= who
@@ -70,7 +65,7 @@ def test_faults_lie_at_ops_of_ranks_and_services() -> None:
 
 def test_a_run_that_does_not_end_is_no_beginning() -> None:
     with pytest.raises(ScenarioError, match="--swarm plants faults into a run that ends, and this one does not"):
-        swarm_of(start(config_by_rank={1: {"enable_dbo": True}}), None, Swarm(1))
+        swarm_of(agreed({"tokens": [0, 1]}, "T-SKIPS"), None, Swarm(1))
 
 
 def test_what_a_place_is() -> None:
@@ -107,7 +102,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         (("--swarm", "3", "--keep-going"), "--keep-going: with --swarm the first world"),
     ],
 )
-def test_bad_input(words: tuple[str, ...], said: str) -> None:
-    answer = dpsim_("explore", "quickstart", *words)
+def test_bad_input(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    answer = dpsim_("explore", write(tmp_path / "asks.yaml", TEXT.replace(", variant: VARIANT", "")), *words)
     assert answer.code == 2
     assert said in answer.err

@@ -1,4 +1,7 @@
-"""One fault anywhere in a healthy run: the verdict names the rank and step where it was planted."""
+"""One fault anywhere in a healthy run: the verdict names the rank and step where it was planted.
+
+`tests/vllm/data_parallel/test_blame.py` does the same with the steps of an engine.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,10 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.contract.words import ranks_text
 from dpsim.contract.world import At, Delay, Fault, Run, World
-from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.properties import examples
+from tests.protocols import agreed
 
 CLASSES = {
     "skip": {"HANG:COLLECTIVE:MISSING_RANK", "MISMATCH:COLLECTIVE:STEP"},
@@ -30,45 +33,29 @@ def world(ranks: int, **more: Any) -> World:
     return world_of(ranks, ["dp_cpu"], ["dp", "ep"], **more)
 
 
-def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
-    requests = [
-        (rng.choice([0, 0, 20, 40, 100]) * 10**6, rng.randint(1, 700), rng.randint(1, 12))
-        for _ in range(rng.randint(1, 6))
-    ]
-    config = {
-        "async_scheduling": rng.random() < 0.5,
-        "disable_nccl_for_dp_synchronization": rng.random() < 0.5,
-        "enable_dbo": rng.random() < 0.5,
-        "dbo_prefill_token_threshold": 64,
-        "dbo_decode_token_threshold": 2,
+def drawn(rng: random.Random, ranks: int) -> dict[str, Any]:
+    """Parameters of `t_agree`."""
+    return {
+        "ranks": ranks,
+        "steps": rng.randint(4, 12),
+        "tokens": [rng.choice([0, 1, rng.randint(1, 700)]) for _ in range(rng.randint(1, 20))],
+        "on_device": rng.random() < 0.5,
+        "experts": rng.randint(1, 2),
     }
-    topology = {"data_parallel_size": ranks}
-    return {"config": config, "topology": topology, "requests": requests, "step_ns": 20_000_000, "form": "source-000"}
 
 
 def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
     """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
     record = rng.choice([record for record in journal if record[KIND] == "collective"])
     kind = rng.choice(sorted(CLASSES))
-    change = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(
-        kind, {}
-    )
+    changes: dict[str, dict[str, Any]] = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}}
+    change = {**changes, "op": {"op": "broadcast"}}.get(kind, {})
     what: Any = "alter" if change else kind
     return kind, record, Fault(what, 0, At(record[SITE], record[ORDINAL]), change)
 
 
-def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
-    load = [{"arrival": f"{at}ns", "prompt_tokens": p, "output_tokens": o} for at, p, o in args["requests"]]
-    made = scenario_from(
-        {
-            "name": "blamed",
-            "protocol": {"form": args["form"], "variant": args.get("variant")},
-            "topology": args["topology"],
-            "config": args["config"],
-            "workload": {"step_duration": f"{args['step_ns']}ns", "requests": load},
-        }
-    )
-    done = SimBackend().run(told, "dp_batch", made.arguments())
+def run(told: World, params: dict[str, Any], variant: str | None = None) -> tuple[Run, list[Finding]]:
+    done = SimBackend().run(told, "t_agree", agreed(params, variant).arguments())
     return done, judge(told, done)
 
 
@@ -77,12 +64,12 @@ def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
 def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> None:
     rng = random.Random(ranks)
     for _ in range(examples):
-        args = arguments(rng, ranks)
-        healthy, nothing = run(world(ranks), args)
+        params = drawn(rng, ranks)
+        healthy, nothing = run(world(ranks), params)
         assert not nothing
         culprit = rng.randrange(ranks)
         kind, record, fault = plant(rng, healthy.journals[culprit])
-        _, findings = run(world(ranks, faults=(fault._replace(rank=culprit),)), args)
+        _, findings = run(world(ranks, faults=(fault._replace(rank=culprit),)), params)
         assert findings, f"{kind} at {record} was not found"
         found = findings[0]
         assert found.klass in CLASSES[kind]
@@ -91,15 +78,15 @@ def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> No
 
 
 @examples(60, 150, 600)
-def test_with_two_ranks_history_decides_or_nobody_is_blamed(examples: int) -> None:
+def test_with_two_ranks_history_decides_or_no_rank_is_blamed(examples: int) -> None:
     rng = random.Random(2)
     named = 0
     for _ in range(examples):
-        args = arguments(rng, 2)
-        healthy, _ = run(world(2), args)
+        params = drawn(rng, 2)
+        healthy, _ = run(world(2), params)
         culprit = rng.randrange(2)
         kind, record, fault = plant(rng, healthy.journals[culprit])
-        _, findings = run(world(2, faults=(fault._replace(rank=culprit),)), args)
+        _, findings = run(world(2, faults=(fault._replace(rank=culprit),)), params)
         assert findings, f"{kind} at {record} was not found"
         if findings[0].culprit is not None:
             named += 1
@@ -110,10 +97,10 @@ def test_with_two_ranks_history_decides_or_nobody_is_blamed(examples: int) -> No
 def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
     rng = random.Random(7)
     for _ in range(30):
-        args = arguments(rng, 3)
-        healthy, _ = run(world(3), args)
+        params = drawn(rng, 3)
+        healthy, _ = run(world(3), params)
         record = rng.choice([record for record in healthy.journals[1] if record[KIND] == "collective"])
-        done, findings = run(world(3, faults=(Fault("die", 1, At(record[SITE], record[ORDINAL])),)), args)
+        done, findings = run(world(3, faults=(Fault("die", 1, At(record[SITE], record[ORDINAL])),)), params)
         assert done.ends[1] == "died"
         assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
         assert findings[0].culprit is not None
@@ -123,14 +110,14 @@ def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
 def test_delays_change_time_and_nothing_else() -> None:
     rng = random.Random(11)
     for _ in range(20):
-        args = arguments(rng, 3)
-        healthy, _ = run(world(3), args)
+        params = drawn(rng, 3)
+        healthy, _ = run(world(3), params)
         late = (
             Delay(0, At("experts.combine"), 300_000),
             Delay(1, At(), 2_000_000),
             Delay(2, At("dp.agree", 1), 5_000_000),
         )
-        done, findings = run(world(3, delays=late), args)
+        done, findings = run(world(3, delays=late), params)
         assert not findings
         assert done.elapsed_ns > healthy.elapsed_ns
         plain = [[record for record in journal if record[KIND] != "injected"] for journal in done.journals]
@@ -138,16 +125,8 @@ def test_delays_change_time_and_nothing_else() -> None:
 
 
 def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majority() -> None:
-    """M-DP-1 with one busy rank of three: the two idle ones skip the step."""
-    args = {
-        "config": {},
-        "topology": {"data_parallel_size": 3},
-        "requests": [(0, 8, 4), (0, 8, 2), (0, 8, 2)],
-        "step_ns": 20_000_000,
-        "form": "source-000",
-        "variant": "M-DP-1",
-    }
-    _, findings = run(world(3), args)
+    """One busy rank of three: the two idle ones skip the steps."""
+    _, findings = run(world(3), {"ranks": 3, "steps": 4, "tokens": [8, 8, 8, 8, 0, 0]}, "T-SKIPS")
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert findings[0].message.startswith("ranks 1, 2 left out")
     assert findings[0].culprit is not None
@@ -155,41 +134,22 @@ def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majori
 
 
 def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
-    args = {
-        "config": {"async_scheduling": True},
-        "topology": {"data_parallel_size": 4},
-        "requests": [(0, 8, 12)] * 4,
-        "step_ns": 20_000_000,
-        "form": "source-000",
-    }
     faults = tuple(Fault("skip", rank, At("dp.agree", 5)) for rank in (1, 2, 3))
-    _, findings = run(world(4, faults=faults), args)
+    _, findings = run(world(4, faults=faults), {"ranks": 4, "steps": 12})
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert findings[0].message.startswith("ranks 1 to 3 left out dp.agree")
 
 
 def test_without_any_evidence_the_message_takes_no_side() -> None:
-    args = {
-        "config": {"async_scheduling": True},
-        "topology": {"data_parallel_size": 2},
-        "requests": [(0, 8, 2)] * 2,
-        "step_ns": 20_000_000,
-        "form": "source-000",
-    }
-    _, findings = run(world(2, faults=(Fault("repeat", 1, At("dp.agree", 0)),)), args)
+    faults = (Fault("repeat", 1, At("dp.agree", 0)),)
+    _, findings = run(world(2, faults=faults), {"ranks": 2, "steps": 2})
     assert findings[0].culprit is None
     assert findings[0].message.startswith("ranks differ in step 0, and nothing says who is right")
 
 
 def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:
-    args = {
-        "config": {},
-        "topology": {"data_parallel_size": 3},
-        "requests": [(0, 8, 12)] * 3,
-        "step_ns": 20_000_000,
-        "form": "source-000",
-    }
-    done, findings = run(world(3, faults=(Fault("die", 1, At("experts.read", 4)),)), args)
+    faults = (Fault("die", 1, At("experts.read", 4)),)
+    done, findings = run(world(3, faults=faults), {"ranks": 3, "steps": 12})
     assert done.ends == ["blocked", "died", "blocked"]
     assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
     assert findings[0].culprit is not None

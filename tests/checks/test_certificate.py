@@ -21,16 +21,13 @@ from dpsim.checks.memory.own_order import all_in_order, in_order
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import Run, World
-from dpsim.scenario import load_scenario
-from dpsim.scenario.locate import bundled_scenarios, scenario_path
-from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from tests.checks.handmade import Made
 from tests.checks.held import ALL, found, held_against
 from tests.checks.memory.layouts import Layouts
 from tests.checks.painted import painted
 from tests.checks.twins import TWINS
-from tests.properties import every, nightly_but, slow_but
+from tests.properties import nightly_but
 from tests.records import changed
 from tests.worlds.random_threads import threaded_case
 
@@ -104,22 +101,6 @@ def test_what_is_certified_has_no_layout_with_a_race() -> None:
 @pytest.mark.slow
 def test_of_thousands_none_that_is_certified_has_a_layout_with_a_race() -> None:
     assert laid_out(range(300, 6_000)) > 400
-
-
-LARGE = ("whole_engine", "whole_engine_split")
-SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-rank-all2all"}) - {*LARGE}
-"""Every fourth, and the two in which ranks abort."""
-
-
-@pytest.mark.parametrize("name", slow_but(bundled_scenarios(), SAMPLE.__contains__))
-def test_what_is_certified_of_a_scenario_passes(name: str) -> None:
-    """And all of it is certified where nothing is wrong, but for what several host threads order."""
-    scenario, path = load_scenario(scenario_path(name)), scenario_path(name)
-    program, _, prepared = prepare(scenario, path.parent)
-    told = world(scenario, program, prepared)
-    run = SimBackend().run_program(told, program, prepared)
-    passed = held_against(told, run, name)
-    assert passed == ALL or program.threaded or not run.finished or found(told, run)
 
 
 # ---- twins

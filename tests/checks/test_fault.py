@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from dpsim.runner import run_scenario
-from dpsim.scenario import scenario_from
 from tests.checks.handmade import Made
 
 
@@ -158,30 +154,3 @@ def test_where_several_sent_the_same_all_are_told() -> None:
 
 def test_a_message_before_the_last_thing_that_was_learned_is_not_told() -> None:
     assert crash_at_a_message(between="poll") == ()
-
-
-WRONG = [
-    ("coordinator", "events", ["NONSENSE", 1], "the coordinator knows no event ('NONSENSE', 1)"),
-    ("coordinator", "events", 7, "the coordinator knows no event 7"),
-    ("engine.1", "input", 5, "engine 1 knows no message 5"),
-    ("engine.1", "answers", 5, "an engine knows no answer 5"),
-    ("frontend.0", "outputs", ["X"], "front end 0 knows no message ('X',)"),
-]
-
-
-@pytest.mark.parametrize(("to", "mailbox", "content", "said"), WRONG)
-def test_every_actor_refuses_what_it_does_not_know(to: str, mailbox: str, content: Any, said: str) -> None:
-    document: dict[str, Any] = {
-        "name": "n",
-        "protocol": {"name": "whole_engine", "form": "current"},
-        "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
-        "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
-        "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4}]},
-    }
-    after = {"rank": "engine.0", "site": "call.execute", "ordinal": 1}
-    message = {"to": to, "mailbox": mailbox, "content": content, "after": after}
-    first = run_scenario(scenario_from({**document, "messages": [message]})).findings[0]
-    assert (first.klass, first.culprit and first.culprit.service) == ("CRASH:TYPEERROR", to)
-    assert said in first.message
-    assert "sent from outside, as engine.0 came to call.execute[1]" in first.details[-1]
-    assert run_scenario(scenario_from(document)).findings == []

@@ -21,25 +21,18 @@ from dpsim.cli.run_text import as_json, switched_off_lines
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, CommunicatorSpec, Fault, World
 from dpsim.runner import Result, run_scenario
-from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
+from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario
 from tests.checks.handmade import Made
 from tests.programs import Scripted, run, world_of
+from tests.protocols import agreed
 
 CHECKS = Path(finding.__file__).parent
-REQUEST = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 6}
 SKIP = {"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 2}}
 HANG = "HANG:COLLECTIVE:MISSING_RANK"
 
 
 def scenario(*off: str, **more: Any) -> Any:
-    mapping = {
-        "name": "off",
-        "topology": {"data_parallel_size": 3},
-        "config": {"async_scheduling": True},
-        "workload": {"requests": [REQUEST] * 3},
-        "checks": {"switched_off": list(off)},
-    }
-    return scenario_from(mapping | more)
+    return agreed({"ranks": 3, "steps": 6}, checks={"switched_off": list(off)}, **more)
 
 
 def ran(*off: str, **more: Any) -> Result:
@@ -193,13 +186,12 @@ def test_it_is_saved_with_the_scenario() -> None:
 )
 def test_patterns_that_select_nothing_are_refused(off: Any, says: str) -> None:
     with pytest.raises(ScenarioError) as caught:
-        scenario_from({"name": "x", "workload": {"requests": [REQUEST]}, "checks": {"switched_off": off}})
+        agreed(checks={"switched_off": off})
     assert says in str(caught.value)
 
 
 def test_the_place_in_a_file_is_named() -> None:
-    work = "workload:\n  requests: [{prompt_tokens: 4, output_tokens: 2}]\n"
-    text = f"name: x\n{work}checks:\n  switched_off: [HANG, CRASHY]\n"
+    text = "name: x\nprotocol:\n  name: t_agree\nchecks:\n  switched_off: [HANG, CRASHY]\n"
     with pytest.raises(ScenarioError, match=r"^x\.yaml:5:24: checks\.switched_off\[1\]: .* did you mean 'CRASH'\?$"):
         parse_scenario(text, "x.yaml")
 

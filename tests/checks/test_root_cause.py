@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.finding import Finding
 from dpsim.contract.world import CommunicatorSpec
-from dpsim.runner import run_scenario
-from dpsim.scenario import scenario_from
 from tests.checks.handmade import Made
 
 DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"
@@ -134,52 +131,3 @@ def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) 
     made[0].learned(made[0].take("poll", box), None)
     made[0].take()
     assert made.findings("blocked")[0].details == said
-
-
-# ---- in the composition of everything
-
-
-def composition(fault: dict[str, Any] | None, runner: str = "v1", protocol: str = "whole_engine") -> list[Finding]:
-    document: dict[str, Any] = {
-        "name": "n",
-        "protocol": {"name": protocol, "form": "current", "pieces": {"runner": runner}},
-        "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
-        "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
-        "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4, "abort": "40ms"}]},
-        "faults": [] if fault is None else [fault],
-    }
-    return run_scenario(scenario_from(document)).findings
-
-
-def test_one_that_stands_still_is_blamed_though_its_monitor_waits() -> None:
-    fault = {"kind": "hang", "rank": "engine.0", "at": {"site": "call.sample", "ordinal": 1}}
-    first = composition(fault, protocol="whole_engine_watched")[0]
-    assert (first.klass, first.culprit and first.culprit.service) == (SILENT, "engine.0")
-
-
-def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
-    """As the V2 runner does: a worker's receive has no send, since its peer's engine has gone."""
-    fault = {"kind": "die", "rank": "engine.0", "at": {"site": "call.execute", "ordinal": 1}}
-    first = composition(fault, "v2")[0]
-    assert (first.klass, first.culprit and first.culprit.service) == ("HANG:P2P:UNMATCHED_RECV", "engine.0")
-
-
-@pytest.mark.parametrize(
-    ("fault", "klass"),
-    [
-        ({"kind": "die", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, DEAD),
-        ({"kind": "kill", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, DEAD),
-        ({"kind": "hang", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, SILENT),
-        (
-            {"kind": "die", "rank": "engine.0", "at": {"site": "call.execute", "ordinal": 1}},
-            "HANG:COLLECTIVE:DEAD_RANK",
-        ),
-    ],
-)
-def test_a_service_that_goes_is_blamed_and_not_who_waits_for_it(fault: dict[str, Any], klass: str) -> None:
-    first = composition(fault)[0]
-    assert (first.klass, first.culprit and first.culprit.service) == (klass, fault["rank"])
-
-
-def test_without_the_fault_all_ends_well() -> None:
-    assert composition(None) == []

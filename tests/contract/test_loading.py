@@ -13,10 +13,20 @@ from dpsim.contract import registry
 from dpsim.scenario import ScenarioError, scenario_from
 
 PROGRAM = """
+from pydantic import BaseModel
 from dpsim.contract.program import Program
 from dpsim.contract.registry import add_form, register_protocol, register_variant
 
+class Nothing(BaseModel):
+    pass
+
 class Own(Program):
+    Params = Nothing
+
+    @staticmethod
+    def ranks(params):
+        return 1
+
     async def run(self, rank, prepared): ...
 """
 MODULES = {
@@ -68,11 +78,10 @@ def test_a_form_of_another_entry_point_is_found() -> None:
     """The scenario is refused at first, and taken when all entry points are imported."""
     registry.protocol("asked")
     assert "later" not in registry.protocol("asked").forms
-    worked = {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}
-    scenario = scenario_from({"name": "x", "protocol": {"name": "asked", "form": "later"}, **worked})
+    scenario = scenario_from({"name": "x", "protocol": {"name": "asked", "form": "later"}})
     assert scenario.protocol.resolved_form == "later"
     with pytest.raises(ScenarioError, match="asked has no form 'never'; expected one of default, later"):
-        scenario_from({"name": "x", "protocol": {"name": "asked", "form": "never"}, **worked})
+        scenario_from({"name": "x", "protocol": {"name": "asked", "form": "never"}})
 
 
 def test_one_that_fails_is_imported_once_and_told() -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Program, Unsuitable, refuse_no_program
-from dpsim.contract.registry import prepared, register_protocol
-from dpsim.scenario import scenario_from
+from dpsim.contract.program import Program, refuse_no_program
+from dpsim.contract.registry import register_protocol
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 
@@ -112,43 +111,3 @@ def test_a_run_that_yields_or_takes_other_arguments_is_refused() -> None:
         class Wrong(Program[Any]):
             async def run(self, rank: Rank) -> None:  # type: ignore[override]
                 pass
-
-
-PLAIN: dict[str, Any] = {"prompt_tokens": 1, "output_tokens": 4}
-STAGES = {"pipeline_parallel_size": 2}
-
-
-@pytest.mark.parametrize(
-    ("name", "topology", "request_of", "field"),
-    [
-        ("engine", {}, {"session": "a"}, "session"),
-        ("engine", {}, {"drafts": [1]}, "drafts"),
-        ("whole_engine", STAGES, {"session": "a"}, "session"),
-        ("whole_engine_dp", {}, {"structured_output": True}, "structured_output"),
-        ("dbo", {}, {"session": "a"}, "session"),
-        ("startup", {}, {"abort": "1s"}, "abort"),
-    ],
-)
-def test_what_a_program_does_not_look_at_is_refused(
-    name: str, topology: dict[str, int], request_of: dict[str, Any], field: str
-) -> None:
-    """Else the run would be another one than was asked for, or a crash of a program that is told half of it."""
-
-    def args(more: dict[str, Any]) -> Any:
-        document = {"name": "n", "protocol": name, "topology": {"data_parallel_size": 2, **topology}}
-        scenario = scenario_from({**document, "workload": {"requests": [PLAIN, PLAIN | more]}})
-        return scenario.arguments()
-
-    with pytest.raises(Unsuitable, match=f"^workload: request 1 has {field}, at which {name} does not look; remove it"):
-        prepared(name, args(request_of))
-    prepared(name, args({}))
-
-
-@pytest.mark.parametrize("where", ["config", "config_by_rank"])
-def test_so_is_a_switch(where: str) -> None:
-    switch: Any = {"enable_expert_parallel": True, "enable_eplb": True}
-    given = {where: switch if where == "config" else {1: switch}}
-    document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}}
-    scenario = scenario_from({**document, **given, "workload": {"requests": [PLAIN]}})
-    with pytest.raises(Unsuitable, match=f"^{where}.*enable_eplb: engine does not look at it; remove it"):
-        prepared("engine", scenario.arguments())

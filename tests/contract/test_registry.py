@@ -14,7 +14,6 @@ import pytest
 from dpsim.contract import pieces, registry
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.world import World
-from dpsim.scenario import ScenarioError, scenario_from, to_world
 from dpsim.sim.backend import SimBackend
 from real.jobs import resolve
 from real.messages import Job
@@ -32,7 +31,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("broken")
 def test_the_others_are_there() -> None:
-    assert registry.protocol("dp_batch").name == "dp_batch"
+    assert registry.protocol("conformance").name == "conformance"
 
 
 @pytest.mark.usefixtures("broken")
@@ -46,7 +45,7 @@ def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.Monkey
     monkeypatch.setattr(registry, "_loaded", True)
     monkeypatch.setattr(registry, "_protocols", {})
     with pytest.raises(registry.UnknownName, match="is dpsim installed"):
-        registry.protocol("dp_batch")
+        registry.protocol("conformance")
 
 
 class Something:
@@ -54,7 +53,7 @@ class Something:
 
 
 def variant(name: Any) -> Callable[[Any], Any]:
-    return registry.register_variant(name, protocol="dp_batch", form="source-000", expected="CRASH")
+    return registry.register_variant(name, protocol="conformance", expected="CRASH")
 
 
 WRONG: list[tuple[Callable[[], Any], str]] = [
@@ -176,21 +175,6 @@ def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: t
 def test_a_variant_that_replaces_nothing_is_refused(own: Prepare) -> None:
     with pytest.raises(Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
         own(Pieces, Something)
-
-
-@pytest.mark.parametrize("name", ["dp_batch", "pp_tokens"])
-def test_shipped_protocols_refuse_what_replaces_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(registry, "_variants", {**registry._variants})
-    registry.register_variant("JUNK", protocol=name, expected="HANG")(Something)
-    scenario = scenario_from(
-        {
-            "name": "x",
-            "protocol": {"name": name, "variant": "JUNK"},
-            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
-        }
-    )
-    with pytest.raises(ScenarioError, match=f"x: the variant JUNK is Something, which replaces nothing in {name}"):
-        to_world.prepare(scenario)
 
 
 def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:

@@ -10,43 +10,38 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
 
 from dpsim.checks.judge import judge
-from dpsim.scenario import Scenario, load_scenario, prepare, scenario_from, world
+from dpsim.scenario import Scenario, prepare, world
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import digest
 from tests import ROOT
+from tests.protocols import agreed, served
 
-SCENARIOS = ROOT / "scenarios"
-FILES = ("quickstart", "skip_one", "skip_expert", "late_rank", "forced_eager_014", "azure_code_dp2")
-LORAS = ("ada", "bea", "cid", None)
+BROKEN = [{"kind": "die", "rank": 3, "at": {"site": "dp.agree", "ordinal": 4}}]
+SKIPPED = [{"kind": "skip", "rank": 1, "at": {"site": "experts.combine", "ordinal": 2}}]
+LATE = [{"rank": 1, "by": "3ms", "at": {"site": "dp.agree"}}]
 
 
 def scenarios() -> Iterator[Scenario]:
-    """Files of this repository; a variant, adapters (which a rank keeps in sets), a mesh; the conformance program."""
-    for name in FILES:
-        yield load_scenario(SCENARIOS / f"{name}.yaml")
-    yield _made("variant", protocol={"name": "dp_batch", "variant": "M-DP-1"})
-    yield _made("conformance", protocol="conformance")
-    yield _made("die", faults=[{"kind": "die", "rank": 3, "at": {"site": "dp.agree", "ordinal": 4}}])
-    yield _made("adapters", config={"enable_lora": True, "max_num_seqs": 3}, loras=LORAS)
+    """Protocols of the tests: healthy, late, with a death or a skipped op, a variant, on devices, with services."""
+    work = {"ranks": 4, "steps": 8, "tokens": [3, 0, 5, 7, 1]}
+    yield agreed(work, name="healthy")
+    yield agreed({**work, "on_device": True, "experts": 2}, name="device")
+    yield agreed(work, "T-SKIPS", name="variant")
+    yield agreed({**work, "tokens": [3, 1]}, name="late", delays=LATE)
+    yield agreed({**work, "tokens": [4]}, name="die", faults=BROKEN)
+    yield agreed({**work, "tokens": [6]}, name="skip", faults=SKIPPED)
+    yield served(3, name="services")
+    yield agreed({"ranks": 3, "steps": 3, "tokens": [2, 9]}, name="three")
 
 
-def _made(name: str, loras: tuple[str | None, ...] = (None,), **more: Any) -> Scenario:
-    work = [
-        {"arrival": f"{5 * i}ms", "prompt_tokens": 3 + i % 7, "output_tokens": 2 + i % 5, "lora": loras[i % len(loras)]}
-        for i in range(24)
-    ]
-    return scenario_from({"name": name, "topology": {"data_parallel_size": 4}, "workload": {"requests": work}} | more)
-
-
-def digests() -> Mapping[str, str]:
+def digests(of: Iterable[Scenario] | None = None) -> Mapping[str, str]:
     """By scenario: the digest of the trace and, after a slash, ends, times and findings."""
     found = {}
-    for scenario in scenarios():
-        program, args, prepared = prepare(scenario, SCENARIOS)
+    for scenario in scenarios() if of is None else of:
+        program, args, prepared = prepare(scenario, ROOT / "scenarios")
         told = world(scenario, program, prepared)
         run = SimBackend().run(told, scenario.protocol.name, args)
         said = [(finding.klass, finding.message, finding.details) for finding in judge(told, run)]

@@ -5,10 +5,10 @@ decided by a checksum of the test, the world, the program's name, and how often 
 same on every machine and with any number of workers. The share is 5 %. A difference fails the test that made the run
 and names the first record that differs:
 
-    the simulation is not deterministic: program "dp_batch" on 4 ranks (5 % of runs are repeated)
+    the simulation is not deterministic: program "waves" on 4 ranks (5 % of runs are repeated)
       rank 2, record 17
-      first:  ('decision', 3, 'plan', 3, 'dpsim/vllm/data_parallel/step.py:120', 'dp_cpu', 8)
-      second: ('decision', 3, 'plan', 3, 'dpsim/vllm/data_parallel/step.py:120', 'dp_cpu', 9)
+      first:  ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 8)
+      second: ('decision', 3, 'plan', 3, 'waves.py:120', 'dp_cpu', 9)
 
 A run under a strategy of exploration is repeated by replaying the schedule that it took, strictly: the strategy itself
 has gone on. It, and the backend that was asked, notice nothing of the second run.

@@ -1,4 +1,4 @@
-"""The ban list holds in the simulation, the protocols, the museum and the checks; and each rule catches its twin."""
+"""The ban list holds in the simulation and the checks; and each rule catches its twin."""
 
 from __future__ import annotations
 
@@ -9,16 +9,9 @@ import pytest
 from tests import ROOT
 from tests.determinism.ban_list import SET_ORDER, violations
 
-FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/vllm", "dpsim/checks")
-BEFORE_A_RUN = ("answers", "from_vllm", "params")
-"""Packages of `dpsim/vllm` that read files and draw questions, and from which nothing runs in a world."""
+FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/checks")
 
-FILES = sorted(
-    path
-    for folder in FOLDERS
-    for path in (ROOT / folder).rglob("*.py")
-    if path.relative_to(ROOT / "dpsim").parts[1] not in BEFORE_A_RUN
-)
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -33,9 +26,8 @@ def test_the_files_are_found() -> None:
         "dpsim/backend/journal/journal.py",
         "dpsim/backend/calls/rank.py",
         "dpsim/sim/graph/machine.py",
-        "dpsim/vllm/data_parallel/batch.py",
+        "dpsim/checks/ledger.py",
     } <= names
-    assert {"dpsim/checks/ledger.py", "dpsim/vllm/museum/batch.py"} <= names
 
 
 NAMES = {

@@ -28,9 +28,9 @@ def here() -> Mapping[str, str]:
     return digests()
 
 
-def elsewhere(python: str, seed: str = "random") -> Mapping[str, str]:
+def elsewhere(python: str, seed: str = "random", module: str = "tests.determinism.digests") -> Mapping[str, str]:
     done = subprocess.run(
-        [python, "-m", "tests.determinism.digests"],
+        [python, "-m", module],
         cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,

@@ -9,8 +9,8 @@ from dpsim.contract.ops import KIND, RawRecord
 from dpsim.contract.world import End, Run, World
 from dpsim.diagnose.report import report
 from dpsim.runner import run_scenario
-from dpsim.scenario import scenario_from
 from tests.programs import world_of
+from tests.protocols import served
 from tests.records import all_reduce, raw
 
 
@@ -123,16 +123,12 @@ def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
     assert findings[0].culprit.rank == 0
 
 
-REQUEST = {"prompt_tokens": 1, "output_tokens": 2}
-
-
 def test_names_of_services_do_not_shift_columns() -> None:
     """Checks and records know numbers; "rank 2" is shorter than "coordinator"."""
-    document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}, "limits": {"progress": 5}}
-    result = run_scenario(scenario_from({**document, "workload": {"requests": [REQUEST, REQUEST]}}))
+    result = run_scenario(served(faults=[{"kind": "die", "rank": 0, "at": {"site": "say.report", "ordinal": 0}}]))
     text = report(result.run, result.findings, "")
-    assert "to events of coordinator" in text
-    places = [line.index(" dpsim/vllm/") for line in text.partition("last 5 ops")[2].splitlines() if " dpsim/" in line]
+    assert "to ready of coordinator" in text
+    places = [line.index(" tests/") for line in text.partition("last 5 ops")[2].splitlines() if " tests/" in line]
     assert len(places) > 5
     assert len(set(places)) == 1
 

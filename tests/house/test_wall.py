@@ -88,21 +88,14 @@ def test_a_word_is_found(tmp_path: Path, text: str) -> None:
 # ---- tests
 
 IMPORT = re.compile(r"^\s*(?:from|import) dpsim\.vllm", re.MULTILINE)
-TESTS = {
-    "tests/real/hurried.py": "the program startup on real processes, with other ports",
-    "tests/real/test_conformance.py": "dp_batch on real processes",
-    "tests/real/test_engine_deaths.py": "engine_watched on real processes, which are killed",
-}
-"""Tests beside `tests/vllm` that may import the engine, and why."""
 
 
 def strays(root: Path) -> Iterator[str]:
-    """Tests that import it and lie elsewhere, and files of `TESTS` that do not."""
+    """Tests that import the engine and lie elsewhere."""
     for file in sorted((root / "tests").rglob("*.py")):
         name = file.relative_to(root).as_posix()
-        found = IMPORT.search(file.read_text()) is not None
-        if not name.startswith("tests/vllm/") and found != (name in TESTS):
-            yield f"{name}: {'move it to tests/vllm' if found else 'take it out of TESTS'}"
+        if not name.startswith("tests/vllm/") and IMPORT.search(file.read_text()):
+            yield f"{name}: move it to tests/vllm"
 
 
 def test_tests_of_the_engine_lie_with_it() -> None:
@@ -114,6 +107,51 @@ def test_a_test_elsewhere_is_found(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("from dpsim.vllm.config import Topology\n" if name[-4] != "c" else "")
     assert list(strays(tmp_path)) == ["tests/sim/test_b.py: move it to tests/vllm"]
+
+
+# ---- sections and protocols in tests
+
+SECTIONS = re.compile(
+    r"^ *(?:topology|workload|config_by_rank):|\\n(?:topology|workload|config_by_rank): *[{\\]"
+    r"|[\"\'](?:topology|workload|data_parallel_size|prompt_tokens)[\"\']: |\b(?:topology|workload)="
+    r"|\b(?:dp_batch|pp_tokens|whole_engine)\b|[\"\'](?:quickstart|skip_one|startup)[\"\'/]",
+    re.MULTILINE,
+)
+"""A section of vLLM in YAML or in a mapping, one of its protocols, or one of its scenario files."""
+
+NEEDS_VLLM: dict[str, str] = {
+    "tests/cli/test_errors.py": "the name of a shipped file, in an error",
+    "tests/cli/test_explore.py": "the name of a shipped file, with options that are refused",
+    "tests/house/test_wall.py": "these words themselves",
+    "tests/plugin/test_scenarios.py": "files that the plugin knows by their text",
+    "tests/scenario/test_locate.py": "a file of that name in a folder of the test",
+}
+"""Tests beside `tests/vllm` that name such, and why."""
+
+
+def sections(root: Path) -> Iterator[str]:
+    """Tests that name a section or protocol of vLLM and lie elsewhere, and files of `NEEDS_VLLM` that do not."""
+    for file in sorted((root / "tests").rglob("*.py")):
+        name = file.relative_to(root).as_posix()
+        found = SECTIONS.search(file.read_text())
+        if not name.startswith("tests/vllm/") and (found is not None) != (name in NEEDS_VLLM):
+            yield f"{name}: {'take it out of NEEDS_VLLM' if found is None else f'{found[0]!r} needs vLLM'}"
+
+
+def test_tests_of_the_framework_name_no_section_of_the_engine() -> None:
+    assert list(sections(ROOT)) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["topology: {ranks: 2}\n", 'a = {"workload": {}}\n', 'run("dp_batch")\n', "x = 'name: x\\nworkload: {}'\n"]
+)
+def test_a_section_is_found(tmp_path: Path, text: str) -> None:
+    for name in ("tests/vllm/test_a.py", "tests/sim/test_b.py", *NEEDS_VLLM):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert [said.partition(":")[0] for said in sections(tmp_path)] == ["tests/sim/test_b.py"]
+    (tmp_path / "tests/sim/test_b.py").write_text("params: {ranks: 2}\n")
+    assert list(sections(tmp_path)) == []
 
 
 # ---- without the engine
@@ -129,6 +167,28 @@ print(len(names), [name for name in sys.modules if name.startswith("dpsim.vllm")
 """
 
 
+GREETS = """
+from dpsim import Program, register_protocol
+from pydantic import BaseModel, Field
+
+class Size(BaseModel):
+    ranks: int = Field(default=2, ge=1, le=4)
+
+@register_protocol("greets")
+class Greets(Program):
+    Params = Size
+
+    @staticmethod
+    def ranks(params):
+        return params.ranks
+
+    async def run(self, rank, args):
+        await rank.host("world").barrier(site="meet")
+        rank.decide("ranks", args.params.ranks, "world")
+"""
+"""A protocol with a parameter, as a user writes it."""
+
+
 @pytest.fixture(scope="module")
 def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the tree without the package. The entry points of the installation still name its modules."""
@@ -137,7 +197,9 @@ def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(ROOT / "dpsim", tree / "dpsim", ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", tree)
     (tree / "scenarios").mkdir()
-    shutil.copy(ROOT / "scenarios" / "quickstart.yaml", tree / "scenarios")
+    (tree / "scenarios" / "quickstart.yaml").write_text("name: quickstart\ntopology: {data_parallel_size: 2}\n")
+    (tree / "greets.py").write_text(GREETS)
+    (tree / "greets.yaml").write_text("name: greets\nprotocol: {name: greets, params: {ranks: 3}}\n")
     return tree
 
 
@@ -208,3 +270,19 @@ def test_a_protocol_without_parameters_runs_without_the_engine(without: Path) ->
     assert done.returncode == 2
     assert "unknown key 'topology'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["run", "greets.yaml"], "params          ranks 3"),
+        (["explore", "greets.yaml", "--all-up-to", "ranks=3"], "PROVEN  every one of these worlds"),
+        (["list"], "  greets  ranks 1 to 4 (2)"),
+        (["schema"], '"const": "greets"'),
+    ],
+    ids=lambda value: value[0] if isinstance(value, list) else "",
+)
+def test_a_protocol_with_parameters_needs_no_engine(without: Path, words: list[str], says: str) -> None:
+    done = python(without, "-m", "dpsim.cli", *words, "--module", "greets.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout

@@ -49,6 +49,8 @@ OF_SEVERAL = {
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
+    "vllm/determinism": "digests of runs of the shipped scenarios",
+    "vllm/real": "programs of an engine on real processes",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }
 """Folders of tests without a namesake in dpsim, and what they test."""

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
+from tests.protocols import SizedProgram
 
 SECOND = 1_000_000_000
 
 
 @register_protocol("t_clash")
-class Clash(Program[Any]):
+class Clash(SizedProgram):
     """Rank 0 opens the port, and rank 1 joins whoever listens there; the store is kept until all jobs have tried."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -8,14 +8,13 @@ from typing import Any
 import pytest
 
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STREAM
-from dpsim.contract.program import Arguments
 from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
 from dpsim.testing.conformance.program import PARTS
-from dpsim.vllm.params.arguments import EngineArguments, Request
 from real.backend import TorchBackend
 from tests.checks.held import held_against
+from tests.protocols import agreed
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
 from tests.records import unplaced
@@ -41,18 +40,6 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
     return real
 
 
-def dp_batch(size: int, **config: Any) -> Arguments:
-    """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
-    thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
-    return EngineArguments(
-        topology={"data_parallel_size": size},
-        config={**thresholds, **config},
-        requests=tuple(Request(index * 10_000_000, 5 + 3 * index, 4 + index) for index in range(6)),
-        step_ns=20_000_000,
-        form="source-000",
-    )
-
-
 def decisions(run: Run) -> list[dict[str, Any]]:
     """What each rank decided, by label."""
     return [
@@ -61,15 +48,12 @@ def decisions(run: Run) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize(("asynchronous", "stream"), [(True, None), (False, "main")], ids=["host", "device"])
-def test_batch_agreement_in_both_domains(backend: TorchBackend, asynchronous: bool, stream: str | None) -> None:
-    run = on_both(backend, make_world(), "dp_batch", dp_batch(2, async_scheduling=asynchronous))
+@pytest.mark.parametrize(("on_device", "stream"), [(False, None), (True, "main")], ids=["host", "device"])
+def test_agreement_in_both_domains(backend: TorchBackend, on_device: bool, stream: str | None) -> None:
+    args = agreed({"steps": 6, "tokens": [5, 0, 3], "on_device": on_device}).arguments()
+    run = on_both(backend, make_world(), "t_agree", args)
     agreements = [record for record in run.journals[0] if record[KIND] == "collective" and record[SITE] == "dp.agree"]
     assert {record[STREAM] for record in agreements} == {stream}
-    plans = [
-        record[DECISION_VALUE] for record in run.journals[0] if record[KIND] == "decision" and record[SITE] == "plan"
-    ]
-    assert {microbatched for microbatched, _, _ in plans} == {True, False}
     assert run.backend == backend.name
     assert "torch" in run.versions
     assert run.observed == ""

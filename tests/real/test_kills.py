@@ -25,6 +25,7 @@ from dpsim import runner
 from dpsim.campaign import plans
 from real import folder
 from real.backend import GlooBackend
+from tests import protocols  # noqa: F401  # registers t_agree
 from tests.cli.commands import dpsim_, write
 from tests.cli.protocols import scenario
 from tests.trouble import Left, children, later
@@ -38,9 +39,8 @@ pytestmark = [
 
 STEPS = """
 name: steps
-topology: {data_parallel_size: 3}
+protocol: {name: t_agree, params: {ranks: 3, steps: 80, tokens: [5, 3, 0]}}
 limits: {stall: 10s}  # a busy machine may hold healthy ranks up for a second
-workload: {requests: [{prompt_tokens: 5, output_tokens: 80}, {prompt_tokens: 3, output_tokens: 80}]}
 """
 HANG = "expect: {class: 'HANG:*'}\n"
 

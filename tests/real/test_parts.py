@@ -103,7 +103,7 @@ def a_world(size: int) -> World:
 def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module {missing}"):
-        backend().run(a_world(1), "dp_batch", {})
+        backend().run(a_world(1), "t_program", {})
 
 
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
@@ -126,7 +126,7 @@ def test_what_only_the_simulation_has_is_refused(
     monkeypatch.setattr(backend, "unavailable", lambda self, size: None)
     made = backend()
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend {says}"):
-        made.run(replace(a_world(2), **changes), "dp_batch", {})
+        made.run(replace(a_world(2), **changes), "t_program", {})
     assert made.pool.processes == []
 
 

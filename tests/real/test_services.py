@@ -11,7 +11,6 @@ import pytest
 
 from dpsim import runner
 from dpsim.contract.world import At, Backend, BackendUnavailable, CommunicatorSpec, Fault, Run, World
-from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import services  # noqa: F401  # registers a program
 from real import crew as crews
@@ -21,6 +20,7 @@ from real.crew import Crew
 from real.messages import Ready, worker_of
 from real.watch import JobWatch
 from tests.cli.commands import Fake
+from tests.protocols import served
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
 from tests.trouble import later
@@ -190,14 +190,6 @@ def test_a_backend_is_asked_for_as_many_devices_as_there_are_ranks(monkeypatch: 
     backend = Asked(RuntimeError())
     monkeypatch.setattr(runner, "find_backend", lambda name: backend)
     monkeypatch.setattr(runner, "only_simulated", lambda scenario, name: None)
-    scenario = scenario_from(
-        {
-            "name": "x",
-            "protocol": {"name": "conformance_services"},
-            "topology": {"data_parallel_size": 2},
-            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
-        }
-    )
     with pytest.raises(BackendUnavailable, match="none of them"):
-        runner.run_scenario(scenario, "any")
+        runner.run_scenario(served(), "any")
     assert asked == [2]

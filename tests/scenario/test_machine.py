@@ -8,22 +8,13 @@ from typing import Any
 import pytest
 
 from dpsim.contract.world import Stranger, World
-from dpsim.scenario import Scenario, ScenarioError, parse_scenario, prepare, scenario_from, world
+from dpsim.scenario import Scenario, ScenarioError, parse_scenario, prepare, world
 from dpsim.scenario.to_world import only_simulated
+from tests.protocols import agreed, served
 
-REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 
-
-def made(**sections: Any) -> Scenario:
-    return scenario_from(
-        {
-            "name": "made",
-            "protocol": "startup",
-            "topology": {"data_parallel_size": 4},
-            "workload": {"requests": [REQUEST]},
-            **sections,
-        }
-    )
+def made(nodes: int = 1, **sections: Any) -> Scenario:
+    return served(4, nodes, **sections)
 
 
 def told(scenario: Scenario) -> World:
@@ -31,22 +22,15 @@ def told(scenario: Scenario) -> World:
     return world(scenario, program, prepared)
 
 
-@pytest.mark.parametrize(
-    ("config", "nodes"),
-    [
-        ({}, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
-        ({"nnodes": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
-        ({"data_parallel_size_local": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
-    ],
-)
-def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
-    """Four ranks, a front end a node, the coordinator, four engines."""
-    assert told(made(config=config)).nodes == nodes
+@pytest.mark.parametrize(("nodes", "of_each"), [(1, (0,) * 10), (2, (0, 0, 1, 1, 0, 0, 0, 0, 1, 1))])
+def test_nodes_are_those_of_the_program(nodes: int, of_each: tuple[int, ...]) -> None:
+    """Four ranks, the front end, the coordinator, four engines."""
+    assert told(made(nodes)).nodes == of_each
 
 
 def test_ports_and_lazy_communicators_are_told() -> None:
     ports = [{"port": 5}, {"port": 6, "node": 1, "late": True}]
-    scenario = made(config={"nnodes": 2}, ports=ports, limits={"lazy_communicators": True})
+    scenario = made(2, ports=ports, limits={"lazy_communicators": True})
     assert told(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
     assert told(scenario).lazy
     assert not told(made()).lazy
@@ -61,8 +45,8 @@ def test_a_service_is_named_where_a_rank_is() -> None:
 def test_a_service_that_is_none_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"delays\[0\].rank: no service 'engine.7'.*did you mean 'engine"):
         told(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
-    with pytest.raises(ScenarioError, match=r"expected a rank: dp_batch has no services"):
-        told(made(protocol="dp_batch", delays=[{"rank": "engine.1", "by": "1ms"}]))
+    with pytest.raises(ScenarioError, match=r"expected a rank: t_agree has no services"):
+        told(agreed(delays=[{"rank": "engine.1", "by": "1ms"}]))
     for expect in ({"culprit": {"rank": "fronted"}}, {"explored": {"culprit": {"rank": "fronted"}}}):
         place = r"culprit\.rank: no service 'fronted'; expected a rank, or one of: frontend, coordinator, engine\.0"
         with pytest.raises(ScenarioError, match=rf"^made: expect\.(explored\.)?{place}.*did you mean 'frontend'"):
@@ -72,18 +56,17 @@ def test_a_service_that_is_none_is_refused() -> None:
 def test_a_node_that_is_none_is_refused() -> None:
     ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
     with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
-        told(made(config={"nnodes": 2}, ports=ports))
+        told(made(2, ports=ports))
     with pytest.raises(ScenarioError, match="has one node, 0"):
-        told(made(protocol="dp_batch", ports=ports))
+        told(agreed(ports=ports))
 
 
 def test_a_file_is_read_where_nobody_knows_its_program_s_services() -> None:
     """Whoever runs it is told what the program has against it."""
     scenario = parse_scenario(
-        "name: odd\nprotocol: startup\ntopology: {data_parallel_size: 3}\nconfig: {nnodes: 2}\n"
-        "faults: [{kind: kill, rank: no_such}]\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n"
+        "name: odd\nprotocol: {name: t_served, params: {ranks: 3, nodes: 2}}\nfaults: [{kind: kill, rank: no_such}]\n"
     )
-    with pytest.raises(ScenarioError, match="nnodes: 2 nodes for 3 replicas"):
+    with pytest.raises(ScenarioError, match="nodes: 2 nodes for 3 ranks"):
         told(scenario)
 
 
@@ -102,6 +85,6 @@ def test_what_only_the_simulation_has_is_refused_elsewhere(sections: dict[str, A
     assert (refused is None) == (not said)
 
 
-def test_nodes_hold_whole_replicas() -> None:
-    with pytest.raises(ScenarioError, match="nnodes"):
-        told(made(topology={"data_parallel_size": 3}, config={"nnodes": 2}))
+def test_a_world_that_the_program_refuses() -> None:
+    with pytest.raises(ScenarioError, match="made: nodes: 2 nodes for 3 ranks; expected whole nodes"):
+        told(served(3, 2))

@@ -11,17 +11,16 @@ from dpsim.contract.world import At, Message
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
 from dpsim.testing import holds
+from tests.protocols import agreed, served
 
-REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 BOTH: list[dict[str, Any]] = [
     {"to": "engine.1", "mailbox": "inbox", "content": ["wave", [3, True, 0.5, None]]},
     {"to": 0, "mailbox": "in", "content": "x", "after": {"rank": "engine.0", "site": "serve", "ordinal": 2}},
 ]
 
 
-def made(messages: list[dict[str, Any]] = BOTH, protocol: str = "startup", **sections: Any) -> Scenario:
-    about = {"topology": {"data_parallel_size": 4}, "workload": {"requests": [REQUEST]}, **sections}
-    return scenario_from({"name": "made", "protocol": protocol, "messages": messages, **about})
+def made(messages: list[dict[str, Any]] = BOTH) -> Scenario:
+    return served(4, messages=messages)
 
 
 def test_messages_are_told() -> None:
@@ -38,23 +37,22 @@ def test_files_keep_messages() -> None:
 
 
 def test_a_message_that_nobody_looks_for_is_not_met() -> None:
-    healthy = made([], "dp_batch")
+    healthy = agreed()
     assert run_scenario(healthy).met
     for extra, said in (
         ({}, "rank 0 never looked there; it looks into none"),
         ({"after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}, "rank 1 never came to dp.agre[0]; did you mean"),
     ):
-        unmet = run_scenario(made([{"to": 0, "mailbox": "in", "content": 1, **extra}], "dp_batch")).unmet
+        unmet = run_scenario(agreed(messages=[{"to": 0, "mailbox": "in", "content": 1, **extra}])).unmet
         assert unmet is not None
         assert said in unmet
 
 
 def test_a_message_that_is_never_sent_is_not_proven_away() -> None:
     """Of all schedules as of one: it is told what nobody heard."""
-    healthy = made([], "dp_batch", topology={"data_parallel_size": 2})
-    assert holds(healthy).verdict == "proven"
+    assert holds(agreed()).verdict == "proven"
     lost = {"to": 0, "mailbox": "in", "content": 1, "after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}
     with pytest.raises(
         DoesNotHold, match=r"never applied: message 1 to in of rank 0: rank 1 never came to dp.agre\[0\]"
     ):
-        holds(made([lost], "dp_batch", topology={"data_parallel_size": 2}))
+        holds(agreed(messages=[lost]))

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.scenario import Scenario, ScenarioError
 from dpsim.scenario.swarm import KINDS, MOST_FAULTS, STANDS, Drawn, Place, Swarm, swarm, swarm_scenarios
+from tests.protocols import agreed, served
 
 PLACES = [
     Place(who, site, ordinal, "main", site == "dp.agree", site != "plan")
@@ -19,8 +20,7 @@ PLACES = [
 
 
 def base(**more: Any) -> Scenario:
-    work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
-    return scenario_from({"name": "x", "topology": {"data_parallel_size": 3}, "workload": work, **more})
+    return agreed({"ranks": 3, "experts": 2}, **{"name": "x", **more})
 
 
 def drawn(kinds: tuple[str, ...] = KINDS, worlds: int = 200, seed: int = 0, **more: Any) -> list[Drawn]:
@@ -65,13 +65,12 @@ def test_a_seed_is_a_swarm() -> None:
 
 def test_what_is_not_planted_stays() -> None:
     sections: dict[str, Any] = {
-        "config": {"max_num_seqs": 3},
         "checks": {"switched_off": ["DEATH"]},
         "limits": {"progress": 7},
     }
     one = drawn(("delay",), 1, **sections)[0].scenario
     assert one.name == "x-swarm-0"
-    assert (one.config, one.checks, one.limits) == (base(**sections).config, one.checks, one.limits)
+    assert one.protocol == base().protocol
     assert (one.limits.progress, one.checks.switched_off) == (7, ("DEATH",))
 
 
@@ -112,7 +111,6 @@ def test_what_cannot_be_drawn() -> None:
 
 def test_a_start_can_be_late_and_nothing_else() -> None:
     start = [Place("engine.0", "", 0, "main", calls=False, can_be_late=True)]
-    scenario = base(protocol="startup")
-    (one,) = swarm_scenarios(scenario, start, Swarm(1, KINDS))
+    (one,) = swarm_scenarios(served(), start, Swarm(1, KINDS))
     assert one.possible == ("delay",)
     assert [(delay.rank, delay.at) for delay in one.scenario.delays] == [("engine.0", None)]

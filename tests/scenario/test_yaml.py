@@ -19,8 +19,9 @@ from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario
 from dpsim.scenario.yaml import nodes as yaml_nodes
 from dpsim.testing import scenarios
 from tests import ROOT
+from tests.protocols import agreed
 
-GOOD = "name: good\nworkload:\n  requests:\n    - {prompt_tokens: 4, output_tokens: 2}\n"
+GOOD = "name: good\nprotocol:\n  name: t_agree\n  params: {tokens: [4, 2]}\n"
 
 
 def good(lines: str = "") -> Scenario:
@@ -81,17 +82,10 @@ def test_file_without_end_is_not_read() -> None:
     assert error_of("/dev/zero") == "/dev/zero: not a regular file; expected a scenario file"
 
 
-def test_many_requests_are_no_problem() -> None:
-    lines = "\n".join(["- {prompt_tokens: 4, output_tokens: 2}"] * 2000)
-    scenario = parse_scenario(f"name: many\nworkload:\n  requests:\n{lines.replace('- ', '  - ')}\n")
-    assert len(scenario.workload.requests or ()) == 2000
-
-
 # ---- values as people write them
 
 
 def test_numbers_are_text_where_text_is_wanted() -> None:
-    assert good("protocol: {form: 0.14}").protocol.form == "0.14"
     assert good("description: 007").description == "007"
     assert good("description: 1_000").description == "1_000"
     assert good("description: 2023-11-16").description == "2023-11-16"
@@ -101,16 +95,14 @@ def test_numbers_are_text_where_text_is_wanted() -> None:
 
 
 def test_truth_values_of_yaml_1_1_are_truth_values() -> None:
-    assert good("config: {enable_dbo: on}").config.enable_dbo
-    assert not good("config: {enable_dbo: No}").config.enable_dbo
+    assert good("limits: {lazy_communicators: on}").limits.lazy_communicators
+    assert not good("limits: {lazy_communicators: No}").limits.lazy_communicators
 
 
 def test_anchors_and_aliases() -> None:
-    scenario = parse_scenario(
-        "name: twice\nworkload:\n  requests:\n    - &one {prompt_tokens: 4, output_tokens: 2}\n    - *one\n"
-    )
-    assert scenario.workload.requests is not None
-    assert scenario.workload.requests[0] == scenario.workload.requests[1]
+    scenario = good("delays:\n  - &one {rank: 0, by: 1ms}\n  - *one\n")
+    assert len(scenario.delays) == 2
+    assert scenario.delays[0] == scenario.delays[1]
 
 
 def test_standard_tags_are_harmless() -> None:
@@ -118,12 +110,11 @@ def test_standard_tags_are_harmless() -> None:
 
 
 def test_error_in_an_alias_points_at_the_anchor() -> None:
-    requests = "    - &one {output_tokens: x, prompt_tokens: 1}\n    - *one\n"
     with pytest.raises(ScenarioError) as caught:
-        parse_scenario(f"name: twice\nworkload:\n  requests:\n{requests}", "x")
-    assert [line.partition(".output")[0] for line in str(caught.value).split("\n")] == [
-        "x:4:28: workload.requests[0]",
-        "x:4:28: workload.requests[1]",
+        parse_scenario(GOOD + "delays:\n  - &one {by: x, rank: 0}\n  - *one\n", "x")
+    assert [line.partition(".by")[0] for line in str(caught.value).split("\n")] == [
+        "x:6:15: delays[0]",
+        "x:6:15: delays[1]",
     ]
 
 
@@ -139,7 +130,7 @@ def test_half_a_character(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
 # ---- writing
 
 
-@given(scenarios())
+@given(scenarios(protocol="t_agree", params={"ranks": st.integers(2, 4), "steps": st.integers(1, 3)}))
 def test_dump_and_load_is_the_identity(scenario: Scenario) -> None:
     assert parse_scenario(dump_scenario(scenario)) == scenario
 
@@ -156,7 +147,7 @@ def test_any_text_survives(name: str, description: str, site: str) -> None:
         {
             "name": name,
             "description": description,
-            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+            "protocol": "t_agree",
             "delays": [{"rank": 0, "by": "1ms", "at": {"site": site}}],
         }
     )
@@ -167,23 +158,7 @@ def test_any_text_survives(name: str, description: str, site: str) -> None:
 @pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\n\x85b"])
 def test_a_line_break_that_only_yaml_1_1_knows_survives(text: str) -> None:
     """PyYAML indents what follows it, and reads that as spaces."""
-    config = {"worker_cls": text, "ray_runtime_env": {text: text}}
-    work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
-    fields = {"name": "x", "description": text, "workload": work, "config": config, "config_by_rank": {0: config}}
-    scenario = scenario_from(fields)
-    assert parse_scenario(dump_scenario(scenario)) == scenario
-
-
-@given(
-    st.fixed_dictionaries(
-        {"requests": st.integers(1, 10**6)},
-        optional={"seed": st.integers(0, 2**64 - 1), "rate": st.floats(0.001, 1e9) | st.integers(1, 10**9)},
-    )
-)
-def test_synthetic_workloads_survive(synthetic: dict[str, Any]) -> None:
-    lengths = {"min": 1, "max": 9}
-    workload = {"synthetic": {**synthetic, "prompt_tokens": lengths, "output_tokens": lengths}}
-    scenario = scenario_from({"name": "x", "workload": workload})
+    scenario = agreed(description=text)
     assert parse_scenario(dump_scenario(scenario)) == scenario
 
 

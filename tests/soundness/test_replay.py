@@ -8,11 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
-from dpsim.scenario import load_scenario
-from dpsim.scenario.locate import scenario_path
 from tests.programs import Script, explored, run, world_of
 
 pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
@@ -71,15 +68,6 @@ def test_a_program_that_catches_exceptions_does_not_catch_that_of_a_strategy() -
 
 def test_a_step_that_does_not_fit_stops_the_replay() -> None:
     assert raised(lambda: replayed(writes_or_polls)) is Mismatch
-
-
-def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
-    """The second draw of a shipped scenario has other words than the schedule."""
-    path = scenario_path("museum/m-pp-3")
-    subject = Subject.of(load_scenario(path), path.parent)
-    replay = ScheduleReplay(["rank 0 pp_cpu 0>1 #0: rendezvous"])
-    replay.begin()
-    assert raised(lambda: subject.run(replay)) is Mismatch
 
 
 # ---- exploring

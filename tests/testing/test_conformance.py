@@ -55,7 +55,7 @@ from dpsim.sim.memory.buffers import SimBuffer
 from dpsim.sim.services.stores import SimStore
 from dpsim.testing.conformance import ground
 from dpsim.testing.conformance.program import PARTS, THREADED
-from tests.vllm.data_parallel.batch_worlds import world
+from tests.programs import world_of
 
 
 def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Run:
@@ -66,7 +66,7 @@ def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Ru
 
 @pytest.mark.parametrize("size", [1, 2, 3, *(pytest.param(size, marks=pytest.mark.slow) for size in (4, 9))])
 def test_groups_of_any_size(size: int) -> None:
-    played = run(world(size), rounds=2)
+    played = run(world_of(size, ["dp_cpu"], ["dp", "ep"]), rounds=2)
     assert played.ends == ["finished"] * size
 
 
@@ -85,7 +85,7 @@ def test_ranks_that_do_not_start_at_zero() -> None:
 
 def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
-    journals = run(world(2), parts=(*PARTS, *THREADED)).journals
+    journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
     elsewhere = {"abort", "watch"}  # of programs of their own
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"} - elsewhere

@@ -8,10 +8,12 @@ import pytest
 
 from dpsim import runner
 from dpsim.campaign import gates
-from dpsim.scenario import Scenario, scenario_from
+from dpsim.contract.registry import register_protocol
+from dpsim.scenario import Scenario
 from dpsim.scenario.errors import ScenarioError
 from dpsim.testing import same_on
-from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
+from dpsim.testing.conformance.gates import GatesConformance
+from tests.protocols import SizedProgram, sized
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -19,12 +21,13 @@ pytestmark = pytest.mark.xdist_group("gloo")
 OUTSIDE = {"to": 0, "mailbox": "in", "content": ["x"], "after": {"rank": 1, "site": "conformance.tell", "ordinal": 0}}
 
 
+@register_protocol("t_gates")
+class Gates(SizedProgram, GatesConformance):
+    """The conformance program of gates, with its number of ranks."""
+
+
 def scenario(**sections: Any) -> Scenario:
-    about = {
-        "topology": {"data_parallel_size": 2},
-        "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
-    }
-    return scenario_from({"name": "races", "protocol": "conformance_gates", "messages": [OUTSIDE], **about, **sections})
+    return sized("t_gates", name="races", messages=[OUTSIDE], **sections)
 
 
 @pytest.mark.parametrize("backend", ["sim", pytest.param("gloo", marks=pytest.mark.slow)])

@@ -27,7 +27,7 @@ def hung() -> Run:
 @pytest.fixture
 def crashed() -> Run:
     """Two of three ranks are idle, and a variant of the protocol makes them raise."""
-    return simulate(variant="M-DP-11", requests=(5,))
+    return simulate(variant="T-STRICT", tokens=(5, 0, 0))
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Any, Literal, get_type_hints
 
@@ -10,38 +9,32 @@ from hypothesis import strategies as st
 
 from dpsim.contract.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
 from dpsim.contract.world import At, Fault, Run, World
-from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
+from tests.programs import world_of
+from tests.protocols import agreed
 
 RANKS = 3
 
 
-def given(*requests: int) -> Scenario:
-    """Requests with these prompts and six output tokens, all from the start."""
-    return scenario_from(
-        {
-            "name": "small",
-            "topology": {"data_parallel_size": RANKS},
-            "config": {"async_scheduling": True},
-            "workload": {"requests": [{"prompt_tokens": tokens, "output_tokens": 6} for tokens in requests]},
-        }
-    )
+def given(tokens: tuple[int, ...], variant: str | None = None) -> Scenario:
+    """Six steps, in which these numbers of tokens are dealt out."""
+    return agreed({"ranks": RANKS, "steps": 6, "tokens": list(tokens)}, variant)
 
 
 def make_world(*faults: Fault) -> World:
-    return World(RANKS, given(1).communicators, faults)
+    return world_of(RANKS, ["dp_cpu"], ["dp", "ep"], faults=faults)
 
 
 @cache
 def simulate(
     *faults: tuple[Literal["skip", "repeat", "alter", "die"], int, str, int],
-    requests: tuple[int, ...] = (5, 6, 7, 8),
+    tokens: tuple[int, ...] = (5, 6, 7, 8),
     variant: str | None = None,
 ) -> Run:
     """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
     planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
-    args = replace(given(*requests).arguments(), variant=variant)
-    return SimBackend().run(make_world(*planted), "dp_batch", args)
+    return SimBackend().run(make_world(*planted), "t_agree", given(tokens, variant).arguments())
 
 
 def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:

@@ -60,12 +60,12 @@ def test_equal_exactly_if_the_digests_are(journals: list[list[RawRecord]]) -> No
 def test_a_decision(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "decision", 2, "plan")
-        journal[at] = changed(journal[at], value=(False, (8, 8, 4), 2))
+        journal[at] = changed(journal[at], value=(8, 8, 4))
 
     found = first(healthy, edited(1, change))
     assert (found.rank, found.actor, found.index, found.step) == (1, "decisions plan", 2, 2)
-    assert "decided (False, (8, 8, 4), 2)" in found.b
-    assert "at dpsim/vllm/data_parallel/step.py:" in found.a
+    assert "decided (8, 8, 4)" in found.b
+    assert "at tests/protocols.py:" in found.a
     assert found.meaning == (
         "rank 1 learned the same before but decided otherwise: another configuration, form or variant?"
     )
@@ -75,7 +75,7 @@ def test_a_decision(healthy: Run, edited: Edited) -> None:
 def test_a_missing_collective(healthy: Run, edited: Edited) -> None:
     found = first(healthy, edited(1, lambda journal: journal.pop(find(journal, "collective", 2, "dp.agree"))))
     assert (found.rank, found.actor, found.index, found.step) == (1, "communicator dp_cpu", 2, 2)
-    assert found.a.startswith("step 2  dp.agree[2]  all_reduce int32[12] on dp_cpu #2  at dpsim/")
+    assert found.a.startswith("step 2  dp.agree[2]  all_reduce int32[3] on dp_cpu #2  at tests/")
     assert found.b.startswith("step 3  dp.agree[3]")
     assert found.meaning == "B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on"
 
@@ -97,7 +97,7 @@ def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
 
     found = first(healthy, edited(2, change))
     assert (found.rank, found.actor, found.step) == (2, "communicator ep", 3)
-    assert found.meaning == "rank 2 makes the op with another count (A: 6, B: 99), dtype (A: 'int32', B: 'int64')"
+    assert found.meaning == "rank 2 makes the op with another count (A: 8, B: 99), dtype (A: 'int32', B: 'int64')"
 
 
 def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
@@ -157,7 +157,7 @@ def test_the_earliest_of_several_differences_is_named(healthy: Run, edited: Edit
     def spoil(step: int) -> Callable[[list[RawRecord]], None]:
         def change(journal: list[RawRecord]) -> None:
             at = find(journal, "decision", step, "mode")
-            journal[at] = changed(journal[at], value=("NONE", True))
+            journal[at] = changed(journal[at], value="OTHER")
 
         return change
 
@@ -189,7 +189,7 @@ def test_a_skipped_agreement(healthy: Run, hung: Run) -> None:
     found = first(healthy, hung)
     assert str(found) == (
         "first difference: rank 1, communicator dp_cpu, op 2, in step 2\n"
-        f"  A  step 2  dp.agree[2]  all_reduce int32[12] on dp_cpu #2  at {place('dp.agree')}\n"
+        f"  A  step 2  dp.agree[2]  all_reduce int32[3] on dp_cpu #2  at {place('dp.agree')}\n"
         "  B  nothing; rank 1 is blocked at its end\n"
         "  B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on\n"
         "B did not come to its end: ranks 0 to 2 blocked (nothing can move any more)"
@@ -216,10 +216,10 @@ def test_faults(fault: tuple[str, int, str, int], said: str, healthy: Run) -> No
 
 
 def test_a_crash(crashed: Run) -> None:
-    found = first(simulate(requests=(5,)), crashed)
+    found = first(simulate(tokens=(5, 0, 0)), crashed)
     assert (found.rank, found.step) == (1, 0)
     assert found.meaning.startswith(
-        "B ends earlier than A: there, rank 1 raised: the second dispatch pads 8 agreed tokens"
+        "B ends earlier than A: there, rank 1 raised: no batch is padded to 5 agreed tokens"
     )
     assert found.ends == ("B did not come to its end: ranks 1, 2 raised; rank 0 blocked (nothing can move any more)",)
 

@@ -75,9 +75,9 @@ def test_places_and_messages_come_after_the_body(write: Write, crashed: Run) -> 
     trace = read_trace(path)
     assert [json.loads(line)["section"] for line in lines_of(path)[-2:]] == ["places", "messages"]
     list(trace.journals())
-    assert trace.place("collective", "dp.agree").startswith("dpsim/vllm/data_parallel/step.py:")
+    assert trace.place("collective", "dp.agree").startswith("tests/protocols.py:")
     assert trace.place("collective", "nowhere") == ""
-    assert any("the second dispatch" in text for text in trace.messages.values())
+    assert any("no batch is padded" in text for text in trace.messages.values())
 
 
 @pytest.mark.parametrize("which", ["healthy", "hung", "crashed"])
@@ -188,7 +188,7 @@ HEADERS = [
     ({"waited_ns": [1]}, "3 ends, but 1 waited_ns"),
     ({"elapsed_ns": 1.5}, "elapsed_ns: expected"),
     ({"versions": {"x": 1}}, "versions: expected"),
-    ({"scenario": "quickstart"}, "scenario: expected a scenario as an object"),
+    ({"scenario": "agreed"}, "scenario: expected a scenario as an object"),
     ({"class": 5}, "class: expected the class of a finding, or null"),
 ]
 

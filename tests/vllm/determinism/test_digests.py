@@ -1,0 +1,44 @@
+"""A scenario of vLLM's protocols gives the same trace in any process, under any hash seed, and on any Python."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from tests.determinism.digests import digests
+from tests.determinism.test_digests import VERSIONS, elsewhere, interpreter
+from tests.vllm.determinism.digests import scenarios
+
+MODULE = "tests.vllm.determinism.digests"
+
+
+@functools.cache
+def here() -> Mapping[str, str]:
+    return digests(scenarios())
+
+
+@pytest.mark.slow
+def test_twice_in_one_process() -> None:
+    assert digests(scenarios()) == here()
+
+
+def test_scenarios_differ() -> None:
+    """Else equal digests would say little."""
+    names = [scenario.name for scenario in scenarios()]
+    assert list(here()) == names
+    assert len({said.partition("/")[0] for said in here().values()}) == len(names)
+    assert sum("finished" in said for said in here().values()) > len(names) // 2
+
+
+@pytest.mark.parametrize("seed", ["0", pytest.param("1", marks=pytest.mark.slow)])
+def test_in_another_process_with_another_hash_seed(seed: str) -> None:
+    assert elsewhere(sys.executable, seed, MODULE) == here()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.slow
+def test_on_another_python(version: str) -> None:
+    assert elsewhere(interpreter(version), module=MODULE) == here()

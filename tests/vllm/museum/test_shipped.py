@@ -1,0 +1,61 @@
+"""The shipped scenarios: checks that are certified pass, runs are functions of schedules, and labels fit the grammar.
+
+The checks themselves are tested in `tests/checks`, `tests/campaign`, `tests/sim` and `tests/soundness`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import bundled_scenarios, scenario_path
+from dpsim.scenario.to_world import prepare, world
+from dpsim.sim.backend import SimBackend
+from tests.checks.held import ALL, found, held_against
+from tests.properties import every, slow_but
+from tests.sim.test_labels import is_label, words
+
+LARGE = ("whole_engine", "whole_engine_split")
+SAMPLE = (every(4, bundled_scenarios()) | {"museum/dead-columns", "museum/dead-rank-all2all"}) - {*LARGE}
+"""Every fourth, and the two in which ranks abort."""
+
+
+@pytest.mark.parametrize("name", slow_but(bundled_scenarios(), SAMPLE.__contains__))
+def test_what_is_certified_of_a_scenario_passes(name: str) -> None:
+    """And all of it is certified where nothing is wrong, but for what several host threads order."""
+    scenario, path = load_scenario(scenario_path(name)), scenario_path(name)
+    program, _, prepared = prepare(scenario, path.parent)
+    told = world(scenario, program, prepared)
+    run = SimBackend().run_program(told, program, prepared)
+    passed = held_against(told, run, name)
+    assert passed == ALL or program.threaded or not run.finished or found(told, run)
+
+
+@pytest.mark.parametrize("name", ["quickstart", "skip_one", "pp2_free_in_flight", "museum/m-pp-3"])
+def test_shipped_scenarios_are_functions_of_their_schedules(name: str) -> None:
+    assert f"{name}" in {one.removesuffix(".yaml") for one in bundled_scenarios()}
+    path = scenario_path(name)
+    found = explore_subject(Subject.of(load_scenario(path), path.parent), schedules=20)
+    assert found.exploration.repeated
+    assert not any(klass.startswith("NONDETERMINISM") for klass in (finding.klass for finding in found.findings))
+
+
+@pytest.mark.parametrize("name", ["museum/m-pp-10", "museum/m-ps-3", "museum/m-ps-8-deep"])
+def test_of_scenarios_with_transfers(name: str) -> None:
+    found_words = words(Subject.of(load_scenario(scenario_path(name))))
+    assert any(": eager" in word or ": rendezvous" in word for word in found_words)
+    assert [word for word in found_words if not is_label(word)] == []
+
+
+@pytest.mark.runs_once
+def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
+    """The second draw of a shipped scenario has other words than the schedule."""
+    path = scenario_path("museum/m-pp-3")
+    subject = Subject.of(load_scenario(path), path.parent)
+    replay = ScheduleReplay(["rank 0 pp_cpu 0>1 #0: rendezvous"])
+    replay.begin()
+    with pytest.raises(Mismatch):
+        subject.run(replay)

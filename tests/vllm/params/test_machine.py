@@ -1,0 +1,57 @@
+"""The nodes of a world follow from vLLM's settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.contract.world import World
+from dpsim.scenario import Scenario, ScenarioError, parse_scenario, prepare, scenario_from, world
+
+REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
+
+
+def made(**sections: Any) -> Scenario:
+    topology = {"data_parallel_size": 4}
+    fixed = {"name": "made", "protocol": "startup", "topology": topology, "workload": {"requests": [REQUEST]}}
+    return scenario_from({**fixed, **sections})
+
+
+def told(scenario: Scenario) -> World:
+    program, _, prepared = prepare(scenario)
+    return world(scenario, program, prepared)
+
+
+@pytest.mark.parametrize(
+    ("config", "nodes"),
+    [
+        ({}, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        ({"nnodes": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
+        ({"data_parallel_size_local": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
+    ],
+)
+def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
+    """Four ranks, a front end a node, the coordinator, four engines."""
+    assert told(made(config=config)).nodes == nodes
+
+
+def test_a_node_that_is_none_is_refused() -> None:
+    ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
+    with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
+        told(made(config={"nnodes": 2}, ports=ports))
+
+
+def test_a_file_is_read_where_its_program_s_services_are_unknown() -> None:
+    """The run prints what the program has against it."""
+    scenario = parse_scenario(
+        "name: odd\nprotocol: startup\ntopology: {data_parallel_size: 3}\nconfig: {nnodes: 2}\n"
+        "faults: [{kind: kill, rank: no_such}]\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n"
+    )
+    with pytest.raises(ScenarioError, match="nnodes: 2 nodes for 3 replicas"):
+        told(scenario)
+
+
+def test_nodes_hold_whole_replicas() -> None:
+    with pytest.raises(ScenarioError, match="nnodes"):
+        told(made(topology={"data_parallel_size": 3}, config={"nnodes": 2}))

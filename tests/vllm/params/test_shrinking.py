@@ -1,0 +1,34 @@
+"""Scenarios of `dp_batch` that Hypothesis draws are proven, and planted bugs shrink to the smallest world."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+
+from dpsim.scenario import Scenario, dump_scenario, scenario_from
+from dpsim.testing import holds, scenarios
+from tests.campaign.test_properties import says_how_it_fails, shrunk
+
+
+def smallest(variant: str) -> Scenario:
+    """Two ranks, one token."""
+    work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+    topology = {"data_parallel_size": 2}
+    return scenario_from({"name": "drawn", "topology": topology, "workload": work, "protocol": {"variant": variant}})
+
+
+@given(scenarios(max_faults=0, form="source-000"))
+@pytest.mark.slow
+def test_drawn_scenarios_of_the_batch_protocol_are_proven(scenario: Scenario) -> None:
+    assert holds(scenario).verdict == "proven"
+
+
+@pytest.mark.parametrize("variant", ["M-DP-1", pytest.param("M-DP-9", marks=pytest.mark.slow)])
+def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Path) -> None:
+    scenario, examples, told = shrunk(scenarios(max_faults=0, variant=variant), tmp_path)
+    assert scenario == smallest(variant)
+    assert dump_scenario(scenario).startswith(f"name: drawn\nprotocol:\n  variant: {variant}\n")
+    assert examples <= 400  # measured: 14 and 14
+    says_how_it_fails(scenario, told, tmp_path)

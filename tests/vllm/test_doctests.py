@@ -1,0 +1,23 @@
+"""Examples in docstrings of the model of vLLM are run, and examples of the framework that run its programs."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+from tests.test_doctests import ALL, WITH_VLLM
+
+MODULES = [name for name in ALL if name in WITH_VLLM or f"{name}.".startswith("dpsim.vllm.")]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", WITH_VLLM)
+def test_there_are_examples(name: str) -> None:
+    assert doctest.testmod(importlib.import_module(name)).attempted > 0
