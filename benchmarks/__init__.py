@@ -28,6 +28,6 @@ On GPUs, next to plain torch, `make bench-gpu`:
     gpu_profile.py   where the time of two of these goes, part by part; run by hand
     gpu_parts.py     its variants: where records go, and which half of the contract an op takes
 
-No test looks at a clock here; tests/test_benchmarks.py holds that an extra call a rank-step is noticed. No module of
-`dpsim` imports this.
+No test looks at a clock here; tests/vllm/test_benchmarks.py holds that an extra call a rank-step is noticed. No module
+of `dpsim` imports this.
 """

@@ -198,8 +198,8 @@ def _check_params(program: type[Program[Any]]) -> None:
         if says and isinstance(ranks, staticmethod):
             raise TypeError(f"{name} has `ranks` and no `Params`; write `Params = ` and a pydantic model of parameters")
         return
-    if not (isinstance(model, type) and getattr(model, "model_fields", None)):
-        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel, with fields")
+    if not (isinstance(model, type) and hasattr(model, "model_fields") and model.__name__ != "BaseModel"):
+        raise TypeError(f"{name}.Params is {model!r}; expected a class derived from pydantic.BaseModel")
     if not says:
         raise TypeError(f"{name} has `Params` and does not say its ranks; {write}")
     if not isinstance(ranks, staticmethod):

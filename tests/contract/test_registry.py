@@ -44,6 +44,7 @@ def test_who_misses_a_name_is_told() -> None:
 def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_loaded", True)
     monkeypatch.setattr(registry, "_protocols", {})
+    monkeypatch.setattr(registry, "_failed", {})
     with pytest.raises(registry.UnknownName, match="is dpsim installed"):
         registry.protocol("conformance")
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -23,6 +24,7 @@ from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario.base import MAX_RANKS, KeyPath, Problem, refuse
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
+from dpsim.scenario.parameters import named
 from dpsim.scenario.params.per_rank import ranks_in
 from dpsim.scenario.params.strict import refuse_unwritable, strict
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
@@ -63,7 +65,12 @@ class ParamsScenario(Scenario):
 
     @property
     def communicators(self) -> tuple[CommunicatorSpec, ...]:
-        """One of all devices, and one of all hosts."""
+        """Those that the program makes itself; else one of all devices, and one of all hosts."""
+        with suppress(Exception):  # whatever a program of a user's own has against it, a run says
+            program, prepared = registry.prepared(self.protocol.name, self.arguments())
+            own = program.groups(prepared)
+            if own is not None:
+                return named(own)
         ranks = tuple(range(self.size))
         return (
             CommunicatorSpec("world", "world", "device", ranks),

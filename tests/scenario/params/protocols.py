@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from dpsim import Arguments, PerRank, Program, Rank, register_protocol, register_variant
+from dpsim import Arguments, Domain, PerRank, Program, Rank, register_protocol, register_variant
 
 
 class Sizes(BaseModel):
@@ -133,3 +133,14 @@ class NoRanks(Program[Arguments[Few]]):
 
     async def run(self, rank: Rank, args: Arguments[Few]) -> None:
         await rank.host("world").barrier(site="meet")
+
+
+@register_protocol("t_grouped")
+class Grouped(NoRanks):
+    """Makes its group itself."""
+
+    def groups(self, args: Arguments[Few]) -> list[tuple[str, Domain, list[tuple[int, ...]]]]:
+        return [("pair", "host", [tuple(range(args.params.ranks))])]
+
+    async def run(self, rank: Rank, args: Arguments[Few]) -> None:
+        await rank.host("pair").barrier(site="meet")
