@@ -14,10 +14,11 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 def schema(module: Modules = None) -> None:
     """Print the JSON Schema of scenario files, for editors."""
     with one_line_errors():
+        from dpsim.contract.registry import of_others
         from dpsim.scenario.schema import schema_text
 
         import_modules(module)
-        say(schema_text().rstrip("\n"))
+        say(schema_text(of_others()).rstrip("\n"))
 
 
 def list_all(module: Modules = None, as_json: AsJson = False) -> None:

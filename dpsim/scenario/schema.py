@@ -18,12 +18,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import models_json_schema
 
-from dpsim.contract import registry
+from dpsim.contract.registry import ProtocolEntry
 from dpsim.contract.words import BadInput
 from dpsim.scenario.duration import PATTERN, format_duration
 from dpsim.scenario.kinds import default_type, scenario_type
@@ -33,12 +34,16 @@ DRAFT = "http://json-schema.org/draft-07/schema#"
 TEMPLATE = "#/definitions/{model}"
 
 
-def schema() -> dict[str, Any]:
-    """The schema as a mapping: that of programs without `Params`, and of each registered program that has them. Raises
-    BadInput for parameters that JSON cannot have.
+def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
+    """The schema as a mapping: that of programs without `Params`, and of those of `protocols` that have them. It leaves
+    out a program whose `Params` cannot be used, or have no schema: a scenario of it shows the error.
     """
-    entries = [entry for entry in registry.of_others() if entry.program.Params is not None]
-    named = {entry.name: scenario_type(entry.name) for entry in entries}
+    named = {}
+    for entry in (one for one in protocols if one.program.Params is not None):
+        with suppress(BadInput, PydanticUserError):
+            kind = scenario_type(entry.name)
+            kind.model_json_schema()
+            named[entry.name] = kind
     if named:
         return {"$schema": DRAFT, **_by_protocol(named)}
     made = default_type().model_json_schema(by_alias=True, ref_template=TEMPLATE)
@@ -51,10 +56,7 @@ def schema() -> dict[str, Any]:
 def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
     """A schema that asks for the protocol first."""
     kinds = dict.fromkeys([default_type(), *named.values()])
-    try:
-        found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
-    except PydanticUserError as error:
-        raise BadInput(f"the Params of a protocol have no JSON Schema: {str(error).partition(chr(10))[0]}") from None
+    found, every = models_json_schema([(kind, "validation") for kind in kinds], ref_template=TEMPLATE)
     definitions = every["$defs"]
     references = {kind: found[kind, "validation"] for kind in kinds}
     _shorten(definitions.values())
@@ -84,9 +86,9 @@ def _name(reference: Mapping[str, str]) -> str:
     return reference["$ref"].rpartition("/")[2]
 
 
-def schema_text() -> str:
+def schema_text(protocols: Iterable[ProtocolEntry] = ()) -> str:
     """The schema as it is committed: indented JSON that ends in a newline."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(schema(protocols), indent=2, ensure_ascii=False) + "\n"
 
 
 def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:

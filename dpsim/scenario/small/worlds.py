@@ -146,13 +146,17 @@ def _whole(base: Scenario, shapes: Mapping[str, Shape], limits: Limits) -> list[
     every = {name: list(enumerate(values(shape, name, limits, given[name]))) for name, shape in shapes.items()}
     spread = {name: every.pop(name) for name, shape in shapes.items() if isinstance(shape, Each) and name in limits}
     refuse_many(prod(map(len, every.values())))
-    found: list[tuple[int, Any]] = []
+    sized: list[tuple[Mapping[str, Any], int, int]] = []
     for chosen in product(*every.values()):
         plain = {**given, **{name: value for name, (_, value) in zip(every, chosen, strict=True)}}
-        far = sum(at for at, _ in chosen)
-        for size in _sizes(base, plain, spread):
-            found += [(so_far, one) for so_far, one in _of_ranks(plain, size, far, spread) if _ranks(base, one) == size]
-        refuse_many(len(found))
+        sized += [(plain, size, sum(at for at, _ in chosen)) for size in _sizes(base, plain, spread)]
+    refuse_many(sum(prod(len(one) ** size for one in spread.values()) for _, size, _ in sized))
+    found = [
+        (so_far, one)
+        for plain, size, far in sized
+        for so_far, one in _of_ranks(plain, size, far, spread)
+        if not spread or _ranks(base, one) == size
+    ]
     if not found:
         model = type(base.protocol.params).__qualname__
         raise ScenarioError(f"{OPTION}: {model} refuses every one of these worlds; take other sizes")
@@ -163,7 +167,6 @@ def _of_ranks(
     plain: Mapping[str, Any], size: int, far: int, spread: Mapping[str, list[tuple[int, Any]]]
 ) -> Iterator[tuple[int, Any]]:
     """All values of the parameters that each rank has for itself."""
-    refuse_many(prod(len(one) ** size for one in spread.values()))
     for chosen in product(*(product(one, repeat=size) for one in spread.values())):
         own = {name: PerRank.of(one for _, one in ranks).plain() for name, ranks in zip(spread, chosen, strict=True)}
         yield far + sum(at for ranks in chosen for at, _ in ranks), {**plain, **own}

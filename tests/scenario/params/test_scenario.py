@@ -16,6 +16,7 @@ from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, prepare, scenario_from
 from dpsim.scenario.params.per_rank import PerRank
+from dpsim.scenario.schema import schema
 from dpsim.testing import scenarios
 from tests.scenario.params import protocols
 from tests.scenario.params.protocols import Everything, Few, Largest, Sizes
@@ -244,3 +245,17 @@ def test_two_protocols_of_one_model() -> None:
     """They share a class of scenarios, and each says its own ranks."""
     assert type(made(steps=1)) is type(made(steps=2))
     assert issubclass(protocols.Sizes, BaseModel)
+
+
+def test_a_schema_asks_for_the_protocol_first() -> None:
+    """Two protocols of one model share a definition. The twin: without them the schema has none of it."""
+    entries = [registry.protocol(name) for name in ("t_none", "t_grouped", "t_everything")]
+    found = schema(entries)
+    named = []
+    while "if" in found:
+        named.append(found["if"]["properties"]["protocol"]["anyOf"][0]["const"])
+        found = {**found["else"], "definitions": found["definitions"]} if "definitions" in found else found["else"]
+    assert sorted(named) == ["t_everything", "t_grouped", "t_none"]
+    assert schema(entries)["definitions"]["Few"]["additionalProperties"] is False
+    assert "most" in schema(entries)["definitions"]["Everything"]["properties"]
+    assert "Few" not in schema()["definitions"]
