@@ -95,6 +95,7 @@ def test_the_marker_is_explained(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.gpu(count=1): of dpsim's: *skipped*"])
 
 
+@pytest.mark.slow
 def test_a_warm_backend(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         from dpsim.sim.backend import SimBackend

@@ -83,6 +83,7 @@ def test_one_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: Wo
     assert warm.pool.processes[1] != second
 
 
+@pytest.mark.slow
 def test_a_job_begins_when_those_that_left_are_gone(
     warm: AbortingGloo, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,9 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 # Waiting for new workers after every hang would take minutes: most tests are for backends that recover without.
-on_all = pytest.mark.parametrize("backend", ["gloo", "aborting", NCCL], indirect=True)
+on_all = pytest.mark.parametrize(
+    "backend", ["gloo", pytest.param("aborting", marks=pytest.mark.slow), NCCL], indirect=True
+)
 on_reusable = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
 
 ROUNDS = {"rounds": 3}

@@ -52,6 +52,7 @@ def test_it_runs() -> None:
     assert {value for _, value in decided} == {3}
 
 
+@pytest.mark.xdist_group("gloo")
 def test_on_real_processes() -> None:
     """Workers get plain data: they import the module of the model after it."""
     assert run_scenario(parse_scenario(TEXT), "gloo").verdict == "held"

@@ -125,6 +125,7 @@ def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     assert later["reason"] == "0.33.0 has no such function; 0.17.0 has"
 
 
+@pytest.mark.slow  # test_check.py has the differences, in this process
 def test_an_answer_that_differs(tmp_path: Path) -> None:
     answers = few(tmp_path / "answers", 10, QUICK)
     install(tmp_path / "site", "0.33.0", answers, wrong=True)

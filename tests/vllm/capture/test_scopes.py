@@ -43,6 +43,7 @@ def verdicts(scenario: Scenario, sizes: str) -> Counter[str]:
     return seen
 
 
+@pytest.mark.slow
 def test_all_of_two_ranks() -> None:
     assert verdicts(base(RANKS), WORLDS) == {"proven": 56, "schedules": 56}
 

@@ -42,11 +42,6 @@ STAGES: dict[str, dict[str, Any]] = {
 }
 
 
-def first_quickly(names: dict[str, Any]) -> list[Any]:
-    first, *others = names
-    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
-
-
 @pytest.fixture
 def gloo() -> str:
     """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
@@ -70,7 +65,8 @@ def test_whole_engine_dp(gloo: str, name: str) -> None:
             assert split(here) == split(there), f"rank {rank}"
 
 
-@pytest.mark.parametrize("name", first_quickly(STAGES))
+@pytest.mark.slow  # whole_engine_small.yaml is on gloo in every run
+@pytest.mark.parametrize("name", STAGES)
 def test_whole_engine(gloo: str, name: str) -> None:
     asked = request(6, 3) | {"structured_output": name == "grammar"}
     real, simulated = both(scenario([asked], interval=4, **test_program.SMALL | STAGES[name]), gloo)
