@@ -277,7 +277,7 @@ def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: py
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", TEST, option)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.assert_outcomes(errors=file.count("def test_"))
-    said = line.removeprefix("ERROR: ").partition(" (there are")[0]  # what there is, this process knows more of
+    said = re.split(r"; did you mean| \(there are", line.removeprefix("ERROR: "))[0]  # this process knows of more names
     result.stdout.fnmatch_lines([f"*{said.replace('[', '[[]')}*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
