@@ -3,6 +3,7 @@
 Upwards, each file knows those above it:
 
     subject.py    a program on a world: a run under a schedule, judged by all checks
+    assumptions/  what a verdict takes for granted: one table of what hardware may do, by what runs did
     draws.py      who draws random numbers without a seed
     repeats.py    some runs are made again, and have to come out the same
     searches.py   run after run under a strategy, and what is noted of them

@@ -17,12 +17,13 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dpsim.campaign.assumptions import Facts, assumed
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
-from dpsim.contract.words import counted, ranks_text
-from dpsim.contract.world import Lost, Run, World
+from dpsim.contract.words import counted
+from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, switches
@@ -117,8 +118,8 @@ class Explored:
         or no schedule was judged, nothing is said.
         """
         said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
-        subject, timeouts = self.subject, self.exploration.timeouts
-        return assumed(subject.world, subject.program.ordered_by_flags, timeouts) if said else ()
+        subject, did = self.subject, self.exploration.did
+        return assumed(Facts.of(subject.world, subject.program, did)) if said else ()
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""
@@ -185,40 +186,3 @@ def explore_subject(
         progress=progress,
     )
     return concluded(subject, found)
-
-
-def assumed(world: World, by_flags: bool = False, timeouts: bool = False) -> tuple[str, ...]:
-    """What a verdict on a world takes for granted, in a few words each: hardware may do it, and this world was not
-    asked to. Empty if the world has everything. `by_flags`: the program says so (`ordered_by_flags`). `timeouts`: an
-    actor waited with one.
-
-    A proof says nothing of what a world leaves out, so a verdict names it. All of these are options of `World`; a
-    scenario sets them by faults of the kind `kill` and under `limits`; but for what a program promises of its threads,
-    and for time-outs: without time one passes when nothing else can happen, and a world has no option for that. What
-    else the simulation never does is not named here; docs/assumptions.md lists all of it.
-
-    >>> from dpsim.contract.world import Kill
-    >>> "; ".join(assumed(World(2, (), residency=1)))
-    'no rank dies; unlimited launch queue; no allocation waits'
-    >>> for what in assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]:
-    ...     print(what)
-    only ranks 1, 2 die
-    what the dead began goes on on hosts, and on devices what waits for all ends for all or none
-    """
-    mortal = sorted({kill.rank for kill in world.kills})
-    only = f"only {ranks_text(mortal)} die{'s' * (len(mortal) == 1)}"
-    words = {
-        "no rank dies": not mortal,
-        only: 0 < len(mortal) < world.size,
-        "what the dead began goes on on hosts, and on devices what waits for all ends for all or none": not all(
-            kill.partial for kill in world.kills
-        ),
-        "what the dead posted arrives": not all(kill.loses_mail for kill in world.kills),
-        "unlimited residency": world.residency is None,
-        "unlimited launch queue": world.launch_queue is None,
-        "no allocation waits": not world.alloc_synchronises,
-        "allocations wait where this layout takes new memory": world.alloc_synchronises,
-        "flags order what host threads share": by_flags,
-        "time-outs are longer than all that goes on": timeouts,
-    }
-    return tuple(what for what, so in words.items() if so)

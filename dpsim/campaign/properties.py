@@ -22,8 +22,8 @@ schedules as a target, so that drawing goes towards worlds in which more can hap
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
     >>> found = holds(scenario_from({"name": "one", "workload": {"requests": [request]}}))
-    >>> found.verdict, "; ".join(found.assumes)
-    ('proven', 'no rank dies; unlimited residency; unlimited launch queue; no allocation waits')
+    >>> found.verdict, "; ".join(found.assumes[:2])
+    ('proven', 'no rank dies; unlimited residency')
 
 Prior art: Hypothesis' `event` and `target`; "Swarm testing", Groce and others, 2012, for drawing worlds instead of
 inputs alone.

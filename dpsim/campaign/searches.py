@@ -16,6 +16,7 @@ from contextlib import suppress
 
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
+from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism
@@ -59,7 +60,7 @@ class Runs:
         self._probes: Counter[str] = Counter()
         self._known: set[str] = set()
         self._number = self._idle = 0
-        self._timeouts = False
+        self._did: set[Fact] = set()
         self._stood = self._lost = ""
 
     def _tick(self, step: int) -> None:
@@ -83,7 +84,7 @@ class Runs:
         try:
             run, findings = self._subject.run(asked, self._tick)
         except CutOff as error:
-            self._timeouts |= error.run.timeouts
+            note(self._did, error.run)
             if not asked.redundant:
                 self._stood = _stood(error)
             raise
@@ -96,7 +97,7 @@ class Runs:
 
     def _note(self, run: SimRun) -> None:
         """Of a whole run."""
-        self._timeouts |= run.timeouts
+        note(self._did, run)
         self._idle += run.vacuous
         if self._subject.program.probes:
             self._probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
@@ -135,7 +136,7 @@ class Runs:
             found.verdict = "violated"
         if not found.failures:
             refuse_changes(self._subject.program, self._subject.prepared, self._before)
-        found.idle, found.stood, found.timeouts = self._idle, self._stood, self._timeouts
+        found.idle, found.stood, found.did = self._idle, self._stood, self._did
         if found.vacuous:
             found.verdict = "vacuous"
         if self._lost:

@@ -115,7 +115,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.longest = one.longest
     total.steps += one.steps
     total.idle += one.idle
-    total.timeouts |= one.timeouts
+    total.did |= one.did
     total.stood = one.stood or total.stood
     total.bounds.update(one.bounds)
     total.outgrown |= one.outgrown

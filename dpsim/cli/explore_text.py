@@ -6,7 +6,7 @@
     probes     2 of 2 reached
 
     PROVEN  holds in every schedule of this world
-    assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits
+    assumes: no rank dies; unlimited residency; unlimited launch queue; no other effect of hardware
     expected: held; met
 
 The verdict is never "passed": *proven* says that there is nothing left to try, *sampled* how much was tried and how

@@ -97,9 +97,10 @@ class Exploration:
     `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
     in any run. `idle`: runs in which nothing was issued (`Run.vacuous`). `stood`: of the last run that was cut off, or
-    that the time did not suffice for, where its ranks stood. `timeouts`: whether anybody waited with a time-out in any
-    run. `lost`: what the machine took away, so that there is no verdict; what was found before is still here. The last
-    six are filled in by whoever makes the runs. `outgrown`: the last run took so much that no other was begun.
+    that the time did not suffice for, where its ranks stood. `did`: facts of what the runs did
+    (`dpsim.campaign.assumptions.facts`). `lost`: what the machine took away, so that there is no verdict; what was
+    found before is still here. The last six are filled in by whoever makes the runs. `outgrown`: the last run took so
+    much that no other was begun.
     """
 
     verdict: Verdict = "sampled"
@@ -117,7 +118,7 @@ class Exploration:
     injected: dict[Planted, str] = field(default_factory=dict)
     idle: int = 0
     stood: str = ""
-    timeouts: bool = False
+    did: set[tuple[Any, ...]] = field(default_factory=set)
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
     lost: str = ""

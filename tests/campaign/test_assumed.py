@@ -1,80 +1,288 @@
-"""A verdict names what it assumes: all that its world was not asked to do, and nothing else."""
+"""A verdict names what it assumes: for each row of the table a world that prints its words, and one that does not."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from dpsim.campaign.explored import assumed
+from dpsim.campaign.assumptions import Facts, assumed
+from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says
+from dpsim.campaign.assumptions.table import rows
+from dpsim.campaign.assumptions.transport import MAIL
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
-from dpsim.contract.world import Kill, World
-from tests.programs import Script, explored, touch
+from dpsim.contract.world import At, Delay, Fault, Kill, Message, Stranger, World
+from tests.programs import Script, Scripted, explored, set_to, touch, world_of
 
-LAYOUT = "allocations wait where this layout takes new memory"
-ALL = ("no rank dies", "unlimited residency", "unlimited launch queue", "no allocation waits")
-EVERYTHING = World(
-    2,
-    (),
-    kills=(Kill(0, partial=True, loses_mail=True), Kill(1, partial=True, loses_mail=True)),
-    residency=4,
-    launch_queue=1024,
-    alloc_synchronises=True,
+DEVICE = (
+    "no rank dies",
+    "unlimited residency",
+    "communicators are connected",
+    "unlimited launch queue",
+    "no allocation waits",
+    OTHERWISE,
 )
 
+# ---- scripts
 
-async def sleeps(rank: Rank) -> None:
+
+async def kernels(rank: Rank) -> None:
+    main = rank.stream("main")
+    main.launch("touch", touch, writes=[main.alloc(1, "int32", "x")])
+
+
+async def bare_kernel(rank: Rank) -> None:
     rank.stream("main").launch("touch", touch)
-    await rank.sleep(1, "nap")
+
+
+async def two_streams(rank: Rank) -> None:
+    rank.stream("main").launch("one", touch)
+    rank.stream("side").launch("other", touch)
+
+
+async def sums(rank: Rank) -> None:
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "x")
+    main.launch("fill", set_to, writes=[x], args=(1,))
+    rank.device("dp").all_reduce(x, main)
+
+
+async def sums_and_sends(rank: Rank) -> None:
+    await sums(rank)
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "y")
+    main.launch("fill.y", set_to, writes=[x], args=(1,))
+    if rank.rank:
+        rank.device("dp").recv(x, 0, main, site="recv")
+    else:
+        rank.device("dp").send(x, 1, main, site="send")
+
+
+async def agrees(rank: Rank) -> None:
+    await rank.host("cpu").all_reduce(np.array([1]), site="sum")
+
+
+async def agrees_and_tells(rank: Rank) -> None:
+    rank.send(0, "box", "hello", "tell")
+    await agrees(rank)
+
+
+async def takes(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.mailbox("box").poll("look")
+
+
+async def tells(rank: Rank) -> None:
+    if rank.rank:
+        rank.send(0, "box", "hello", "tell")
+    else:
+        await rank.mailbox("box").get("hear")
+
+
+async def hears_in_time(rank: Rank) -> None:
+    if rank.rank:
+        rank.send(0, "box", "hello", "tell")
+    else:
+        await rank.mailbox("box").get("hear", timeout_ns=10)
+
+
+async def starts(rank: Rank) -> None:
+    async def beside(inner: Rank) -> None:
+        inner.stream("main").launch("touch", touch)
+
+    await rank.start("t", beside).join("join")
+
+
+async def replays(rank: Rank) -> None:
+    main, graph = rank.stream("main"), rank.graph("g")
+    x = main.alloc(1, "int32", "x")
+    async with graph.capture(main):
+        main.launch("set", set_to, writes=[x], args=(1,))
+    graph.replay(main, "go")
+
+
+async def opens(rank: Rank) -> None:
+    await rank.open_store(5, "open")
+
+
+async def opens_and_closes(rank: Rank) -> None:
+    store = await rank.open_store(5, "open")
+    if store is not None:
+        store.close("close")
 
 
 async def raises(rank: Rank) -> None:
     raise ValueError("oh")
 
 
-def test_a_plain_world_assumes_all_of_it() -> None:
-    assert assumed(World(2, ())) == ALL
+class Threaded(Scripted):
+    threaded = True
+
+
+class ByFlags(Threaded):
+    ordered_by_flags = True
+
+
+class Served(Scripted):
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        pass
+
+
+# ---- worlds
+
+ALL_DIE = (Kill(0, partial=True, loses_mail=True), Kill(1, partial=True, loses_mail=True))
+ON_HOSTS = world_of(2, hosts=["cpu"])
+ON_DEVICES = world_of(2, devices=["dp"])
+ASKED = replace(ON_DEVICES, residency=4, lazy=True, launch_queue=1024, alloc_synchronises=True)
+ALONE = World(1, ())
+PAIR = World(2, ())
+FROM_OUTSIDE = (Message(0, "box", 1, 1), Message(0, "box", 2, 1))
+LATE = replace(ALONE, delays=(Delay(0, At(), 10),))
+
+
+class Case(NamedTuple):
+    """A world that is explored, and its program."""
+
+    world: World
+    script: Script
+    kind: type[Scripted] = Scripted
+
+
+def seen(case: Case) -> Explored:
+    """Explored whole. That a rank dies is no failure."""
+    off = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK") if case.world.kills else ()
+    return explore_subject(Subject(case.world, case.kind(case.script), switched_off=off), "dpor")
+
+
+SUMS, BOTH, KERNELS = Case(ON_DEVICES, sums), Case(ON_DEVICES, sums_and_sends), Case(ALONE, kernels)
+BARE, GRAPH, LATE_GRAPH = Case(ALONE, bare_kernel), Case(ALONE, replays), Case(LATE, replays)
+AGREES, TELLS, THREAD = Case(ON_HOSTS, agrees), Case(PAIR, tells), Case(ALONE, starts, Threaded)
+KILLED = Case(replace(ON_HOSTS, kills=(Kill(1),)), agrees_and_tells)
+ALL_KILLED = Case(replace(ON_HOSTS, kills=ALL_DIE), agrees_and_tells)
+MAY_RAISE = ALL_KILLED._replace(world=replace(ALL_KILLED.world, faults=(Fault("raise", 1, At("never", 0)),)))
+QUEUE = replace(ALONE, launch_queue=8)
+ALLOCATES = Case(replace(ALONE, alloc_synchronises=True), kernels)
+OPENS = Case(ALONE, opens)
+TAKEN = Case(replace(ALONE, strangers=(Stranger(5),)), opens)
+CLIENTS = Case(replace(PAIR, messages=FROM_OUTSIDE), takes)
+DEAD = "what the dead began goes on on hosts, and on devices what waits for all ends for all or none"
+
+EXAMPLES: list[tuple[str, str, Case, Case]] = [
+    ("kill a rank at any time", "no rank dies", AGREES, KILLED),
+    ("kill more ranks", "only the named ranks die", KILLED, ALL_KILLED),
+    ("serve some peers", DEAD, KILLED, ALL_KILLED),
+    ("lose messages that", "what the dead posted arrives", KILLED, ALL_KILLED),
+    ("bring a dead rank", "no dead rank comes back", KILLED, AGREES),
+    ("kill a process", "no rank dies", AGREES, KILLED),
+    ("kill a process", "only the named ranks die", KILLED, ALL_KILLED),
+    ("raise in a process", "no rank dies", AGREES, KILLED),
+    ("raise in a process", "no call raises or hangs by chance", ALL_KILLED, MAY_RAISE),
+    ("raise an exception in peers", "a dead peer raises nothing", KILLED, AGREES),
+    ("break off a collective", OTHERWISE, KILLED, AGREES),
+    ("keep collectives", "unlimited residency", SUMS, Case(ASKED, sums)),
+    ("make a communicator lazily", "communicators are connected", SUMS, Case(ASKED, sums)),
+    ("open the connection", "communicators are connected", BOTH, AGREES),
+    ("give torch's", "transfers and collectives of a communicator share its order", BOTH, SUMS),
+    ("use NVLink", OTHERWISE, SUMS, AGREES),
+    ("time out (", OTHERWISE, AGREES, TELLS),
+    ("let the kernel of a transfer", "unlimited residency", BOTH, AGREES),
+    ("let messages come", MAIL, TELLS, AGREES),
+    ("bring messages of several", MAIL, CLIENTS, TELLS),
+    ("deliver messages of one", MAIL, TELLS, AGREES),
+    ("hold a host up in a launch", "unlimited launch queue", KERNELS, Case(QUEUE, kernels)),
+    ("hold a host up in an alloc", "no allocation waits", KERNELS, ALLOCATES),
+    ("hold a host up in an alloc", "allocations wait where this layout takes new memory", ALLOCATES, KERNELS),
+    ("run out of memory", OTHERWISE, KERNELS, BARE),
+    ("synchronise at a free", OTHERWISE, BARE, AGREES),
+    ("let streams share", OTHERWISE, Case(ALONE, two_streams), KERNELS),
+    ("reorder a device's", OTHERWISE, SUMS, KERNELS),
+    ("take any order", "flags order what host threads share", Case(ALONE, starts, ByFlags), THREAD),
+    ("switch host threads", "Python between two calls is one step", THREAD, KERNELS),
+    ("fuse, leave out", OTHERWISE, GRAPH, AGREES),
+    ("take a replay apart", "a replay is issued as one", LATE_GRAPH, GRAPH),
+    ("hold a host up in a replay", "unlimited launch queue", GRAPH, Case(QUEUE, replays)),
+    ("instantiate or upload", OTHERWISE, GRAPH, KERNELS),
+    ("give a port to", "no other program listens", OPENS, TAKEN),
+    ("give a port to", "only the named ports are taken", TAKEN, OPENS),
+    ("keep a port", "a closed port is free at once", Case(ALONE, opens_and_closes), OPENS),
+    ("let a time-out pass", "time-outs are longer than all that goes on", Case(PAIR, hears_in_time), TELLS),
+    ("split a network", "no network splits", Case(replace(PAIR, nodes=(0, 1)), tells), TELLS),
+    ("end a child", "services end by themselves", Case(replace(ALONE, services=("desk",)), kernels, Served), KERNELS),
+]
+
+
+def found(start: str, words: str) -> tuple[Assumption, Says]:
+    """The one row that begins so, and what it says there."""
+    [(row, says)] = [
+        (row, one) for row in rows() for one in row.says if row.may.startswith(start) and one.words == words
+    ]
+    return row, says
+
+
+def facts(case: Case) -> Facts:
+    explored = seen(case)
+    assert explored.verdict == "proven", explored.summary()
+    return Facts.of(case.world, explored.subject.program, explored.exploration.did)
+
+
+@pytest.mark.parametrize(("start", "words", "prints", "silent"), EXAMPLES, ids=lambda it: it if type(it) is str else "")
+def test_a_row_is_printed_where_the_world_does_such_a_thing_and_only_there(
+    start: str, words: str, prints: Case, silent: Case
+) -> None:
+    _, says = found(start, words)
+    printed = says.of(facts(prints))
+    assert printed
+    assert printed in seen(prints).assumes
+    assert not says.of(facts(silent))
+
+
+def test_every_row_that_a_proof_assumes_has_its_worlds() -> None:
+    shown = [found(start, words) for start, words, *_ in EXAMPLES]
+    assert [one for one in shown if shown.count(one) > 1] == []
+    assert [row.may for row in rows() for one in row.says if (row, one) not in shown] == []
+
+
+def test_a_row_that_is_not_always_so_has_words_or_a_reason() -> None:
+    """A list of what a proof assumes and prints nowhere is empty."""
+    for row in rows():
+        always = row.does.startswith("always") and not row.says
+        assert (always, bool(row.says), bool(row.nothing)).count(True) == 1, row.may
+
+
+def test_a_verdict_ends_in_what_it_assumes() -> None:
+    summary = seen(SUMS).summary()
+    assert summary.startswith("proven: holds in every schedule of this world; ")
+    assert summary.endswith("; assumes: " + "; ".join(DEVICE))
+
+
+def test_a_world_that_does_little_assumes_little() -> None:
+    assert seen(AGREES).assumes == ("no rank dies", OTHERWISE)
 
 
 def test_a_world_that_was_asked_for_everything_assumes_the_layout_alone() -> None:
-    assert assumed(EVERYTHING) == (LAYOUT,)
+    world = replace(ASKED, kills=ALL_DIE, faults=MAY_RAISE.world.faults)
+    assert assumed(Facts(world, {("launch", "main"), ("alloc",)})) == (
+        "no dead rank comes back",
+        "allocations wait where this layout takes new memory",
+        OTHERWISE,
+    )
 
 
-@pytest.mark.parametrize(
-    ("world", "assumes"),
-    [
-        (replace(EVERYTHING, kills=()), ["no rank dies"]),
-        (replace(EVERYTHING, kills=EVERYTHING.kills[1:]), ["only rank 1 dies"]),
-        (
-            replace(EVERYTHING, kills=(Kill(0), Kill(1))),
-            [
-                "what the dead began goes on on hosts, and on devices what waits for all ends for all or none",
-                "what the dead posted arrives",
-            ],
-        ),
-        (
-            replace(EVERYTHING, kills=(EVERYTHING.kills[0], Kill(1, partial=True))),
-            ["what the dead posted arrives"],
-        ),
-        (replace(EVERYTHING, residency=None), ["unlimited residency"]),
-        (replace(EVERYTHING, launch_queue=None), ["unlimited launch queue"]),
-        (replace(EVERYTHING, alloc_synchronises=False), ["no allocation waits"]),
-    ],
-)
-def test_each_option_takes_its_assumption_away(world: World, assumes: list[str]) -> None:
-    assert [one for one in assumed(world) if one != LAYOUT] == assumes
-    assert (LAYOUT in assumed(world)) == world.alloc_synchronises
-
-
-def test_a_promise_of_a_program_is_assumed() -> None:
-    assert assumed(EVERYTHING, by_flags=True) == (LAYOUT, "flags order what host threads share")
+def test_ranks_that_die_are_named() -> None:
+    for kills, said in ([(Kill(1),), "only rank 1 dies"], [(Kill(2), Kill(1)), "only ranks 1, 2 die"]):
+        assert said in assumed(Facts(World(3, (), kills=kills), set()))
 
 
 @pytest.mark.parametrize("strategy", ["dpor", "fifo"])
 @pytest.mark.parametrize("how", ["message", "own message", "store", "join"])
 def test_a_verdict_with_a_time_out_says_that_it_assumes_a_long_one(how: str, strategy: str) -> None:
-    """Whoever is only slow is waited for: a proof says nothing of a peer that is declared dead too early. It says so
-    also where no run waited, since what was waited for had come: that is no order of its own.
+    """A proof says nothing of a slow peer that another rank takes for dead too early. It says so also where no run
+    waited, since what a rank waited for was there: that is no other order.
     """
 
     def waiting(timeout_ns: int | None) -> Script:
@@ -98,28 +306,27 @@ def test_a_verdict_with_a_time_out_says_that_it_assumes_a_long_one(how: str, str
 
         return waits
 
-    assert explored(World(2, ()), waiting(None), strategy=strategy).assumes == ALL
-    limited = explored(World(2, ()), waiting(10_000_000), strategy=strategy)
-    assert limited.assumes == (*ALL, "time-outs are longer than all that goes on")
-
-
-def test_a_verdict_ends_in_what_it_assumes() -> None:
-    summary = explored(World(2, ()), sleeps).summary()
-    assert summary == (
-        "proven: holds in every schedule of this world; 1 schedule (1 class); "
-        "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
-    )
+    said = "time-outs are longer than all that goes on"
+    unlimited = explored(World(2, ()), waiting(None), strategy=strategy).assumes
+    assert said not in unlimited
+    limited = explored(World(2, ()), waiting(10_000_000), strategy=strategy).assumes
+    assert [one for one in limited if one != said] == [*unlimited]
+    assert said in limited
 
 
 def test_a_sample_assumes_as_much_as_a_proof() -> None:
-    found = explored(World(2, ()), sleeps, strategy="random", schedules=2)
-    assert found.verdict == "sampled"
-    assert found.summary().endswith(
-        "; assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
-    )
+    sample = explored(ON_DEVICES, sums, strategy="random", schedules=2)
+    assert sample.verdict == "sampled"
+    assert sample.assumes == seen(SUMS).assumes
+
+
+def test_several_processes_assume_what_one_does() -> None:
+    subject = Subject(PAIR, Scripted(tells))
+    [one] = explore_all([subject], "random", schedules=40)
+    assert one.assumes == seen(TELLS).assumes
 
 
 def test_a_violation_assumes_nothing() -> None:
-    found = explored(World(2, ()), raises)
-    assert found.assumes == ()
-    assert "assumes" not in found.summary()
+    violated = explored(World(2, ()), raises)
+    assert violated.assumes == ()
+    assert "assumes" not in violated.summary()

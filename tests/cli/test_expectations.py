@@ -8,7 +8,10 @@ import pytest
 
 from tests.cli.commands import HEALTHY, SKIP, dpsim_, write
 
-ASSUMES = "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+ASSUMES = (
+    "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
+    "no allocation waits; no other effect of hardware"
+)
 NOWHERE = "faults: [{kind: skip, rank: 1, at: {site: dp.agree, ordinal: 99}}]\n"
 LATE_NOWHERE = "delays: [{rank: 1, by: 1ms, at: {site: dp.agre}}]\n"
 WRONG_STEP = "expect: {class: 'HANG:*', culprit: {rank: 1, step: 5}}\n"

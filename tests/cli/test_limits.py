@@ -66,10 +66,18 @@ def test_exploring_notices_a_kill_of_nobody() -> None:
 
 
 def test_a_verdict_names_what_it_assumes() -> None:
-    plain = "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+    plain = (
+        "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
+        "no allocation waits; no other effect of hardware"
+    )
     assert plain in dpsim_("explore", scenario()).out.splitlines()
     limited = scenario("limits: {residency: 2, launch_queue: 64, alloc_synchronises: true}\n")
-    left = ["no rank dies", "allocations wait where this layout takes new memory"]
+    left = [
+        "no rank dies",
+        "communicators are connected",
+        "allocations wait where this layout takes new memory",
+        "no other effect of hardware",
+    ]
     assert f"assumes: {'; '.join(left)}" in dpsim_("explore", limited).out.splitlines()
     (row,) = dpsim_("explore", limited, "--json").json["scenarios"]
     assert row["assumes"] == left

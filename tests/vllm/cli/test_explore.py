@@ -7,7 +7,10 @@ from pathlib import Path
 from tests.cli.commands import dpsim_, write
 from tests.vllm.cli.scenarios import HEALTHY
 
-ASSUMES = "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+ASSUMES = (
+    "assumes: no rank dies; unlimited residency; communicators are connected; unlimited launch queue; "
+    "no allocation waits; no other effect of hardware"
+)
 
 
 def test_the_probes_of_a_protocol(healthy: Path) -> None:

@@ -1,0 +1,113 @@
+"""The facts of an exploration that decide which rows of the table a verdict prints.
+
+A fact of a run is a tuple: the kind of a record, then the fields of that record that some row asks for (`PARTS`).
+
+    ("launch", "main")                   a rank launched a kernel on its stream main
+    ("collective", None, "dp_cpu")       a rank was in a collective of a host communicator
+    ("store", "close")                   a rank closed a store
+    ("time-out",)                        a rank waited with a time-out
+
+`note` looks at all records of a run. It calls no function of Python for a record, so exploring stays as fast as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, NamedTuple, TypeAlias
+
+from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, STORE_HOW, STREAM
+from dpsim.contract.program import Program
+from dpsim.contract.words import ranks_text
+from dpsim.contract.world import World
+from dpsim.sim.backend import SimRun
+
+Fact: TypeAlias = tuple[Any, ...]
+
+TIMEOUT: Fact = ("time-out",)
+
+MEETINGS = ("collective", "transfer")
+"""Kinds of record where ranks meet. The fact has the stream, None for hosts, and the communicator."""
+
+_ON_STREAM = slice(STREAM, STREAM + 1)
+
+PARTS: dict[str, slice] = {
+    "collective": slice(STREAM, COMMUNICATOR + 1),
+    "transfer": slice(STREAM, COMMUNICATOR + 1),
+    "launch": _ON_STREAM,
+    "replay": slice(GRAPH, GRAPH + 1),
+    "store": slice(STORE_HOW, STORE_HOW + 1),
+}
+"""By kind of record: the fields that belong to the fact."""
+
+FAULTS_OF_A_CALL = ("raise", "hang")
+
+
+def note(facts: set[Fact], run: SimRun) -> None:
+    """Add what this run did."""
+    for journal in run.journals:
+        for raw in journal:
+            kind = raw[KIND]
+            fact = (kind, *raw[PARTS[kind]]) if kind in PARTS else (kind,)
+            if fact not in facts:
+                facts.add(fact)
+    if run.timeouts:
+        facts.add(TIMEOUT)
+
+
+class Facts(NamedTuple):
+    """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`)."""
+
+    world: World
+    runs: Collection[Fact]
+    by_flags: bool = False
+
+    @staticmethod
+    def of(world: World, program: Program[Any], runs: Collection[Fact]) -> Facts:
+        """With what the program says."""
+        return Facts(world, runs, program.ordered_by_flags)
+
+    def did(self, *kinds: str) -> bool:
+        """Whether some rank did one of these."""
+        return any(fact[0] in kinds for fact in self.runs)
+
+    @property
+    def mortal(self) -> list[int]:
+        """The ranks that may die."""
+        return sorted({kill.rank for kill in self.world.kills})
+
+    @property
+    def only_some_die(self) -> str:
+        """Which ranks die, in words."""
+        return f"only {ranks_text(self.mortal)} die{'s' * (len(self.mortal) == 1)}"
+
+    @property
+    def meets(self) -> bool:
+        """Whether ranks met in collectives or transfers."""
+        return self.did(*MEETINGS)
+
+    @property
+    def meets_on_devices(self) -> bool:
+        """Whether they met there on devices."""
+        return any(fact[0] in MEETINGS and fact[1] is not None for fact in self.runs)
+
+    @property
+    def mixed(self) -> bool:
+        """Whether one device communicator had both collectives and transfers."""
+        on_devices = [fact for fact in self.runs if fact[0] in MEETINGS and fact[1] is not None]
+        collectives, transfers = ({fact[2] for fact in on_devices if fact[0] == kind} for kind in MEETINGS)
+        return bool(collectives & transfers)
+
+    @property
+    def streams(self) -> set[str]:
+        """The names of all streams that had work."""
+        return {fact[1] for fact in self.runs if fact[0] in ("launch", *MEETINGS) and fact[1] is not None}
+
+    @property
+    def breaks_off(self) -> bool:
+        """Whether a rank may die or abort a communicator."""
+        return bool(self.world.kills) or self.did("abort")
+
+    @property
+    def faulty_call(self) -> bool:
+        """Whether a call that raises or never returns is planted."""
+        return any(fault.kind in FAULTS_OF_A_CALL for fault in self.world.faults)
