@@ -94,7 +94,7 @@ class CpuStream(RealStream):
         reads, writes = arguments(call)
         self.put(lambda: call.run(reads, writes, was_written))
 
-    def _record(self, number: int) -> JournaledEvent:
+    def _record(self, number: int, joins: bool = False) -> JournaledEvent:
         return CpuEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:

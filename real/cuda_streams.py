@@ -91,7 +91,7 @@ class CudaStream(RealStream):
             refuse_captured(self.journal, error.__cause__, call.address[1])
             raise
 
-    def _record(self, number: int) -> JournaledEvent:
+    def _record(self, number: int, joins: bool = False) -> JournaledEvent:
         return CudaEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:

@@ -15,6 +15,7 @@ deadlock.py          who waits for whom in a run that did not come to its end
 given_up.py          peers that stand where another member has aborted; a part of deadlock
 thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock
 stream_flags.py      streams that wait for a flag which no host sets; a part of deadlock
+recorded_again.py    an event that is recorded again behind such a wait
 thread_records.py    what single records of threads say
 livelock.py          ranks that move for ever and get nowhere
 progress.py          after the last fault a run comes to its end within a bound

@@ -19,6 +19,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:FLAG:CLEARED                    one waits for a flag that was set before, and cleared, and not since
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
     HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
+    HANG:EVENT:RECORDED_AGAIN            an event is recorded again behind what its host does only after waiting for it
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:STORE:NO_LISTENER               a rank waits at a port where nobody listens
     HANG:STORE:NO_VALUE                  a rank waits for a key of a store that nobody sets there
@@ -147,6 +148,7 @@ CLASSES = (
     "HANG:FLAG:CLEARED",
     "HANG:FLAG:THREAD_ENDED",
     "HANG:FLAG:CYCLE",
+    "HANG:EVENT:RECORDED_AGAIN",
     "HANG:JOIN",
     "HANG:STORE:NO_LISTENER",
     "HANG:STORE:NO_VALUE",

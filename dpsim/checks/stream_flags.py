@@ -5,6 +5,7 @@ message: what that waits for is told then.
 
     main   stream s waits for ready; read behind it       nobody sets it                           HANG:FLAG:NEVER_SET
     main   stream s waits for ready       u1  set ready, clear ready: the stream may come late     HANG:FLAG:CLEARED
+    main   stream s waits for ready, records e again; synchronize e; set ready              HANG:EVENT:RECORDED_AGAIN
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Collection
 from dpsim.checks import thread_hangs
 from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.flags import passings
+from dpsim.checks.recorded_again import recorded_again
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import FlagHistory, place
-from dpsim.contract.ops import FLAG_AWAITED, STREAM, THREAD
+from dpsim.contract.ops import EVENT, FLAG_AWAITED, KIND, STREAM, THREAD
 
 
 def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
@@ -52,6 +54,9 @@ def _standing(run_index: RunIndex, rank: int) -> list[Entry]:
 
 def _finding(run_index: RunIndex, entry: Entry) -> Finding:
     raw, rank = entry.raw, entry.rank
+    again = _recorded_again(run_index, entry)
+    if again is not None:
+        return again
     flag = FlagHistory.of(rank, run_index.run.journals[rank], raw[FLAG_AWAITED])
     why = "which nobody ever set"
     if flag.sets:
@@ -68,3 +73,33 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
         position=run_index.position(entry),
         details=tuple(thread_hangs.lines(run_index, rank)),
     )
+
+
+def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
+    """What is found where a host of the rank stands behind the wait only since an event was recorded again there."""
+    rank, journal = entry.rank, run_index.run.journals[entry.rank]
+    if passings(journal)[entry.at].by is not None:
+        return None
+    for stands in thread_hangs.stands(run_index, rank):
+        at = recorded_again(journal, entry.at, stands.at) if stands.at > entry.at else None
+        if at is None:
+            continue
+        record = Entry(rank, at, journal[at])
+        event = record.raw[EVENT]
+        earlier = next(
+            Entry(rank, one, journal[one])
+            for one in range(at - 1, -1, -1)
+            if journal[one][KIND] == "mark" and journal[one][EVENT] == event
+        )
+        return Finding(
+            check="deadlock",
+            klass="HANG:EVENT:RECORDED_AGAIN",
+            message=f"event {event} of rank {rank} is recorded again on stream {record.raw[STREAM]} ({place(record)}), "
+            f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}); "
+            f"thread {stands.raw[THREAD]} stands in {place(stands)} for it, and its record before ({place(earlier)}) "
+            "is not behind that wait",
+            culprit=run_index.culprit(record),
+            position=run_index.position(entry),
+            details=tuple(thread_hangs.lines(run_index, rank)),
+        )
+    return None

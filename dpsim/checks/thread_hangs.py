@@ -46,14 +46,19 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 def holds(run_index: RunIndex, rank: int) -> bool:
     """Whether a rank stands still for its own threads alone."""
-    stands = rank in run_index.threaded and run_index.end(rank) == "blocked"
-    return stands and _Rank(run_index, rank).finding() is not None
+    blocked = rank in run_index.threaded and run_index.end(rank) == "blocked"
+    return blocked and _Rank(run_index, rank).finding() is not None
 
 
 def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
     """Whether a thread of a rank stands in something that is neither a matter of its threads nor of its streams."""
-    stands = [entry.raw for entry in _Rank(run_index, rank).living.values()]
-    return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in stands)
+    raws = [entry.raw for entry in stands(run_index, rank)]
+    return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in raws)
+
+
+def stands(run_index: RunIndex, rank: int) -> list[Entry]:
+    """Where each thread of a rank stands that has not ended."""
+    return [*_Rank(run_index, rank).living.values()]
 
 
 def raised(run_index: RunIndex, rank: int) -> list[Entry]:

@@ -90,7 +90,7 @@ class Bench:
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)
 
-    def conforms_without_time(self, part: str) -> None:
+    def conforms_without_time(self, part: str, same: bool = True) -> None:
         """As `conforms`, on the machine of the simulation that has no time, where the bench is one: members are through
         as early as they may be, and with the last.
         """
@@ -98,7 +98,7 @@ class Bench:
             for pick in (0, -1):
                 backend = copy(self.backend)
                 backend.strategy = ByLabel(lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]  # binds pick
-                Bench(backend, self.size, self.case, self.rule).conforms(part)
+                Bench(backend, self.size, self.case, self.rule).conforms(part, same)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
         """As `passes`, with any program. `same`: its ops do not depend on time, and are as on the simulation."""

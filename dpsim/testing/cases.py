@@ -32,7 +32,7 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
-PARTS = "basics", "collectives", "streams", "stream_flags", "transfers", "graphs", "mail", "stores"
+PARTS = "basics", "collectives", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
 """Those of the conformance program in which the same happens in each run, but for sleep and threads."""
 
 NOT_CALLED = "learned", "finished", "ended"
@@ -70,6 +70,23 @@ def streams(bench: Bench) -> None:
     A backend that never reuses freed memory, as gloo, keeps the last rule without doing anything.
     """
     bench.conforms("streams")
+
+
+@case
+def events(bench: Bench) -> None:
+    """An event has passed when the host has waited for it or for something behind it."""
+    bench.conforms("events")
+    bench.conforms_without_time("events")
+
+
+@case
+def queries(bench: Bench) -> None:
+    """Until then a query may answer either way. No may become yes, yes stays yes, and is the answer after synchronize.
+
+    So runs are not compared.
+    """
+    bench.conforms("queries", same=False)
+    bench.conforms_without_time("queries", same=False)
 
 
 @case
@@ -166,7 +183,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in (*PARTS, "sleep", "threads"):
+    for part in (*PARTS, "queries", "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

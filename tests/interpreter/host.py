@@ -208,8 +208,9 @@ def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Ho
             return _queue(host, how[0], (Part("copy", (how[1],), (how[2],)),))
         case "mix":
             return _queue(host, how[0], (Part("mix", (how[1], how[2]), (how[2],)),))
-        case "record":
-            return host._replace(events=host.events.plus(how[0], host.pending(STREAMS.index(how[1]))))
+        case "record":  # it ends by itself, some time after what was before it
+            host = host._replace(events=host.events.plus(how[0], frozenset({host.pc})))
+            return _queue(host, how[1], (Part("record", (), ()),))
         case "wait":
             return _queue(host, how[0], after=host.events[how[1]])
         case "join":

@@ -68,6 +68,7 @@ async def an_event_before_all_work_has_passed_and_holds_nothing(rank: Rank, righ
     recorded, so the nearest to it is one that was recorded on an empty stream."""
     main, side = rank.stream("main"), rank.stream("side")
     event = main.record()
+    await event.synchronize("synchronize")
     passed = await event.query("query")
     x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
     side.wait(main.record() if right else event)

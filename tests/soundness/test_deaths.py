@@ -125,12 +125,13 @@ def test_who_hears_of_an_error_comes_after_what_failed(monkeypatch: pytest.Monke
 
 
 async def asks_behind_an_allocation(rank: Rank) -> None:
-    """The allocation waits until the kernel has ended, so the event behind that has passed."""
+    """The allocation waits until the stream has come to its end, so the event there has passed."""
     left, right = rank.stream("left"), rank.stream("right")
     filled(left, "x", size=1)
+    event = left.record()
     right.alloc(1, "int32", "y")
     await rank.sleep(1, "nap")
-    passed = await left.record().query("query")
+    passed = await event.query("query")
     if not passed:
         await rank.mailbox("never").get("get")
 
@@ -142,9 +143,12 @@ def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyP
     stand = Host.stand
 
     def without_marks(self: Host, ends: Sequence[Op], records: int) -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(self.machine, "mark", lambda op: 0)
-            stand(self, ends, records)
+        unknown = [Op("", life=self.rank) for _ in ends]
+        for end, op in zip(ends, unknown, strict=True):
+            op.effect, op.args = setattr, (op, "seen_marks", 0)
+            self.machine.edge(end, op)
+            self.machine.submit(op)
+        stand(self, unknown, records)
 
     monkeypatch.setattr(Host, "stand", without_marks)
     assert ("blocked",) in all_ends(world, asks_behind_an_allocation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -204,6 +205,21 @@ class HasOneStream(Twin):
     def broken(self) -> None:
         chain = Device.chain
         self.patch.setattr(Device, "chain", lambda device, name: chain(device, "the only one"))
+
+
+class NeverSeesAnEvent(Twin):
+    """A query finds that the event has not passed, whatever the host has waited for."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: False)
+
+
+class ForgetsAnEvent(Twin):
+    """A query finds that the event has not passed, if the query before found that it has."""
+
+    def broken(self) -> None:
+        answers = cycle([True, False])
+        self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: next(answers))
 
 
 class HoldsAllStreams(Twin):
@@ -560,6 +576,8 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ReducesTooEarlyWithoutTime, "collectives", "raised AssertionError: host reduce of int32"),
     (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
     (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
+    (NeverSeesAnEvent, "events", "Event.query after synchronize: expected True, came False"),
+    (ForgetsAnEvent, "queries", "queries on a stream that may be idle: .*an event that has passed stays so"),
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),

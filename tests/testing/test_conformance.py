@@ -11,6 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from inspect import ismethod
+from itertools import cycle
 from operator import index
 from typing import Any
 
@@ -404,6 +405,12 @@ def never_passes_events(patch: Patch) -> None:
     patch.setattr(SimEvent, "_query", lambda self: lambda: answer(False))
 
 
+def forgets_what_passed(patch: Patch) -> None:
+    """Every other query finds that the event has not passed."""
+    answers = cycle([True, False])
+    patch.setattr(SimEvent, "_query", lambda self: lambda: answer(next(answers)))
+
+
 def answer(value: Any) -> Generator[Any, Any, Any]:
     return value
     yield
@@ -599,6 +606,9 @@ def renames_streams(patch: Patch) -> None:
         (waits_for_all_events_but(6), "streams", "a copy behind a held stream"),
         (passes_events_at_once, "streams", "Event.query behind a held stream"),
         (never_passes_events, "streams", "Event.query of what was waited for"),
+        (never_passes_events, "events", "Event.query after synchronize: expected True, came False"),
+        (forgets_what_passed, "queries", r"queries .*: expected \[.*\], came .*an event that has passed stays so"),
+        (never_passes_events, "queries", "Event.query .*, after synchronize: expected True, came False"),
         (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
         (goes_past_flags, "stream_flags", "an event behind a held stream: expected False, came True"),
         (shows_no_clear, "stream_flags", "an event behind a held stream: expected False, came True"),

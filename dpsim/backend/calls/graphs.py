@@ -127,7 +127,7 @@ class JournaledGraph(Graph):
 
     def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
         """An event behind a replay, for which the next one on another stream waits."""
-        return stream._record(number)
+        return stream._record(number, True)
 
     def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
         """The device begins to capture."""

@@ -167,7 +167,7 @@ class JournaledStream(OwnStream):
             number = event.number
         else:
             number = next(source.journal.events)
-            event = source._record(number)
+            event = source._record(number, True)
             source.journal.note("mark", "record", (source.name, number))
         if self.journal.turn is not None:
             self.journal.come("wait")
@@ -201,7 +201,7 @@ class JournaledStream(OwnStream):
         if self.capture is not None:
             self.capture.valid("record")
         if event is None:
-            point = self._record(self.journal.number("event"))
+            point = self._record(self.journal.number("event"), self.capture is not None)
         else:
             point = of_this_backend(event, JournaledEvent)
             point._again(self)
@@ -234,8 +234,8 @@ class JournaledStream(OwnStream):
         """Put the call on the stream. An exception in the kernel is raised as KernelError with the address."""
 
     @abstractmethod
-    def _record(self, number: int) -> JournaledEvent:
-        """An event at the stream's present end."""
+    def _record(self, number: int, joins: bool = False) -> JournaledEvent:
+        """An event at the stream's present end. `joins`: another stream waits for it, and no host can ask for it."""
 
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:

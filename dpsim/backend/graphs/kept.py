@@ -171,7 +171,7 @@ class KeptMark(KeptCall):
 
     def again(self, replay: Replaying) -> None:
         number = replay.journal.number("event")
-        event = replay.on(self.stream)._record(number) if replay.issues else None
+        event = replay.on(self.stream)._record(number, True) if replay.issues else None
         replay.marks[self] = number, event
         replay.journal.again("mark", self.site, self.where, (replay.names[self.stream], number))
 

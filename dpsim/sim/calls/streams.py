@@ -16,7 +16,7 @@ from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
 from dpsim.contract.ops import DType
-from dpsim.contract.schedule import own_label, visit_label
+from dpsim.contract.schedule import numbered_label, own_label, visit_label
 from dpsim.sim.calls.flags import SimFlag
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
@@ -70,12 +70,22 @@ class SimStream(JournaledStream, DeviceStream):
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
         chain.append(op)
 
-    def _record(self, number: int) -> JournaledEvent:
-        chain = self.chain
-        point = chain.end(self.host) if chain.waits else chain.tail
-        if point is not None and not self.machine.timed:
-            self.machine.mark(point)
-        return SimEvent(self.host, number, point)
+    def _record(self, number: int, joins: bool = False) -> JournaledEvent:
+        chain, host, machine = self.chain, self.host, self.machine
+        if machine.timed:
+            return SimEvent(host, number, chain.end(host) if chain.waits else chain.tail)
+        if joins:
+            end = chain.end(host) if chain.waits else chain.tail
+            if end is not None:
+                machine.mark(end)
+            return SimEvent(host, number, end)
+        # No host knows yet that it has passed, whatever a host knows of the work before it: so it is an op with a mark.
+        idle, point = chain.tail is None and not chain.waits, Op("", 0, machine.alarms.passed, None, self.device.rank)
+        point.args = (point,)
+        host.before(point)
+        machine.mark(point)
+        chain.append(point)
+        return SimEvent(host, number, point, idle)
 
     def _wait(self, event: JournaledEvent) -> None:
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
@@ -91,23 +101,25 @@ class SimStream(JournaledStream, DeviceStream):
 
 
 class SimEvent(JournaledEvent):
-    """A point in a chain of ops; `op` None: before all of them."""
+    """A point in a chain of ops; `op` None: before all of them, where there is time. `idle`: nothing was before it."""
 
-    __slots__ = ("_seen", "host", "op")
+    __slots__ = ("_records", "_seen", "host", "idle", "op")
 
-    def __init__(self, host: Host, number: int, op: Op | None) -> None:
+    def __init__(self, host: Host, number: int, op: Op | None, idle: bool = False) -> None:
         self.journal = host.journal
         self.number = number
         self.point = None
         self.host = host
         self.op = op
+        self.idle = idle
         self._seen: Op | None = None
+        self._records = 1
 
     def _query(self) -> Outcome:
         """Untimed, the device may be slower than it looks: that the point is seen to have passed is an op of its own,
-        made when somebody asks, and conflicts with the asking. What the host knows to have passed has.
+        made when a host asks, and conflicts with the asking. What the host knows to have passed has.
         """
-        host, point, machine = self.host, self.op, self.host.machine
+        host, machine = self.host, self.host.machine
         op = host.op(host.address(), 0, self._passed, host=True)
         if host.rank in machine.failing:
             op.footprint = host.device_lives
@@ -115,43 +127,56 @@ class SimEvent(JournaledEvent):
         def outcome() -> Generator[Any, Any, bool]:
             if host.gate is not None:
                 yield from host.get_through()
-            if not machine.timed and not self._known():
-                event = ("event", host.rank, self.number)
-                if self._seen is None:
-                    self._seen = host.op(own_label(host.rank, f"event {self.number} passes"))
-                    self._seen.footprint = (*self._seen.touches(), (event, "w"))
-                    machine.edge(point, self._seen)
-                    machine.submit(self._seen)
-                op.footprint = (*op.touches(), (event, "r"))
+            point, known = self.op, self._known()
+            if not (machine.timed or known):
+                self._pass()
+                op.footprint = (*op.touches(), (("event", host.rank, self.number, self._records), "r"))
             machine.submit(op)
             in_vain = machine.timed and not op.value
-            yes: bool = yield from (host.in_vain(op) if in_vain else host.wait(op))
+            passed: bool = yield from (host.in_vain(op) if in_vain else host.wait(op))
             if host.error is not None:
                 raise host.error
-            if yes and point is not None:
+            if (passed or known) and point is not None:
                 host.seen_marks |= point.seen_marks
                 host.causes |= point.causes
-            return yes
+            return passed or known
 
         return outcome
 
-    def _again(self, stream: JournaledStream) -> None:
-        on: SimStream = of_this_backend(stream, SimStream)
-        self.op = of_this_backend(on._record(self.number), SimEvent).op
-        self._seen = None
-
     def _known(self) -> bool:
-        return self.op is None or bool(self.host.seen_marks & self.host.machine.mark(self.op))
+        """Untimed: whether the host that asks knows that it has passed. Where there is time none has to."""
+        point, machine = self.op, self.host.machine
+        return point is not None and not machine.timed and bool(self.host.seen_marks & machine.mark(point))
+
+    def _pass(self) -> None:
+        """Untimed, a host asks that does not know: from now on the point may be seen to have passed."""
+        if self._seen is None:
+            host, machine = self.host, self.host.machine
+            label = own_label(host.rank, f"event {self.number} passes")
+            seen = self._seen = host.op(label if self._records == 1 else numbered_label(label, self._records))
+            seen.footprint = (*seen.touches(), (("event", host.rank, self.number, self._records), "w"))
+            machine.edge(self.op, seen)
+            machine.submit(seen)
 
     def _passed(self) -> bool:
+        """Whether it has, when the query looks. Not who asks: another thread may run by then."""
         if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
-        return self._known() or (self._seen is not None and self._seen.at >= 0)
+        return self._seen is not None and self._seen.at >= 0
+
+    def _again(self, stream: JournaledStream) -> None:
+        on: SimStream = of_this_backend(stream, SimStream)
+        fresh: SimEvent = of_this_backend(on._record(self.number, on.capture is not None), SimEvent)
+        self.op, self.idle, self._seen = fresh.op, fresh.idle, None
+        self._records += 1
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
-            if self.op is not None:
-                yield from self.host.wait_for_device(self.op)
+            point = self.op
+            if self.idle and point is not None:
+                self.host.seen_marks |= point.seen_marks
+            elif point is not None:
+                yield from self.host.wait_for_device(point)
 
         return outcome
 

@@ -10,7 +10,8 @@ who wait ten.
     machine.alarms.set(op, 30_000_000_000)
     machine.alarms.cancel(op)
 
-What happens at a time-out comes after all that had happened when it was the next to pass.
+What happens at a time-out comes after all that had happened when it was the next to pass. So a host at which one
+passes knows of every event that had passed by then.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Alarms:
         self._now = 0
         self._offered: set[Op] = set()
         self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
+        self._events = 0  # marks of the events that have passed
         self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
 
     def set(self, op: Op, ns: int, lives: Footprint = ()) -> None:
@@ -86,8 +88,14 @@ class Alarms:
         for op in due:
             if op not in self._offered:
                 op.causes |= self._past | self._taken
+                op.seen_marks |= self._events
         self._offered = set(due)
         return due
+
+    def passed(self, event: Op) -> None:
+        """Untimed: the point of an event has passed, and what waited optionally before it has ended."""
+        self._events |= event.own_mark
+        self._past |= event.causes
 
     def picked(self, op: Op) -> bool:
         """An op was chosen to happen. Whether it is a time-out."""

@@ -9,6 +9,7 @@ not occur.
     basics.py        names, kernels, reads, the host running ahead, what is refused
     collectives.py   all collectives, on the host and on the device: types, reductions, roots, size vectors
     streams.py       side streams, events, views, record_stream
+    events.py        what a query of an event may answer
     stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
     graphs.py        captures and replays

@@ -20,6 +20,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
+from dpsim.testing.conformance.events import events, queries
 from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
@@ -34,6 +35,8 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "basics": basics,
     "collectives": collectives,
     "streams": streams,
+    "events": events,
+    "queries": queries,
     "stream_flags": stream_flags,
     "transfers": transfers,
     "graphs": graphs,

@@ -1,0 +1,26 @@
+"""The worlds of `tests.worlds.event_answers` on real backends: where the host knows, the answer is yes."""
+
+from __future__ import annotations
+
+import pytest
+
+from real.backend import TorchBackend
+from tests.real.worlds import NCCL, make_world
+from tests.worlds.event_answers import CERTAIN, MAYBE, answers
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)]
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_what_the_host_knows_is_answered_yes(backend: TorchBackend, name: str) -> None:
+    run = backend.run(make_world(devices=["dp"]), "event_answers", {"script": name, "demands": True})
+    assert run.finished, run.ends
+    assert set(answers(run)) <= {True}
+
+
+@pytest.mark.parametrize("name", MAYBE)
+def test_all_else_may_be_answered_either_way(backend: TorchBackend, name: str) -> None:
+    run = backend.run(make_world(devices=["dp"]), "event_answers", {"script": name})
+    assert run.finished, run.ends
+    assert answers(run)
