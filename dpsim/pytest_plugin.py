@@ -417,6 +417,18 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     return None
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test of Hypothesis that has shown nothing fails: in each world that it drew nothing was coordinated."""
+    yield
+    if "dpsim.campaign.drawn" in sys.modules:
+        from dpsim.campaign.drawn import only_vacuous, running_test
+
+        if vacuous := only_vacuous(running_test()):
+            worlds = "the one world" if vacuous == 1 else f"all {vacuous:,} worlds"
+            pytest.fail(f"{worlds} that Hypothesis drew: vacuous, no rank coordinated anything", pytrace=False)
+
+
 # ---- the marker
 
 

@@ -115,11 +115,15 @@ class Whole(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Of all worlds together: "proven" if each was, or had nothing to hold; "vacuous" if none had anything."""
+        """Of all worlds together: "proven" if each was, or had nothing to hold; "vacuous" if no explored one had
+        anything.
+        """
         if self.lost:
             return "lost"
         if self.first is not None:
             return "violated"
+        if 0 < self.explored == self.verdicts["vacuous"]:
+            return "vacuous"
         if self.explored < self.total or self.verdicts["sampled"]:
             return "sampled"
         return "bounded" if self.verdicts["bounded"] else "proven" if self.verdicts["proven"] else "vacuous"

@@ -31,7 +31,6 @@ inputs alone.
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from contextlib import suppress
@@ -67,9 +66,11 @@ def holds(
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
 ) -> Explored:
-    """Explore up to so many schedules and return what is known; its `verdict` is "proven", "bounded" or
-    "sampled", or "vacuous" where no rank issued anything but decisions, sleeps and idle gets: then there was
-    nothing to coordinate.
+    """Explore up to so many schedules and return what is known; its `verdict` is "proven", "bounded" or "sampled".
+
+    Where no rank issues anything but decisions, sleeps and idle gets there is nothing to coordinate, and the verdict is
+    "vacuous". This raises, unless the scenario expects it. In a test of Hypothesis a vacuous world is counted, and the
+    test fails at its end if all of its worlds were vacuous (pytest and the plugin of dpsim tell).
 
     Raises DoesNotHold if a schedule breaks something, or if a planted fault or delay happened in none: then it is not
     known whether the scenario holds. In a test of Hypothesis delays do not count so: drawn ones often lie where a small
@@ -93,8 +94,9 @@ def holds(
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
     drawn, final = _tell_hypothesis(explored)
-    unmet = explored.unmet_where(explored.never_applied(delays=not drawn))
-    if unmet is None:
+    never = explored.never_applied(delays=not drawn)
+    unmet = explored.unmet_where(never)
+    if unmet is None or (drawn and not never and _nothing_to_hold(explored)):
         return explored
     if explored.failure is None or scenario is None:
         raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}")
@@ -128,10 +130,15 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     if unmet is None:
         explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
-        if unmet is None:
+        if unmet is None or _nothing_to_hold(explored):
             return explored
         told = explored.report() or f"{scenario.name}: {unmet}"
     raise DoesNotHold(_told(told, scenario, unmet, saved), replay)
+
+
+def _nothing_to_hold(explored: Explored) -> bool:
+    """Whether this world was to hold and nothing was coordinated in it. Of several worlds one may be so."""
+    return explored.verdict == "vacuous" and explored.subject.expected.verdict == "held"
 
 
 def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
@@ -144,11 +151,13 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
 
+    from dpsim.campaign import drawn
     from dpsim.contract.schedule import act
 
     if not currently_in_test_context():
         return False, True
     event(f"verdict: {explored.verdict}")
+    drawn.count("vacuous" if _nothing_to_hold(explored) else "held", drawn.running_test())
     for pair in explored.exploration.races:
         before, after = map(act, pair)
         event(f"race: {before} before {after}")
@@ -163,6 +172,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     """What to type to see the failure again: in a test that pytest runs, the test; else the command line's. Or why
     there is nothing to type.
     """
+    from dpsim.campaign.drawn import running_test
     from dpsim.campaign.token import MOST_SCHEDULES, Token
     from dpsim.scenario.modules import names_to_import
 
@@ -171,7 +181,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
         scenario, tuple(shown.schedule), shown.failure.problem.klass, strategy, min(schedules, MOST_SCHEDULES)
     )
     word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
-    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    test = running_test()
     if not word:
         return "", f"too large for a token ({scenario.beyond() or 'the word would be too long'})"
     if test and "dpsim.pytest_plugin" in sys.modules:

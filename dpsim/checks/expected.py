@@ -5,6 +5,11 @@ A planted fault that is found as expected is a success; one that never happened 
     >>> Expected("violated", "HANG:*").unmet("held", None, ["skip: rank 1 never came to dp.agre[5]"])
     'never applied: skip: rank 1 never came to dp.agre[5]'
 
+A vacuous run is no success either, unless a scenario expects it: nothing was coordinated, so nothing was shown.
+
+    >>> Expected().unmet("vacuous", None)
+    'expected held, came vacuous (nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`)'
+
 Then the verdict counts, the class of the primary finding, and its culprit: the rank, and the step where one is named.
 
     >>> from dpsim.checks.finding import Culprit
@@ -25,14 +30,17 @@ from typing import Literal, NamedTuple
 
 from dpsim.checks.finding import Finding, matches
 
+UNMEANT = "nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`"
+
 
 class Expected(NamedTuple):
-    """What must come out. `verdict`: "held" is whatever is not violated; "proven" can come of all schedules only.
+    """What must come out. `verdict`: "held" is all but violated and vacuous; "proven" can come of all schedules only;
+    "vacuous": no rank issued anything that others could see.
     `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it,
     a service by its name, and when; None for any. A step without a rank is never looked at.
     """
 
-    verdict: Literal["held", "proven", "violated"] = "held"
+    verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
     klass: str | None = None
     rank: int | str | None = None
     step: int | None = None
@@ -60,8 +68,9 @@ class Expected(NamedTuple):
         """
         if never_applied:
             return f"never applied: {'; '.join(never_applied)}"
-        if (self.verdict == "violated") != (came == "violated") or (self.verdict == "proven" and came != "proven"):
-            return f"expected {self.verdict}, came {came}" + (f" ({remark})" if remark else "")
+        if came != self.verdict and (self.verdict != "held" or came in ("vacuous", "violated")):
+            remarks = [UNMEANT] * (came == "vacuous" and self.verdict != "violated") + [remark] * bool(remark)
+            return f"expected {self.verdict}, came {came}" + (f" ({'; '.join(remarks)})" if remarks else "")
         if primary is None:
             return None
         if self.klass is not None and not matches(primary.klass, self.klass):

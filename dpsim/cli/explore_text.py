@@ -186,7 +186,8 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
     elif whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no {'earlier' if drawn else 'smaller'} one:"
     elif whole.verdict == "vacuous":
-        said = "VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets"
+        left = f"; {total - whole.explored:,} not reached in time" if whole.explored < total else ""
+        said = f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"
     elif whole.verdict == "proven":
         vacuous = (
             f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to coordinate" if whole.verdicts["vacuous"] else ""

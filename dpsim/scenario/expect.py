@@ -50,7 +50,7 @@ class ExpectedCulprit(StrictModel):
 class ExpectAny(StrictModel):
     """A verdict, and what the primary finding must be where it is violated."""
 
-    verdict: Literal["held", "proven", "violated"] = "held"
+    verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
     klass: Annotated[ClassPattern | None, Field(alias="class")] = None
     """Of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. Left out: the variant's, or any."""
     culprit: ExpectedCulprit | None = None
@@ -88,17 +88,19 @@ class ExpectAny(StrictModel):
 class ExpectExplored(ExpectAny):
     """What must come of all schedules. A bare word is short for the verdict alone."""
 
-    verdict: Literal["held", "proven", "violated"] = "held"
-    """held: no schedule that was tried breaks anything; proven: and none is left to try. Left out: held, or violated if
-    class or culprit are given.
+    verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
+    """held: no schedule that was tried breaks anything; proven: and none is left to try; vacuous: in none was anything
+    coordinated. Left out: held, or violated if class or culprit are given.
     """
 
 
 class Expect(ExpectAny):
     """What must come out. A planted fault that is found as expected is a success."""
 
-    verdict: Literal["held", "violated"] = "held"
-    """Left out: held, or violated if class or culprit are given."""
+    verdict: Literal["held", "vacuous", "violated"] = "held"
+    """vacuous: no rank issues anything but decisions, sleeps and idle gets. Left out: held, or violated if class or
+    culprit are given.
+    """
     explored: Annotated[ExpectExplored | None, BeforeValidator(_verdict_alone)] = None
     """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
     Left out: the same.

@@ -274,7 +274,7 @@ def test_a_world_that_was_asked_for_everything_assumes_the_layout_alone() -> Non
 
 
 def test_ranks_that_die_are_named() -> None:
-    for kills, said in ([(Kill(1),), "only rank 1 dies"], [(Kill(2), Kill(1)), "only ranks 1, 2 die"]):
+    for kills, said in (((Kill(1),), "only rank 1 dies"), ((Kill(2), Kill(1)), "only ranks 1, 2 die")):
         assert said in assumed(Facts(World(3, (), kills=kills), set()))
 
 

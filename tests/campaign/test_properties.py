@@ -22,6 +22,7 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.properties import DoesNotHold, holds_again
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.token import read_token
+from dpsim.checks.expected import Expected
 from dpsim.contract import registry
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
@@ -238,11 +239,17 @@ def test_a_program_that_does_nothing_is_not_proven() -> None:
     async def meets(rank: Rank) -> None:
         await rank.host("h").barrier()
 
-    def verdict(script: Script) -> str:
-        return holds(Subject(world_of(2, ["h"]), Scripted(script))).verdict
+    def subject(script: Script, **expected: Any) -> Subject:
+        return Subject(world_of(2, ["h"]), Scripted(script), **expected)
 
-    assert {verdict(script) for script in (nothing, decides, sleeps, idles)} == {"vacuous"}
-    assert {verdict(script) for script in (launches, polls, meets)} == {"proven"}
+    for script in (nothing, decides, sleeps, idles):
+        with pytest.raises(DoesNotHold, match="expected held, came vacuous"):
+            holds(subject(script))
+        assert holds(subject(script, expected=Expected("vacuous"))).verdict == "vacuous"
+    for script in (launches, polls, meets):
+        assert holds(subject(script)).verdict == "proven"
+        with pytest.raises(DoesNotHold, match="expected vacuous, came proven"):
+            holds(subject(script, expected=Expected("vacuous")))
 
 
 def test_ranks_that_only_decide_may_disagree_all_the_same() -> None:

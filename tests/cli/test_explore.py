@@ -10,6 +10,7 @@ import pytest
 
 from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
+from dpsim.checks.expected import UNMEANT
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
 from tests.cli.protocols import Kept, Polls, Shares, scenario
@@ -76,13 +77,32 @@ def test_sampled() -> None:
 def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> None:
     answer = explore("t_nothing", *words)
     nothing = "no rank issued anything but decisions, sleeps and idle gets: there was nothing to coordinate"
-    assert (answer.code, answer.out.splitlines()[-2:]) == (0, [f"VACUOUS  {nothing}", "expected: held; met"])
+    unmet = f"expected: held; NOT met: expected held, came vacuous ({UNMEANT})"
+    assert (answer.code, answer.out.splitlines()[-2:]) == (1, [f"VACUOUS  {nothing}", unmet])
     assert explore("t_nothing", "--json", *words).json["scenarios"][0]["verdict"] == "vacuous"
     answer = dpsim_("run", "t_nothing.yaml", *MODULE)
-    assert answer.out.splitlines()[-2] == (
-        "VACUOUS  no rank issued anything but decisions, sleeps and idle gets (sim): there was nothing to coordinate"
-    )
+    said = nothing.replace("gets:", "gets (sim):")
+    assert (answer.code, answer.out.splitlines()[-2:]) == (1, [f"VACUOUS  {said}", unmet])
     assert dpsim_("run", "t_nothing.yaml", *MODULE, "--json").json["verdict"] == "vacuous"
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "code"),
+    [
+        ("t_nothing", ["run"], 0),
+        ("t_nothing", ["explore"], 0),
+        ("t_nothing", ["explore", "--all-up-to", "ranks=2,requests=1"], 0),
+        ("t_look", ["run"], 1),
+        ("t_look", ["explore"], 1),
+        ("t_nothing", ["explore", "--all-up-to", "ranks=2,requests=2"], 1),
+    ],
+)
+def test_a_scenario_may_expect_that_nothing_is_coordinated(name: str, words: list[str], code: int) -> None:
+    """Then a world in which a rank does something is not as expected."""
+    write(Path(f"{name}.yaml"), scenario(name, 2, "expect: {verdict: vacuous}\n"))
+    answer = dpsim_(words[0], f"{name}.yaml", *MODULE, *words[1:])
+    assert answer.code == code, answer.out
+    assert ("NOT met: expected vacuous, came " in answer.out) == bool(code)
 
 
 @pytest.mark.parametrize("words", [("run",), ("explore",), ("explore", "--jobs", "2")])
@@ -103,9 +123,9 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
 def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -> None:
     limits = f"ranks=2,requests={requests}"
     answer = explore("t_nothing", "--all-up-to", limits)
-    assert answer.code == 0
-    verdict = [line for line in answer.out.splitlines() if not line.startswith("assumes: ")][-1]
-    assert verdict.startswith(said)
+    assert answer.code == (requests == "1")
+    assert [line for line in answer.out.splitlines() if line.startswith(said)]
+    assert (f"NOT met: expected held, came vacuous ({UNMEANT})" in answer.out) == (requests == "1")
     assert ("vacuous, with nothing to coordinate" in answer.out) == (requests == "2")
 
 

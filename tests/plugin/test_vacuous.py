@@ -1,0 +1,42 @@
+"""A test of Hypothesis fails if nothing was coordinated in any world that it drew."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.usefixtures("_forgotten")
+
+TEST = """
+from hypothesis import given, settings, strategies as st
+
+from dpsim.campaign.subject import Subject
+from dpsim.testing import holds
+from tests.programs import Scripted, world_of
+
+
+@settings(deadline=None, derandomize=True, max_examples=10)
+@given(st.integers(1, 3))
+def test_ranks_agree(steps):
+    async def script(rank):
+        if steps > MOST:
+            await rank.host("h").barrier()
+
+    holds(Subject(world_of(2, ["h"]), Scripted(script)))
+"""
+
+
+@pytest.fixture
+def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The inner session counts apart from this one."""
+    from dpsim.campaign import drawn
+
+    monkeypatch.setattr(drawn, "_counted", {})
+
+
+@pytest.mark.parametrize("most", [0, 2, 3])
+def test_only_if_all_worlds_are_vacuous_the_test_fails(pytester: pytest.Pytester, most: int) -> None:
+    pytester.makepyfile(TEST.replace("MOST", str(most)))
+    result = pytester.runpytest("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=most < 3, failed=most == 3)
+    said = "worlds that Hypothesis drew: vacuous, no rank coordinated anything"
+    assert (said in result.stdout.str()) == (most == 3)
