@@ -6,6 +6,7 @@ Upwards, each file knows those above it:
     assumptions/  what a verdict takes for granted: one table of what hardware may do, by what runs did
     draws.py      who draws random numbers without a seed
     repeats.py    some runs are made again, and have to come out the same
+    in_time.py    the run of a world as written, judged before a search
     searches.py   run after run under a strategy, and what is noted of them
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     units.py      some schedules of a subject, done in any process, and their results merged

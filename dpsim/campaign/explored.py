@@ -29,6 +29,10 @@ from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 
+_SHOWN_IN_TIME = """\
+The run of the world as written, with its times, shows it (`dpsim run`). No schedule without time did: there all but
+sleeps and planted delays takes no time, so no other time-out passes early (limits.early_timeouts lets some)"""
+
 
 @dataclass
 class Shown:
@@ -45,6 +49,11 @@ class Shown:
     def report(self, replay: str = "") -> str:
         """What does not hold, the schedule that shows it, and what to type to see it again."""
         failure, steps = self.failure, self.failure.normal
+        if failure.in_time:
+            assert self.run is not None
+            return "\n".join(
+                [report(self.run, self.findings), "", _SHOWN_IN_TIME, *[f"replay: {replay}"] * bool(replay)]
+            )
         lines = [
             report(self.run, self.findings) if self.run is not None else f"VIOLATED  {failure.problem.klass}",
             "",
@@ -131,7 +140,12 @@ class Explored:
 
 
 def concluded(subject: Subject, found: Exploration) -> Explored:
-    """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left."""
+    """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left.
+    Where no schedule shows a failure, and the run in time does, that run is the evidence.
+    """
+    if found.in_time is not None and not found.failures:
+        found.failures[found.in_time.problem.what] = found.in_time
+        found.verdict = "lost" if found.lost else "violated"
     shown = []
     for failure in found.failures.values():
         try:
@@ -184,5 +198,6 @@ def explore_subject(
         stop_at_first=stop_at_first,
         expired=lambda: end is not None and time.monotonic() > end,
         progress=progress,
+        in_time=True,
     )
     return concluded(subject, found)

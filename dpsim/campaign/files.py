@@ -189,15 +189,16 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
     """With the traces of its failures on disk."""
     outcome = Outcome(scenario, explored, {})
     for shown in explored.shown:
-        if shown.run is None or shown.failure.problem.evidence is not None:  # a replay would not show it
-            continue
+        failure = shown.failure
+        if shown.run is None or (failure.problem.evidence is not None and not failure.in_time):
+            continue  # a replay would not show it
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
         path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             if path.is_symlink():  # the name is ours: what a link leads to is not to be replaced
                 path.unlink()
-            schedule = Schedule(shown.failure.by, tuple(shown.schedule))
+            schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
             write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
         except (OSError, TraceError) as error:  # the verdict is told all the same
             outcome.unwritten = error

@@ -46,9 +46,16 @@ class Plan:
         self._seed = seed * 1_000_003
         self._size = 1
         self._again: list[Unit] = []
+        self._begun = False
 
     def next(self, only_proving: bool) -> Unit | None:
         """A unit to give out; None if there is none now. `only_proving`: not if it is sampling's turn."""
+        unit = self._next(only_proving)
+        if unit is not None and not self._begun:  # with the first one the run in time is judged
+            unit.in_time = self._begun = True
+        return unit
+
+    def _next(self, only_proving: bool) -> Unit | None:
         if self.done:
             return None
         if self._again:

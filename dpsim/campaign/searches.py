@@ -17,6 +17,7 @@ from contextlib import suppress
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
+from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism
@@ -39,9 +40,14 @@ def search_subject(
     stop_at_first: bool,
     expired: Callable[[], bool] = lambda: False,
     progress: Callable[[Exploration], None] | None = None,
+    in_time: bool = False,
 ) -> Exploration:
-    """The search alone: failures are not confirmed. `expired` is asked within runs, too."""
+    """The search alone: failures are not confirmed. `expired` is asked within runs, too. `in_time`: the run in time is
+    judged before.
+    """
     runs = Runs(subject, expired)
+    if in_time:
+        runs.in_time()
     found = explore(runs.once, chosen, Budget(schedules, stop_at_first, expired), progress, runs.diverged)
     runs.conclude(found, chosen)
     return found
@@ -62,6 +68,20 @@ class Runs:
         self._number = self._idle = 0
         self._did: set[Fact] = set()
         self._stood = self._lost = ""
+        self._in_time: Failure | None = None
+
+    def in_time(self) -> None:
+        """The run of the world as it is written."""
+        try:
+            self._in_time = failure_in_time(self._subject, self._tick)
+        except (Lost, MemoryError, OSError) as error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        """The machine took away what a run needs. Raises what is no trouble of the machine."""
+        self._lost = str(error) if isinstance(error, Lost) else trouble(error)
+        if not self._lost:
+            raise error
 
     def _tick(self, step: int) -> None:
         if self._expired():
@@ -72,9 +92,7 @@ class Runs:
         try:
             return self._once(asked)
         except (Lost, MemoryError, OSError) as error:
-            self._lost = str(error) if isinstance(error, Lost) else trouble(error)
-            if not self._lost:
-                raise
+            self._lose(error)
             raise OutOfTime from error
 
     def _once(self, asked: Strategy) -> list[Problem]:
@@ -142,6 +160,7 @@ class Runs:
         if self._lost:
             found.lost, found.verdict = self._lost, "lost"
         found.repeated = self._repeats.made
+        found.in_time = self._in_time
         found.probes = self._probes
         found.injected.update(self._injected)
 

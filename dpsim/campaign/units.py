@@ -29,7 +29,9 @@ from dpsim.explore.strategies.dpor import Dpor
 
 @dataclass
 class Unit:
-    """So many schedules of a subject. `state`: where DPOR goes on."""
+    """So many schedules of a subject. `state`: where DPOR goes on. `in_time`: the run in time comes
+    first.
+    """
 
     subject: int
     strategy: str
@@ -38,6 +40,7 @@ class Unit:
     stop_at_first: bool
     state: Any = None
     lost: int = 0
+    in_time: bool = False
 
 
 @dataclass
@@ -83,6 +86,7 @@ def do(
         stop_at_first=unit.stop_at_first,
         expired=expired,
         progress=note,
+        in_time=unit.in_time,
     )
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
@@ -117,6 +121,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.idle += one.idle
     total.did |= one.did
     total.stood = one.stood or total.stood
+    total.in_time = total.in_time or one.in_time
     total.bounds.update(one.bounds)
     total.outgrown |= one.outgrown
     total.lost = total.lost or one.lost

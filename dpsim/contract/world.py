@@ -150,6 +150,7 @@ class World:
     that stream have not ended; None for no limit. `alloc_synchronises`: the host stands in an allocation that needs
     new memory of the device until all that its rank has put on the device has ended. `progress`: so many ops may a rank
     or service issue after the last fault, kill or delay of anybody, or the start; with one more the run is over.
+    `early_timeouts`: where there is no time, so many time-outs of a run may pass early, whatever they wait for.
     """
 
     size: int
@@ -169,6 +170,7 @@ class World:
     messages: tuple[Message, ...] = ()
     progress: int | None = None
     gates: tuple[Gate, ...] = ()
+    early_timeouts: int = 0
 
     @property
     def actors(self) -> int:

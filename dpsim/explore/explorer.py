@@ -59,7 +59,8 @@ class Budget(NamedTuple):
 class Failure:
     """A problem, a schedule that shows it, who found it `first` in which run, and how often it was seen. `normal`: the
     draws that did not take the first option, then the labels of its causes in normal form. Of all schedules that were
-    seen to show it, that of the least normal form is kept, so it does not matter which came first.
+    seen to show it, that of the least normal form is kept, so it does not matter which came first. `in_time`: the run
+    in time shows it, and no schedule.
     """
 
     problem: Problem
@@ -68,6 +69,7 @@ class Failure:
     first: int
     by: str
     seen: int = 1
+    in_time: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -98,9 +100,9 @@ class Exploration:
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
     in any run. `idle`: runs in which nothing was issued (`Run.vacuous`). `stood`: of the last run that was cut off, or
     that the time did not suffice for, where its ranks stood. `did`: facts of what the runs did
-    (`dpsim.campaign.assumptions.facts`). `lost`: what the machine took away, so that there is no verdict; what was
-    found before is still here. The last six are filled in by whoever makes the runs. `outgrown`: the last run took so
-    much that no other was begun.
+    (`dpsim.campaign.assumptions.facts`). `in_time`: what is wrong with the run in time. `lost`: what the machine took
+    away, so that there is no verdict; what was found before is still here. The last seven are filled in by whoever
+    makes the runs. `outgrown`: the last run took so much that no other was begun.
     """
 
     verdict: Verdict = "sampled"
@@ -121,6 +123,7 @@ class Exploration:
     did: set[tuple[Any, ...]] = field(default_factory=set)
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
+    in_time: Failure | None = None
     lost: str = ""
 
     @property

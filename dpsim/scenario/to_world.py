@@ -60,6 +60,7 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
             nodes=() if program is None else program.nodes(prepared),
             strangers=tuple(one.stranger() for one in scenario.ports),
             progress=scenario.limits.progress,
+            early_timeouts=scenario.limits.early_timeouts,
             lazy=scenario.limits.lazy_communicators,
             messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
         )
@@ -132,7 +133,8 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
     """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
     another experiment. None if there is nothing.
     """
-    limits = scenario.limits.model_dump(include={"residency", "launch_queue", "alloc_synchronises", "progress"})
+    only = {"residency", "launch_queue", "alloc_synchronises", "progress", "early_timeouts"}
+    limits = scenario.limits.model_dump(include=only)
     keys = [key for key, value in limits.items() if value]
     kills = [index for index, fault in enumerate(scenario.faults) if isinstance(fault, KillSpec)]
     late = [index for index, taken in enumerate(scenario.ports) if taken.late]

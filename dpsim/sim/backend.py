@@ -120,7 +120,9 @@ class SimBackend:
     def _machine(self, world: World, program: Program[Any]) -> Machine:
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]
         make = AbortingMachine if program.aborts else Machine
-        return make(self.strategy, world.kills, self.keep_order, self.memory, dying)
+        machine = make(self.strategy, world.kills, self.keep_order, self.memory, dying)
+        machine.alarms.most = world.early_timeouts
+        return machine
 
     def close(self) -> None:
         pass

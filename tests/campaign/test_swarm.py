@@ -41,18 +41,22 @@ def whole(scenario: Scenario, kinds: tuple[str, ...], folder: Path) -> Whole:
     return explore_whole(drawn, len(drawn), Options("dpor", 300, folder=folder))
 
 
-def test_who_asks_for_ever_is_found_where_somebody_dies(tmp_path: Path) -> None:
-    found = whole(asks("T-ASKS-FOR-EVER"), ("die", "kill"), tmp_path)
+@pytest.mark.parametrize("kinds", [("die", "kill"), ("delay",)])
+def test_who_asks_for_ever_is_found_where_a_rank_dies_or_is_late(kinds: tuple[str, ...], tmp_path: Path) -> None:
+    found = whole(asks("T-ASKS-FOR-EVER"), kinds, tmp_path)
     assert found.first is not None
     assert found.first.explored.findings[0].klass == "PROGRESS:BOUND"
     assert found.first.scenario.description.startswith("Possible here: ")
 
 
-@pytest.mark.parametrize(("variant", "kinds"), [(None, ("die", "kill", "delay")), ("T-ASKS-FOR-EVER", ("delay",))])
-def test_twins(variant: str | None, kinds: tuple[str, ...], tmp_path: Path) -> None:
-    """Who gives up, and where nobody dies."""
-    found = whole(asks(variant), kinds, tmp_path)
+def test_its_twin_gives_up(tmp_path: Path) -> None:
+    found = whole(asks(), ("die", "kill", "delay"), tmp_path)
     assert (found.first, found.verdict, found.explored) == (None, "proven", 12)
+
+
+def test_who_asks_for_ever_is_answered_where_no_rank_dies_or_is_late(tmp_path: Path) -> None:
+    found = explore_whole([asks("T-ASKS-FOR-EVER")], 1, Options("dpor", 300, folder=tmp_path))
+    assert (found.first, found.verdict) == (None, "proven")
 
 
 def test_faults_lie_at_ops_of_ranks_and_services() -> None:

@@ -11,6 +11,7 @@ import pytest
 from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
 from dpsim.checks.expected import UNMEANT
+from dpsim.contract.interface import Rank
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
 from tests.cli.protocols import Kept, Polls, Shares, scenario
@@ -133,13 +134,19 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was not judged is no reason to be content."""
     of = Subject.of
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
+
+    async def polls_for_long(self: Polls, rank: Rank, prepared: Any) -> None:
+        for _ in range(100):
+            await rank.mailbox("box").poll("poll")
+
+    monkeypatch.setattr(Polls, "run", polls_for_long)  # not for ever, since the run in time would find that
     answer = explore("t_polls")
-    line = Polls.run.__code__.co_firstlineno + 1
+    line = polls_for_long.__code__.co_firstlineno + 2
     assert answer.code == 1
     assert answer.out.splitlines()[-4:] == [
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
         "a run stood here after 50 steps, where it was cut off:",
-        f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/protocols.py:{line}",
+        f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/test_explore.py:{line}",
         "expected: held; NOT met: no schedule was judged",
     ]
 
@@ -352,7 +359,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Kept, "runs", 0)
+    monkeypatch.setattr(Kept, "runs", -1)  # the run in time comes first
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, STORE_HOW, STREAM
 from dpsim.contract.program import Program
-from dpsim.contract.words import ranks_text
+from dpsim.contract.words import counted, ranks_text
 from dpsim.contract.world import World
 from dpsim.sim.backend import SimRun
 
@@ -79,6 +79,12 @@ class Facts(NamedTuple):
     def only_some_die(self) -> str:
         """Which ranks die, in words."""
         return f"only {ranks_text(self.mortal)} die{'s' * (len(self.mortal) == 1)}"
+
+    @property
+    def few_timeouts(self) -> str:
+        """How many time-outs pass early, in words."""
+        few = self.world.early_timeouts
+        return f"at most {counted(few, 'time-out')} of a run pass{'es' * (few == 1)} early"
 
     @property
     def meets(self) -> bool:

@@ -34,12 +34,27 @@ NODES = Section(
             "always, where there is no time",
         ),
         Assumption(
-            "let a time-out pass while what it is for is under way, or before it was begun (a peer sleeps or is slow)",
-            "no: time-outs are longer than all that goes on. Where there is no time, a time-out passes when nothing "
-            "else can happen, the shortest first, and several of one length in any order. How long a `sleep` is "
-            "does not matter there. A time-out of 0 is a poll, which may always be too early",
-            "`delays` for a run with time: there a time-out passes when it is up",
-            (Says("time-outs are longer than all that goes on", lambda on: TIMEOUT in on.runs),),
+            "let a time-out pass before what lies behind a sleep or a planted delay, through any number of messages, "
+            "collectives, stores, ports or flags",
+            "always, where there is no time: a time-out passes when nothing but sleeps and deaths can happen, and no "
+            "sleep under way ends before it. A sleep and a time-out last from the latest end among the sleeps and "
+            "time-outs before them, and all else takes no time. The time-out whose time is up first passes first, and "
+            "several at one time pass in any order. A time-out of 0 is a poll, which may always be too early",
+            "`Rank.sleep`, `delays`",
+        ),
+        Assumption(
+            "let a time-out pass while what it is for is under way, or before it was begun (a peer is slow)",
+            "option; else such a time-out passes after all else. The run in time, which is judged before a search, "
+            "lets it pass when it is up",
+            "`limits.early_timeouts`, `World.early_timeouts`",
+            (
+                Says("no time-out passes early", lambda on: TIMEOUT in on.runs and not on.world.early_timeouts),
+                Says(
+                    "few time-outs of a run pass early",
+                    lambda on: TIMEOUT in on.runs and bool(on.world.early_timeouts),
+                    lambda on: on.few_timeouts,
+                ),
+            ),
         ),
         Assumption(
             "split a network, so that some nodes do not reach others",

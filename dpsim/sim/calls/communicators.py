@@ -50,6 +50,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             late = host.issued
             if issue.delay_ns:
                 late = host.op(host.address("is late for"), issue.delay_ns, host=True)
+                machine.alarms.sleep(late, issue.delay_ns)
                 machine.submit(late)
             if last is not None:  # a repeated one has memory of its own: both are under way at the same time
                 source = _flat_copy(array)

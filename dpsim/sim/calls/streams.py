@@ -97,7 +97,9 @@ class SimStream(JournaledStream, DeviceStream):
         of_this_backend(flag, SimFlag).hold(self.chain)
 
     def _spin(self, ns: int) -> None:
-        self.chain.append(self.host.op(self.host.address("is late for"), ns))
+        op = self.host.op(self.host.address("is late for"), ns)
+        self.host.machine.alarms.sleep(op, ns)
+        self.chain.append(op)
 
 
 class SimEvent(JournaledEvent):

@@ -5,6 +5,7 @@ op.py              an op of the graph
 lives.py           actors that may die, and the ops that they take with them
 environment.py     SimPy's event loop, for many hosts and ops
 edges.py           the edges between ops
+sleeps.py          sleeps and planted delays, and when each ends at the earliest
 alarms.py          time-outs
 machine.py         the machine: which op fires next, with time and without
 """

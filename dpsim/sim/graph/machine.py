@@ -111,7 +111,11 @@ class Machine(Edges):
         enabled = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
         if len(enabled) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in enabled])
-        if all(op.disables for op in enabled) and (due := self.alarms.due()):
+        alarms = self.alarms
+        if alarms.sleeps.unread:
+            alarms.sleeps.read()
+        quiet = alarms.quiet
+        if all(op.disables or op in quiet for op in enabled) and (due := alarms.due()):
             return self._pick_of(strategy, [*due, *enabled])
         if self.fragile and enabled and not self._last and all(op.disables for op in enabled) and deaths_alone(enabled):
             self._last = True

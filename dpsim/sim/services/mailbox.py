@@ -28,7 +28,8 @@ Letter: TypeAlias = tuple[Frozen, Op, Address]
 
 
 class _Box:
-    def __init__(self) -> None:
+    def __init__(self, place: tuple[int, str]) -> None:
+        self.place = place
         self.messages: deque[Letter] = deque()
         self.taken = 0
         self.delivered = 0
@@ -113,6 +114,8 @@ class Mailboxes:
             box.getters.append(op)
             self._set(alarm, box, op)
         else:
+            if alarm is not None:
+                machine.alarms.missed(alarm, alarm.cost, op.causes, box.messages[0][1], op.touches())
             self._give(box, op)
         machine.submit(op)
 
@@ -135,7 +138,8 @@ class Mailboxes:
         if alarm is not None:
             box.alarms[getter] = alarm
             alarm.effect, alarm.args = self._in_vain, (box, getter)
-            self._machine.alarms.set(alarm, alarm.cost, getter.touches())
+            whole: Footprint = ((("mailbox", *box.place), "w"),)
+            self._machine.alarms.set(alarm, alarm.cost, getter.causes, getter.touches(), whole)
 
     def close(self) -> None:
         """The run is over: what still waits for a message, and knows itself by that, does so no longer."""
@@ -148,7 +152,7 @@ class Mailboxes:
 
     def _box(self, rank: int, name: str) -> _Box:
         """One that nobody has used yet."""
-        box = self._boxes[rank, name] = _Box()
+        box = self._boxes[rank, name] = _Box((rank, name))
         return box
 
     def _deliver(self, box: _Box, letter: Letter) -> None:
@@ -162,7 +166,7 @@ class Mailboxes:
         if box.getters:
             getter = box.getters.popleft()
             if box.alarms and getter in box.alarms:
-                self._machine.alarms.cancel(box.alarms.pop(getter))
+                self._machine.alarms.cancel(box.alarms.pop(getter), letter[1])
             self._give(box, getter)
             self._machine.submit(getter)
 

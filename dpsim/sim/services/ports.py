@@ -11,8 +11,8 @@ listener that leaves, conflicts with it.
     rank 0   open 5, set k      close 5
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
-A time-out is longer than all that goes on by itself: where there is no time it passes when nothing else can happen, the
-shortest first, and of several as short all orders are tried. Who waits 0 ns looks once, and may be too early.
+When a time-out passes where there is no time says `dpsim.sim.graph.alarms`. Who waits 0 ns looks once, and may be too
+early.
 """
 
 from __future__ import annotations
@@ -69,11 +69,14 @@ class Waiting:
         self.verb = verb
         self.site = host.journal.site, host.journal.ordinal
         self.alarm: Op | None = None
+        self.ends: Footprint = ()
+        """What its time-out and its looks touch, where either may come first."""
         self.polls = timeout_ns == 0
         if timeout_ns:
             label = host.address("waits in vain at")
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
-            machine.alarms.set(self.alarm, timeout_ns, host.lives or ())
+            self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
+            machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.lives or (), self.ends)
             machine.alarms.awaited = True
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
@@ -86,7 +89,7 @@ class Waiting:
         op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
         host_sees(host, op)
         if machine.visible:
-            op.footprint = (*(host.lives or ()), *touches)
+            op.footprint = (*(host.lives or ()), *touches, *self.ends)
         if after is not None:
             op.causes |= after.causes
             op.seen_marks |= after.seen_marks
@@ -107,7 +110,7 @@ class Waiting:
         self.over = True
         self.result = result
         if self.alarm is not None and self.alarm is not by:
-            self.machine.alarms.cancel(self.alarm)
+            self.machine.alarms.cancel(self.alarm, by)
         self.op.seen_marks |= by.seen_marks
         self.op.causes |= by.causes
         self.machine.submit(self.op)
