@@ -37,6 +37,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from dpsim.backend.journal.repetition import repeating
 from dpsim.backend.journal.trouble import free_descriptors
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.contract.registry import modules
@@ -216,6 +217,7 @@ class Pool:
             versions=children[0].versions,
             lost=watch.lost,
             services=world.services,
+            endless=repeating(journals) if watch.late else (),
         )
 
     # ---- afterwards

@@ -56,7 +56,7 @@ class JobWatch:
     """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
-    finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
+    finished; `late`: whether the run was stopped at its deadline; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
     elsewhere. `spoiled`: whether a worker said that it cannot be used again. `aborted`: whether one said that it
     aborted a communicator. `listening`: the workers whose program left a store open when it finished.
     """
@@ -66,6 +66,7 @@ class JobWatch:
     ) -> None:
         self.children = children
         self.observed = ""
+        self.late = False
         self.lost = ""
         self.waited_ns = [0] * len(children)
         self.elapsed_ns = 0
@@ -131,6 +132,7 @@ class JobWatch:
                 self.observed = f"no rank moved for {limit / 1e9:g} s"
                 break
             if late:
+                self.late = True
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
         self._conclude(now)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed
@@ -28,6 +29,7 @@ from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
+from dpsim.sim.hosts.overtime import interrupted
 
 _SHOWN_IN_TIME = """\
 The run of the world as written, with its times, shows it (`dpsim run`). No schedule without time did: there all but
@@ -191,13 +193,18 @@ def explore_subject(
     """
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
     end = None if seconds is None else time.monotonic() + seconds
-    found = search_subject(
-        subject,
-        chosen,
-        schedules=schedules,
-        stop_at_first=stop_at_first,
-        expired=lambda: end is not None and time.monotonic() > end,
-        progress=progress,
-        in_time=True,
-    )
+
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    with nullcontext() if end is None else interrupted(expired):
+        found = search_subject(
+            subject,
+            chosen,
+            schedules=schedules,
+            stop_at_first=stop_at_first,
+            expired=expired,
+            progress=progress,
+            in_time=True,
+        )
     return concluded(subject, found)

@@ -168,4 +168,5 @@ class Runs:
 def _stood(error: CutOff) -> str:
     """Where the ranks of a run stood that was cut off."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
-    return f"a run stood here {when}:\n{whereabouts(error.run.journals, FEW)}"
+    runs_on = [str(error)] if isinstance(error, OutOfTime) and str(error) else []
+    return "\n".join([f"a run stood here {when}:", *runs_on, whereabouts(error.run.journals, FEW)])

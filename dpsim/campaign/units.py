@@ -15,6 +15,7 @@ import pickle
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
+from dpsim.sim.hosts.overtime import interrupted
 
 
 @dataclass
@@ -79,15 +81,16 @@ def do(
     def expired() -> bool:
         return end is not None and time.monotonic() > end
 
-    found = search_subject(
-        subject,
-        chosen,
-        schedules=unit.schedules,
-        stop_at_first=unit.stop_at_first,
-        expired=expired,
-        progress=note,
-        in_time=unit.in_time,
-    )
+    with nullcontext() if end is None else interrupted(expired):
+        found = search_subject(
+            subject,
+            chosen,
+            schedules=unit.schedules,
+            stop_at_first=unit.stop_at_first,
+            expired=expired,
+            progress=note,
+            in_time=unit.in_time,
+        )
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first

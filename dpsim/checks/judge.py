@@ -90,6 +90,8 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     if run.overdue:
         findings = [finding for finding in findings if not matches(finding.klass, "HANG")]
+    elif run.endless:
+        findings = [finding for finding in findings if not livelock.explains(run_index, finding)]
     findings = [_named(world, finding) for finding in findings] if world.services else findings
     return sorted(findings, key=lambda finding: (finding.check != "progress", finding.position))
 

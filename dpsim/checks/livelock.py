@@ -39,7 +39,8 @@ def check(run_index: RunIndex) -> list[Finding]:
     cycles = {rank: repeated(run_index, rank) for rank in endless}
     kinds = {entry.raw[KIND] for cycle in cycles.values() for entry in cycle}
     kind = next((kind for kind in KINDS if kind in kinds), "decision")
-    telling = [next((entry for entry in cycle if entry.raw[KIND] == kind), cycle[0]) for cycle in cycles.values()]
+    cycles = {rank: _from(kind, cycle) for rank, cycle in cycles.items()}
+    telling = [cycle[0] for cycle in cycles.values()]
     first = min(telling, key=lambda entry: (entry.raw[KIND] != kind, entry.step, entry.rank))
     same: dict[str, list[int]] = {}
     for rank, cycle in cycles.items():
@@ -55,6 +56,23 @@ def check(run_index: RunIndex) -> list[Finding]:
             details=(*repeating, *_others(run_index)),
         )
     ]
+
+
+def explains(run_index: RunIndex, finding: Finding) -> bool:
+    """Whether a run without an end makes a finding of what is no fault: a rank that repeats a collective for ever was
+    stopped before its next one, in which its peers wait by now.
+    """
+    culprit = finding.culprit
+    if finding.check != "ledger" or not finding.klass.startswith("HANG") or culprit is None:
+        return False
+    repeats = culprit.rank in run_index.run.endless and repeated(run_index, culprit.rank)
+    return any(entry.raw[KIND] == "collective" and entry.raw[SITE] == culprit.site for entry in repeats or ())
+
+
+def _from(kind: str, cycle: list[Entry]) -> list[Entry]:
+    """A cycle, beginning where the rank does something of that kind, if it does."""
+    start = next((at for at, entry in enumerate(cycle) if entry.raw[KIND] == kind), 0)
+    return cycle[start:] + cycle[:start]
 
 
 def repeated(run_index: RunIndex, rank: int) -> list[Entry]:

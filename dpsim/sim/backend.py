@@ -23,12 +23,13 @@ from dpsim.contract.program import Program, refuse_no_program
 from dpsim.contract.registry import packages
 from dpsim.contract.registry import prepared as prepare
 from dpsim.contract.rules.shared_state import refuse_changes, state_of
-from dpsim.contract.schedule import ByLabel, Choose, RunStopped, Strategy
+from dpsim.contract.schedule import ByLabel, Choose, OutOfTime, RunStopped, Strategy
 from dpsim.contract.world import End, Lost, Progress, Run, World
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.graph.costs import REFERENCE, Costs
 from dpsim.sim.graph.environment import rare_collections
 from dpsim.sim.graph.machine import Machine
+from dpsim.sim.hosts.overtime import Overtime
 from dpsim.sim.hosts.progress import Overdue
 from dpsim.sim.hosts.watch import Endless
 from dpsim.sim.wiring import Wiring
@@ -135,6 +136,8 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
             wiring.machine.run(wiring.tick)
     except Endless as error:
         run.endless, run.overdue = error.ranks, isinstance(error, Overdue)
+    except Overtime as error:
+        raise OutOfTime(error.where()) from None
     except Lost as error:
         run.lost = str(error)
     except KeyboardInterrupt as error:

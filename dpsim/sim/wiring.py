@@ -75,6 +75,7 @@ class Wiring:
         front = self.hosts[0]
         self.tick = None if progress is None else lambda: progress(front.journal.step)
         watch = ProgressWatch(machine, self.hosts, self.ends, self.tick, self._waiters)
+        machine.still = watch.still
         for one in self._shared:
             one.look = partial(watch.look, one.rank)
         self.ranks = self._make_ranks(costs, expandable)
@@ -179,7 +180,7 @@ class Wiring:
                 membership.forget()
         self.ports.forget()
         machine.env.close()
-        del machine.submit, machine.fire, machine.alarms
+        del machine.submit, machine.fire, machine.alarms, machine.still
 
     def forget(self) -> None:
         """The end was judged: the ranks' devices and threads know nothing any more."""

@@ -235,7 +235,7 @@ class Starving(Fifo):
 
 def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
     """It is unfair, and no fault of the protocol."""
-    strategy = Starving(longest=1_500)
+    strategy = Starving(longest=900)
     strategy.begin()
     with pytest.raises(CutOff):
         SimBackend(choose=strategy).run_program(HOST, Scripted(late_message(0, polls)), None)
@@ -243,9 +243,9 @@ def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
 
 
 def test_such_a_schedule_is_never_called_a_livelock() -> None:
-    result = explore_subject(Subject(HOST, Scripted(late_message(0, polls))), Starving(longest=1_500))
+    result = explore_subject(Subject(HOST, Scripted(late_message(0, polls))), Starving(longest=900))
     assert (result.verdict, result.exploration.cut) == ("sampled", 1)
-    assert "1 of 1 were cut off after 1,500 steps" in result.summary()
+    assert "1 of 1 were cut off after 900 steps" in result.summary()
 
 
 def test_a_rank_that_may_die_and_will_not_does_not_answer() -> None:

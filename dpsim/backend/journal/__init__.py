@@ -8,6 +8,7 @@ injection.py       faults and delays of one rank, by address
 graph_records.py   the records of captures and replays
 fault_injector.py  the records of faults and delays
 journal.py         the gate of every op: address, record, injected faults
+repetition.py      the ops by which a rank repeats itself and makes no progress
 whereabouts.py     the op at which each rank stands
 trouble.py         failures of the machine itself, which are no verdict
 """

@@ -44,6 +44,10 @@ from dpsim.sim.graph.environment import CoroutineThread, Environment, Halt
 from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
 
 
+LOOK_STEPS = 100
+"""After so many steps of an untimed run each, its watch looks whether they brought anything new."""
+
+
 class Machine(Edges):
     """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
     `submit(op)`: the op exists now, with all edges that its issuer knows of.
@@ -65,6 +69,9 @@ class Machine(Edges):
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
+        self._steps, self._look_at = 0, LOOK_STEPS
+        self.still: Callable[[int], None] = _go_on
+        """Untimed, called after every LOOK_STEPS steps with the number of all: what it raises ends the run."""
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self.alarms = Alarms(self)
         self.strategy = strategy
@@ -124,6 +131,10 @@ class Machine(Edges):
         return self._pick_of(strategy, enabled) if enabled else False
 
     def _pick_of(self, strategy: Strategy, enabled: list[Op]) -> bool:
+        self._steps += 1
+        if self._steps == self._look_at:
+            self._look_at += LOOK_STEPS
+            self.still(self._steps)
         op = enabled[strategy.pick(enabled)]
         if not self.alarms.picked(op):
             self.enabled.remove(op)
@@ -269,3 +280,7 @@ class Machine(Edges):
             self.env.run_down(tick)
         if self.halted is not None:
             raise self.halted
+
+
+def _go_on(_: int) -> None:
+    """Without a watch a run goes on."""

@@ -6,5 +6,6 @@ chain.py           a stream as the device sees it: a chain of ops
 turns.py           a host thread that stops before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
+overtime.py        the end of a program that runs on when the time is up
 progress.py        the bound on ops after the last fault
 """

@@ -6,6 +6,8 @@ with an outcome that the place has had before; to sleep; to decide what was deci
 pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 
 * A get whose time is up is a poll that has found nothing.
+* A collective of hosts with a result that its place has had before is a repetition of whoever polls beside it: ranks
+  poll, and agree that there is nothing to do. A rank that only agrees may count how often, and is never called endless.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records.
 * A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
@@ -13,7 +15,8 @@ pass a probe. All else is progress, whoever makes it, and all counts begin anew.
   records each; where there is no time ASKS, since there every poll is a choice.
 
 So a poll loop whose message is under way is never called endless, however long a schedule holds the message back: such
-a run is cut off by its strategy. And one that gives up after so many polls is not, if it gives up before that.
+a run is cut off after SAME steps that brought nothing new (`still`). And one that gives up after so many polls is not,
+if it gives up before that.
 
 What goes on for ever and makes progress is stopped by the memory that the process has taken since the run began: a
 record has some 200 bytes, an op that waits on a device three times as many, and a message as many as its sender likes.
@@ -30,25 +33,15 @@ from __future__ import annotations
 
 import os
 import sys
-from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 
 import simpy
 
+from dpsim.backend.journal.repetition import Repetition
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
-from dpsim.contract.ops import (
-    ASK_HOW,
-    DECISION_VALUE,
-    FLAG_HOW,
-    KIND,
-    LEARNED_OUTCOME,
-    SITE,
-    TAKE_HOW,
-    TAKE_TIMEOUT,
-    RawRecord,
-)
-from dpsim.contract.schedule import Outgrown
+from dpsim.contract.schedule import CutOff, Outgrown
+from dpsim.contract.words import counted
 from dpsim.contract.world import Unended
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Death, Op
@@ -57,8 +50,8 @@ from dpsim.sim.hosts.host import Host
 REPEATS = 100_000
 ASKS = 1_000
 """Records of each rank that moves, two for a poll. What the order of an untimed run costs grows with their square."""
-VALUES = 8
-"""So many different outcomes of a place are still a repetition."""
+SAME = 1_000
+"""An untimed run ends after so many steps in which all ranks repeat themselves, though something else could happen."""
 MOST_BYTES = 1_000_000_000
 """So much may the process grow in a run."""
 MOST_RECORDS = 10_000_000
@@ -73,55 +66,6 @@ class Endless(Exception):
     def __init__(self, ranks: Sequence[int]) -> None:
         super().__init__(ranks)
         self.ranks = tuple(ranks)
-
-
-class Repetition:
-    """What a rank has repeated since anybody made progress. `read`: so many of its records were looked at; `epoch`: in
-    which time between two steps of progress; `seen`: the outcomes of each place.
-    """
-
-    def __init__(self, host: Host) -> None:
-        self.host = host
-        self.read = 0
-        self.epoch = -1
-        self.repeats = 0
-        self.asks = 0
-        self.seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
-
-    def begin(self, epoch: int) -> None:
-        """There was progress: what is there by now is old."""
-        self.read, self.epoch = len(self.host.records), epoch
-        self.repeats = self.asks = 0
-        self.seen.clear()
-
-    def reads_on(self) -> bool:
-        """Read what is new. False at the first record that is progress."""
-        records = self.host.records
-        for at in range(self.read, len(records)):
-            raw = records[at]
-            if not self._repeats(raw):
-                return False
-            self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask", "flag")
-        self.read = len(records)
-        return True
-
-    def _repeats(self, raw: RawRecord) -> bool:
-        kind = raw[KIND]
-        if kind == "take":
-            return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] is not None)
-        if kind == "ask":
-            return bool(raw[ASK_HOW] == "query")
-        if kind == "flag":
-            return bool(raw[FLAG_HOW] == "query")
-        if kind in ("learned", "decision"):
-            value = raw[LEARNED_OUTCOME if kind == "learned" else DECISION_VALUE]
-            if kind == "learned" and not (value is None or type(value) is bool):
-                return False
-            seen = self.seen[kind, raw[SITE]]
-            seen.add(repr(value))
-            return len(seen) <= VALUES
-        return kind in ("sleep", "mark", "probe")
 
 
 class ProgressWatch:
@@ -143,6 +87,8 @@ class ProgressWatch:
         self._waiters = waiters
         self._hosts = hosts
         self._epoch = 0
+        self._seen_epoch = -1
+        self._stood_since = 0
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
         self._looks = 0
@@ -151,7 +97,7 @@ class ProgressWatch:
     @cached_property
     def _ranks(self) -> list[Repetition]:
         """Most runs end before anybody looks."""
-        return [Repetition(host) for host in self._hosts]
+        return [Repetition(host.rank, host.records) for host in self._hosts]
 
     def look(self, rank: int) -> None:
         """A rank has gone on for a while. Raises Halt if this run has to end."""
@@ -171,8 +117,24 @@ class ProgressWatch:
         except BaseException as error:
             raise machine.halt(error) from error
 
+    def still(self, steps: int) -> None:
+        """An untimed run has made some more steps. Raises CutOff if the last SAME of them have brought nothing new, and
+        something else could happen. Where nothing else can, the ranks come to their ASKS, and the run is endless.
+        """
+        if self._new():
+            self._stood_since = steps
+        elif steps - self._stood_since >= SAME and not self._alone(1):
+            raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
+
+    def _new(self) -> bool:
+        """Whether any rank made progress since this was last asked, which is so at first."""
+        for one in self._ranks:
+            self._reads_on(one)
+        before, self._seen_epoch = self._seen_epoch, self._epoch
+        return before != self._epoch
+
     def _records(self) -> int:
-        return sum(len(one.host.records) for one in self._ranks)
+        return sum(len(one.records) for one in self._ranks)
 
     def _measure(self) -> None:
         """Stop the run if it has taken too much memory."""
@@ -187,7 +149,7 @@ class ProgressWatch:
         raise Unended(
             f"the run did not end within {bound}, {self._records():,} records; it gets on, and has no end in sight. If "
             "it has one, run fewer steps or requests. Ranks stand here:\n"
-            f"{whereabouts([one.host.records for one in self._ranks], FEW)}"
+            f"{whereabouts([one.records for one in self._ranks], FEW)}"
         )
 
     def _reads_on(self, one: Repetition) -> bool:
@@ -200,18 +162,21 @@ class ProgressWatch:
         return one.repeats > 0
 
     def _deaf(self, own: Repetition) -> list[int]:
-        return [own.host.rank] if own.repeats >= REPEATS and not own.asks else []
+        return [own.rank] if own.repeats >= REPEATS and not own.asks and not own.agreements else []
 
     def _in_vain(self) -> list[int]:
         """The ranks that ask in vain, if all that can still happen is that they ask again."""
-        moving: set[int] = set()
         epoch = self._epoch
         for one in self._ranks:
             self._reads_on(one)
-            if one.repeats >= self._enough and self._ends[one.host.rank] == "blocked":
-                moving.add(one.host.rank)
-        if epoch != self._epoch:
+        return self._alone(self._enough) if epoch == self._epoch else []
+
+    def _alone(self, enough: int) -> list[int]:
+        """The ranks that have repeated themselves so often, if nothing but their next repetition can happen."""
+        repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
+        if not any(one.asks for one in repeating):
             return []
+        moving = {one.rank for one in repeating}
         machine, waiters = self._machine, {waiter for rank in moving for waiter in self._waiters(rank)}
         timed = (entry[-1] for entry in machine.env._queue)
         ahead = [*machine.env.due, *timed, *machine.enabled, *machine.alarms.ahead()]

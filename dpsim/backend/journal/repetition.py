@@ -1,0 +1,119 @@
+"""Does a rank get on, or does it repeat itself? Read from its journal, on every backend.
+
+    one = Repetition(0, records)
+    one.begin(0)                # what is there by now is old
+    ...
+    one.reads_on()              # False if any record since then is progress
+
+To repeat is to poll, to ask for an event or a flag, with an outcome that the place has had before; to sleep; to decide
+what was decided there before; to mark a stream; to pass a probe; to agree on a host communicator, with a result that
+the place has had before. All else is progress.
+
+The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from dpsim.contract.ops import (
+    ASK_HOW,
+    DECISION_VALUE,
+    FLAG_HOW,
+    KIND,
+    LEARNED_OUTCOME,
+    SITE,
+    STREAM,
+    TAKE_HOW,
+    TAKE_TIMEOUT,
+    RawRecord,
+)
+
+VALUES = 8
+"""So many different outcomes of a place are still a repetition."""
+
+
+FEW = 8
+"""Among the last records is the collective that a rank stands in, unless more of its threads did more since."""
+
+
+TAIL = 1_000
+"""So many last records of a rank tell whether it repeats itself."""
+
+
+def repeating(journals: Sequence[Sequence[RawRecord]]) -> tuple[int, ...]:
+    """The ranks of which the last TAIL records are nothing but repetition, some of them polls, and that have not ended.
+
+    >>> poll = ("take", 0, "main", "ask", 0, "a.py:1", "box", "poll", None)
+    >>> repeating([[poll] * 2_000, [poll] * 10, [("finished", 0, "main", "end", 0, "")]])
+    (0,)
+    """
+    ranks = []
+    for rank, journal in enumerate(journals):
+        one = Repetition(rank, journal)
+        if len(journal) < TAIL:
+            continue
+        one.begin(0, len(journal) - TAIL)
+        if one.reads_on() and one.asks:
+            ranks.append(rank)
+    return tuple(ranks)
+
+
+class Repetition:
+    """What a rank has repeated since any rank made progress. `read`: so many of its records were looked at; `epoch`: in
+    which time between two steps of progress; `seen`: the outcomes of each place; `agreements`: collectives among the
+    repeats, and `agreed`: their sites.
+    """
+
+    def __init__(self, rank: int, records: Sequence[RawRecord]) -> None:
+        self.rank = rank
+        self.records = records
+        self.read = 0
+        self.epoch = -1
+        self.repeats = 0
+        self.asks = 0
+        self.agreements = 0
+        self.agreed: set[str] = set()
+        self.seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def begin(self, epoch: int, old: int | None = None) -> None:
+        """There was progress: so many records are old, or all that are there by now."""
+        self.read, self.epoch = len(self.records) if old is None else old, epoch
+        self.repeats = self.asks = self.agreements = 0
+        self.seen.clear()
+        under_way = self.records[max(0, self.read - FEW) : self.read]
+        self.agreed.update(raw[SITE] for raw in under_way if raw[KIND] == "collective" and raw[STREAM] is None)
+
+    def reads_on(self) -> bool:
+        """Read what is new. False at the first record that is progress."""
+        records = self.records
+        for at in range(self.read, len(records)):
+            raw = records[at]
+            if not self._repeats(raw):
+                return False
+            self.repeats += 1
+            self.asks += raw[KIND] in ("take", "ask", "flag")
+        self.read = len(records)
+        return True
+
+    def _repeats(self, raw: RawRecord) -> bool:
+        kind = raw[KIND]
+        if kind == "take":
+            return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] is not None)
+        if kind == "ask":
+            return bool(raw[ASK_HOW] == "query")
+        if kind == "flag":
+            return bool(raw[FLAG_HOW] == "query")
+        if kind == "collective" and raw[STREAM] is None:
+            self.agreements += 1
+            self.agreed.add(raw[SITE])
+            return True
+        if kind in ("learned", "decision"):
+            value = raw[LEARNED_OUTCOME if kind == "learned" else DECISION_VALUE]
+            if kind == "learned" and not (value is None or type(value) is bool or raw[SITE] in self.agreed):
+                return False
+            seen = self.seen[kind, raw[SITE]]
+            seen.add(repr(value))
+            return len(seen) <= VALUES
+        return kind in ("sleep", "mark", "probe")

@@ -1,0 +1,106 @@
+"""A budget ends programs that issue nothing: loops in Python, and calls that leave no record."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import World
+from tests.programs import Script, Scripted
+
+
+async def computes(rank: Rank) -> None:
+    while True:
+        pass
+
+
+async def views(rank: Rank) -> None:
+    buffer = rank.stream("main").alloc(2, "int32", "x")
+    while True:
+        buffer.view(0, 1)
+
+
+async def streams(rank: Rank) -> None:
+    while True:
+        rank.stream("main")
+
+
+async def in_a_library(rank: Rank) -> None:
+    sum(1 for _ in itertools.count())
+
+
+async def catches_all(rank: Rank) -> None:
+    seen = 0
+    while seen < 3:
+        try:
+            while True:
+                pass
+        except BaseException:
+            seen += 1
+    while True:
+        pass
+
+
+LOOPS = (computes, views, streams, in_a_library, catches_all)
+
+
+@pytest.mark.parametrize("threaded", [False, True], ids=["alone", "threaded"])
+@pytest.mark.parametrize("loop", LOOPS, ids=lambda loop: loop.__name__)
+def test_a_budget_ends_a_loop_that_leaves_no_record(loop: Script, threaded: bool) -> None:
+    program = Scripted(loop)
+    program.threaded = threaded
+    found = explore_subject(Subject(World(2, ()), program), seconds=0.2).exploration
+    assert (found.verdict, found.runs) == ("sampled", 0)
+    said, line, *_ = found.stood.splitlines()
+    assert said == "a run stood here when the time was up:"
+    assert line.startswith("rank 0 runs on at tests/campaign/test_overtime.py:")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_so_it_does_in_processes_and_the_others_are_explored(jobs: int) -> None:
+    async def ends(rank: Rank) -> None:
+        pass
+
+    subjects = [Subject(World(1, ()), Scripted(script)) for script in (ends, computes)]
+    first, second = explore_all(subjects, "dpor", jobs=jobs, seconds=0.4)
+    assert (first.exploration.runs, second.exploration.runs) == (1, 0)
+    assert "test_overtime.py:" in second.exploration.stood
+
+
+def test_in_a_thread_that_is_not_main() -> None:
+    stood: list[str] = []
+
+    def explores() -> None:
+        stood.append(explore_subject(Subject(World(1, ()), Scripted(computes)), seconds=0.2).exploration.stood)
+
+    thread = threading.Thread(target=explores)
+    thread.start()
+    thread.join()
+    assert "rank 0 runs on at" in stood[0]
+
+
+def test_a_run_that_ends_in_time_is_let_be() -> None:
+    async def ends(rank: Rank) -> None:
+        pass
+
+    before = threading.active_count()
+    found = explore_subject(Subject(World(2, ()), Scripted(ends)), seconds=60).exploration
+    assert (found.runs, found.stood) == (1, "")
+    assert threading.active_count() == before
+
+
+def test_what_is_no_program_is_never_broken_off() -> None:
+    """The time is up before anything begins, and the search itself takes longer than a look."""
+    from dpsim.sim.hosts.overtime import interrupted
+
+    with interrupted(lambda: True):
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            pass

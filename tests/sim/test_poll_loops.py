@@ -1,0 +1,84 @@
+"""Ranks that poll and agree: cut off where a message is held back, a livelock where none is under way, else let be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
+from dpsim.sim.hosts import watch
+from tests.programs import Script, Scripted, explored, judged, world_of
+from tests.sim.test_watch import Starving
+
+WORLD = world_of(2, hosts=["h"])
+
+
+async def agree(rank: Rank, value: int) -> int:
+    return int((await rank.host("h").all_reduce(np.array([value], np.int32), op="max", site="any"))[0])
+
+
+async def serves(rank: Rank) -> None:
+    """Until a rank has work."""
+    work = 0
+    while not await agree(rank, work):
+        work += await rank.mailbox("box").poll("ask") is not None
+
+
+async def serves_one(rank: Rank) -> None:
+    if rank.rank == 0:
+        rank.send(1, "box", "work", "client")
+    await serves(rank)
+
+
+def test_a_schedule_that_holds_a_message_back_ends_early() -> None:
+    found = explore_subject(Subject(WORLD, Scripted(serves_one)), Starving()).exploration
+    assert (found.verdict, found.cut, [*found.bounds]) == ("sampled", 1, ["1,000 steps that brought nothing new"])
+    assert found.steps < 1_000 + 2 * 100
+
+
+def test_one_that_delivers_it_holds() -> None:
+    found = explored(WORLD, serves_one, "fifo")
+    assert (found.exploration.cut, found.findings) == (0, ())
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
+def test_where_none_is_under_way_it_is_a_livelock(timed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "REPEATS", 5_000)
+    (finding,) = judged(WORLD, serves) if timed else explored(WORLD, serves).findings
+    assert finding.klass == "LIVELOCK:POLL"
+    assert finding.message.startswith("ranks 0, 1 repeat ")
+    assert "poll box" in finding.message
+    assert "all_reduce max int32[1] on h" in finding.message
+
+
+def gets_on(new: bool) -> Script:
+    """Polls and agrees 700 times a rank, and each time on something `new`, or on the same."""
+
+    async def script(rank: Rank) -> None:
+        if rank.rank == 0:
+            rank.send(1, "later", "work", "client")
+        for number in range(700):
+            await rank.mailbox("box").poll("ask")
+            await agree(rank, number if new else 7)
+        if rank.rank == 1:
+            await rank.mailbox("later").get("work")
+
+    return script
+
+
+@pytest.mark.parametrize(("new", "cut"), [(True, 0), (False, 1)])
+def test_ranks_that_agree_on_something_new_get_on(new: bool, cut: int) -> None:
+    found = explore_subject(Subject(WORLD, Scripted(gets_on(new))), Starving()).exploration
+    assert (found.cut, len(found.fresh)) == (cut, 1 - cut)
+
+
+def test_a_rank_that_only_agrees_may_count_how_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "REPEATS", 500)
+
+    async def script(rank: Rank) -> None:
+        for _ in range(2_000):
+            await rank.host("h").barrier(site="meet")
+
+    assert judged(WORLD, script) == []
