@@ -137,4 +137,4 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 def identity(finding: Finding) -> str:
     """Equal for the same mistake in two schedules: class, and who did it where; steps and ordinals are left out."""
     culprit = finding.culprit
-    return finding.klass if culprit is None else f"{finding.klass} rank {culprit.rank} {culprit.site}"
+    return finding.klass if culprit is None else f"{finding.klass} {culprit.who} {culprit.site}"

@@ -21,6 +21,9 @@ livelock.py          ranks that move for ever and get nowhere
 progress.py          after the last fault a run comes to its end within a bound
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
 limits.py            hosts that a limit of the world holds up; a part of deadlock
+crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
+standing.py          where devices stand, and in what circle; for the two above and below
+first_use.py         hosts that stand in their first use of a communicator; a part of limits
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks

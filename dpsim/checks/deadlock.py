@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpsim.checks import given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
+from dpsim.checks import crossed_transfers, given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.root_cause import GONE
 from dpsim.checks.run_index import Entry, RunIndex
@@ -99,6 +99,8 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
     other = given_up.left_standing(run_index, blocked) or _in_slots(run_index)
+    if not other and limits.no_slots(run_index) and run_index.transfers:
+        other = _lasting(run_index)
     if other:
         return [other]
     return limits.held_up(run_index) or [
@@ -133,7 +135,15 @@ def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Fi
     inversion = order_inversion.in_streams(run_index)
     if not inversion and (not stuck or any(run_index.end(rank) == "blocked" for rank in roots)):
         inversion = order_inversion.in_streams(run_index, joint=True)
+        if not inversion and run_index.transfers and not limits.no_slots(run_index):
+            inversion = _lasting(run_index)
     return inversion
+
+
+def _lasting(run_index: RunIndex) -> Finding | None:
+    """What stands still if sends last until they are received."""
+    streams = order_inversion.in_streams
+    return streams(run_index, lasting=True) or streams(run_index, joint=True, lasting=True)
 
 
 def _in_slots(run_index: RunIndex) -> Finding | None:
@@ -258,6 +268,8 @@ def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], det
     entry = min((waits[rank].joined[rank] for rank in path), key=run_index.position)
     chain = " -> ".join(f"rank {rank} ({waits[rank].communicator} #{waits[rank].seq})" for rank in path)
     kinds = [waits[rank].kind for rank in path]
+    if all(kind == "send" for kind in kinds):
+        return crossed_transfers.of_hosts(run_index, waits, path, details)
     transfer = next((kind for kind in ("recv", "send") if kind in kinds), None)
     return Finding(
         check="deadlock",

@@ -81,9 +81,9 @@ class Expected(NamedTuple):
         culprit = primary.culprit
         if culprit is None:
             return f"expected {self._culprit(rank)} as culprit, but the finding names none"
-        if rank in (culprit.rank, culprit.service) and self.step in (None, culprit.step):
+        if rank in (culprit.rank, culprit.service, *culprit.ranks) and self.step in (None, culprit.step):
             return None
-        came = culprit.service or f"rank {culprit.rank}"
+        came = culprit.service or culprit.who
         return f"expected {self._culprit(rank)} as culprit, came {came} in step {culprit.step}"
 
 

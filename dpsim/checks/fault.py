@@ -7,11 +7,11 @@ of the rank passed on, the thread that raised it first.
 Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
 that is wrong. A message is known by its content; where several sent the same one, all are named.
 One that was told by the machine that another is gone, and raised then, comes behind that one, whose end was before.
-Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
-tells them apart.
+Ranks that raised the same in one step and at one place are told in one finding, and its culprit is that place on all of
+these ranks: it is the line that is wrong, and no rank.
 
     rank 1 raised ValueError in step 3: ...         ->   CRASH:VALUEERROR, culprit rank 1
-    ranks 0, 1 raised ValueError in step 3: ...     ->   CRASH:VALUEERROR, no culprit
+    ranks 0, 1 raised ValueError in step 3: ...     ->   CRASH:VALUEERROR, culprit ranks 0, 1, or every rank
 """
 
 from __future__ import annotations
@@ -93,14 +93,16 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
         said.setdefault(_said(entry)[1], []).append(entry.rank)
     record, ranks = entries[0].record, [entry.rank for entry in entries]
     error = _said(entries[0])[0]
-    alone = len(entries) == 1
+    alone, run = len(entries) == 1, run_index.run
+    every = not alone and len(ranks) == len(run.journals)
+    culprit = replace(Culprit.of(ranks[0], record), site=error)
     at = f" at {record.where}" if record.where and not alone else ""
     thread = "" if record.thread == MAIN else f"thread {record.thread} of "
     return Finding(
         check="fault",
         klass=f"CRASH:{error.upper()}",
         message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(said))}",
-        culprit=replace(Culprit.of(ranks[0], record), site=error) if alone else None,
+        culprit=culprit if alone else replace(culprit, ranks=tuple(ranks), every=every),
         position=min(_position(run_index, entry) for entry in entries),
         details=(
             *(f"{ranks_text(own)}: {message}" for message, own in said.items() if len(said) > 1),

@@ -12,6 +12,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
+    HANG:P2P:CROSSED_SENDS               ranks stand in sends to each other, before they come to their receives
+    HANG:P2P:CROSSED_RECVS               ranks stand in receives from each other, before they come to their sends
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and whoever it would hear from died
     HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
@@ -24,6 +26,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:STORE:NO_LISTENER               a rank waits at a port where nobody listens
     HANG:STORE:NO_VALUE                  a rank waits for a key of a store that nobody sets there
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
+    HANG:HOST:FIRST_USE                  a host stands in its first use of a communicator, for its members
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
     LIVELOCK:POLL                        ranks move for ever and get nowhere: they look for messages in vain
@@ -76,14 +79,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from dpsim.contract.ops import MAIN, Record
-from dpsim.contract.words import did_you_mean
+from dpsim.contract.words import did_you_mean, ranks_text
 
 
 @dataclass(frozen=True)
 class Culprit:
     """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), the
     host thread, in which replay of a graph (`dpsim.contract.rules.replay_frame`), and the name of the rank if it is a
-    service.
+    service. Several ranks that did the same are all in `ranks`, the first of them in `rank`; `every`: these are all.
     """
 
     rank: int
@@ -93,6 +96,17 @@ class Culprit:
     thread: str = MAIN
     within: str = ""
     service: str = ""
+    ranks: tuple[int, ...] = ()
+    every: bool = False
+
+    @property
+    def who(self) -> str:
+        """The rank in words, or all that did it.
+
+        >>> Culprit(1, 0, "dp.agree", "").who, Culprit(0, 0, "dp.agree", "", ranks=(0, 2)).who
+        ('rank 1', 'ranks 0, 2')
+        """
+        return "every rank" if self.every else ranks_text(self.ranks or [self.rank])
 
     @staticmethod
     def of(rank: int, record: Record, within: str = "") -> Culprit:
@@ -103,8 +117,7 @@ class Culprit:
         thread = "" if self.thread == MAIN else f" thread {self.thread},"
         where = f" at {self.where}" if self.where else ""
         within = f", in {self.within}" if self.within else ""
-        who = self.service or f"rank {self.rank}"
-        return f"{who},{thread} step {self.step}, {self.site}{where}{within}"
+        return f"{self.service or self.who},{thread} step {self.step}, {self.site}{where}{within}"
 
 
 @dataclass(frozen=True)
@@ -141,6 +154,8 @@ CLASSES = (
     "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
     "HANG:P2P:UNMATCHED_RECV",
     "HANG:P2P:UNMATCHED_SEND",
+    "HANG:P2P:CROSSED_SENDS",
+    "HANG:P2P:CROSSED_RECVS",
     "HANG:MAILBOX:NO_MESSAGE",
     "HANG:MAILBOX:DEAD_RANK",
     "HANG:MAILBOX:GATE",
@@ -153,6 +168,7 @@ CLASSES = (
     "HANG:STORE:NO_LISTENER",
     "HANG:STORE:NO_VALUE",
     "HANG:HOST:LAUNCH_QUEUE",
+    "HANG:HOST:FIRST_USE",
     "HANG:HOST:ALLOC",
     "HANG:UNDECIDED",
     "LIVELOCK:POLL",

@@ -103,7 +103,7 @@ def _named(world: World, finding: Finding) -> Finding:
         return with_services(text, world.size, world.services)
 
     culprit = finding.culprit
-    if culprit is not None and culprit.rank >= world.size:
+    if culprit is not None and culprit.rank >= world.size and not culprit.ranks:
         culprit = replace(culprit, service=world.actor(culprit.rank))
     details = tuple(map(said, finding.details))
     return replace(finding, message=said(finding.message), details=details, culprit=culprit)

@@ -1,7 +1,8 @@
 """Where a run stands still because a host stands in a plain call: a part of deadlock.
 
 A launch and an allocation return at once, unless a limit of the world holds them up: a full launch queue, an allocation
-that synchronises. The device then waits for a peer, and the peer for something that this host would have done next:
+that synchronises, a communicator that is made at its first use (`first_use`). The device then waits for a peer, and the
+peer for something that this host would have done next:
 
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dpsim.checks import first_use
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import KIND, RawRecord, as_record
@@ -44,6 +46,10 @@ def held_up(
     silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
     if not standing or not {*awaited} <= {*run.standing, *silent}:
         return []
+    unmade = {last.rank: last for last in standing if first_use.absent(run_index, last)}
+    if unmade:
+        rest = [_where(run_index, last) for last in standing if last.rank not in unmade]
+        return [first_use.finding(run_index, unmade, [*rest, *(letter.message for letter in letters), *details])]
     first, *others = sorted(standing, key=run_index.position)
     lines = [*(_where(run_index, other) for other in others), *(letter.message for letter in letters), *details]
     return [
@@ -101,6 +107,8 @@ def _op(journal: list[RawRecord], at: int) -> str:
 
 def _where(run_index: RunIndex, last: Entry) -> str:
     record, room = last.record, run_index.world.launch_queue
+    if first_use.absent(run_index, last):
+        return first_use.where(run_index, last)
     if last.raw[KIND] == "alloc":
         why = "it needs new memory, and waits for all that the rank has put on its device"
     else:

@@ -14,30 +14,29 @@ still and nothing else explains it, by letting each rank start its collectives i
 Either way it is a graph: a collective waits for the one that a member of it stands in, if somebody in it needs that
 member. What waits for nothing unfired drops out, and what is left has a cycle.
 
-Members need not wait for all (`dpsim.contract.rules.wait_set`), and the journals do not say whether they did.
-What stands still without that is a proof. That each waits for all is looked at only where nothing else explains a hang.
+Transfers stand on streams, too: a receive until its send has come, a send perhaps until it is received. Beside
+collectives they are as these. A cycle of nothing but transfers has another class (`crossed_transfers`).
+
+Members need not wait for all (`dpsim.contract.rules.wait_set`), nor senders for their receivers, and journals do not
+tell. What stands still without that is a proof. That each waits for all, and that sends last, is looked at only where
+nothing else explains a hang.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import product
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from dpsim.checks import crossed_transfers
 from dpsim.checks.finding import Finding
-from dpsim.checks.happens_before.points import NullSink, Signal
-from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
+from dpsim.checks.standing import Key, Standing, entry_of, heads, key_of, name_of, needs_of
 from dpsim.checks.stuck import passed_on_streams
-from dpsim.contract.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSFER_PEER, RawRecord
-from dpsim.contract.rules.wait_set import awaited
+from dpsim.contract.ops import KIND, STREAM
 from dpsim.contract.words import counted, ranks_text
-
-Key: TypeAlias = tuple[str, int]
-"""A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""
 
 
 class DevicePart(NamedTuple):
@@ -48,47 +47,19 @@ class DevicePart(NamedTuple):
     needs: Sequence[int]
 
 
-@dataclass
-class Standing:
-    """Where devices stand. `behind[x][rank]` is the collective that the rank stands in and that keeps it from x, where
-    somebody needs it: `needed[x]`.
+def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) -> Finding | None:
+    """Collectives in opposite order on streams: a proven hang, or one if all members wait for all (`joint`), or sends
+    last until they are received (`lasting`). Where nothing but transfers take part they are crossed.
     """
-
-    stands: dict[Key, list[int]] = field(default_factory=dict)
-    needed: dict[Key, set[int]] = field(default_factory=dict)
-    behind: dict[Key, dict[int, Key]] = field(default_factory=dict)
-
-    def stand(self, key: Key, rank: int, needs: Sequence[int]) -> None:
-        """A rank stands in `key` and waits for the others that it needs."""
-        self.stands.setdefault(key, []).append(rank)
-        self.needed.setdefault(key, set()).update(needs)
-
-    def wait(self, key: Key, rank: int, other: Key | None) -> None:
-        """A rank comes to `key` only after `other`. It counts where all who stand have been told, and need it."""
-        if other is not None and other != key and rank in self.needed.get(key, ()):
-            self.behind.setdefault(key, {}).setdefault(rank, other)
-
-    def cycle(self) -> list[Key]:
-        """Collectives of which each waits for the next and the last for the first; empty if there are none."""
-        waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.stands}
-        left = 0
-        while len(waits) != left:
-            left = len(waits)
-            waits = {key: found for key, after in waits.items() if (found := {k: None for k in after if k in waits})}
-        path = list(waits)[:1]
-        while path:
-            following = next(iter(waits[path[-1]]))
-            if following in path:
-                return path[path.index(following) :]
-            path.append(following)
-        return []
-
-
-def in_streams(run_index: RunIndex, joint: bool = False) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang, or one if all members wait for all (`joint`)."""
-    walk = Walk(run_index.world, run_index.run, NullSink(), joint=joint)
+    run = run_index.run
+    passed = [passed_on_streams(journal) for journal in run.journals] if lasting else None
+    walk = Walk(run_index.world, run, NullSink(), joint=joint, passed=passed)
     walk.go()
-    return _finding(run_index, _heads(run_index, walk, joint), JOINT if joint else "")
+    standing = heads(run_index, walk, joint)
+    cycle = standing.cycle()
+    if cycle and not any(communicator in run_index.collectives for communicator, _ in cycle):
+        return crossed_transfers.on_streams(run_index, standing, cycle)
+    return _finding(run_index, standing, (JOINT if joint else "") + (LASTING if lasting else ""))
 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
@@ -109,66 +80,22 @@ def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
     alone: dict[Key, int] = {}
     for one, journal in calls:
         for raw in map(journal.__getitem__, one.held):
-            key, least = _key_of_any(raw, one.rank), _needs(run_index, raw, one.rank, False)
-            standing.stand(key, one.rank, _needs(run_index, raw, one.rank, joint))
+            key, least = key_of(raw, one.rank), needs_of(run_index, raw, one.rank, False)
+            standing.stand(key, one.rank, needs_of(run_index, raw, one.rank, joint))
             if len(least) == 1:
                 alone[key] = least[0]
     for one, journal in calls:
-        comes = [_key_of_any(journal[at], one.rank) for at in one.waiting]
+        comes = [key_of(journal[at], one.rank) for at in one.waiting]
         if len(one.held) == room:
             missing = [key for key, rank in alone.items() if rank == one.rank and rank not in standing.stands[key]]
-            comes += [key for key in missing if _entry(run_index, key, one.rank)]
+            comes += [key for key in missing if entry_of(run_index, key, one.rank)]
         for key in comes:
-            standing.wait(key, one.rank, _key_of_any(journal[one.held[0]], one.rank))
+            standing.wait(key, one.rank, key_of(journal[one.held[0]], one.rank))
     return _finding(run_index, standing, f", and a device has {counted(room, 'place')}" + (JOINT if joint else ""))
 
 
 JOINT = ", and all members wait for all"
-LINE = "{} from rank {} to {}"  # transfers in one direction, as a collective's communicator
-
-
-def _needs(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
-    """Whom a part waits for."""
-    if raw[KIND] == "transfer":
-        return (raw[TRANSFER_PEER],)
-    members = tuple(run_index.collectives[raw[COMMUNICATOR]])
-    return members if joint else awaited(raw[CALL], rank, members)
-
-
-def _heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
-    """By the heads of the streams after a walk."""
-    standing = Standing()
-    marks: dict[Signal, StreamState] = {}  # where a mark is to be set
-    later: list[tuple[Key, StreamState]] = []
-    for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
-        for place, (fire, _, item, _) in enumerate(stream.queue):
-            if fire is StreamState.mark:
-                marks[item] = stream
-            elif fire is StreamState.collective:
-                key = _key(item)
-                if place:
-                    later.append((key, stream))
-                else:
-                    standing.stand(key, stream.rank, _needs(run_index, item, stream.rank, joint))
-
-    def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
-        """The collective of its rank for which a stream waits in the end."""
-        if stream is None or stream in seen or not stream.queue:
-            return None
-        fire, _, item, _ = stream.queue[0]
-        if fire is StreamState.wait:
-            return keeps(marks.get(item), (*seen, stream))
-        return _key(item) if fire is StreamState.collective else None
-
-    for key, stream in later:
-        standing.wait(key, stream.rank, keeps(stream))
-    for host in walk.hosts:  # one that waits for its device has not issued what it would issue next
-        reading = [last.raw[STREAM] for last in run_index.living(host.rank) if last.raw[KIND] == "read"]
-        for stream, (communicator, seq) in product(reading, standing.stands):
-            calls = run_index.collectives[communicator].get(host.rank)
-            if calls is not None and len(calls) <= seq:
-                standing.wait((communicator, seq), host.rank, keeps(host.streams[stream]))
-    return standing
+LASTING = ", and sends last until they are received"
 
 
 def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
@@ -179,7 +106,7 @@ def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
         calls = [calls[rank] for calls in run_index.collectives.values() if rank in calls]
         issued = sorted(entry.at for own in calls for entry in own if entry.raw[STREAM] is not None)
         parts = [
-            DevicePart(_key(raw), raw[STREAM], _needs(run_index, raw, rank, joint))
+            DevicePart(key_of(raw, rank), raw[STREAM], needs_of(run_index, raw, rank, joint))
             for raw in map(journal.__getitem__, issued)
         ]
         left.append([part for part in parts if (part.key, rank) not in over])
@@ -224,12 +151,13 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
         passed = passed_on_streams(journal)
         for at, raw in enumerate(journal):
             if raw[KIND] == "collective" and raw[STREAM] is not None and at < passed.get(raw[STREAM], 0):
-                over.add((_key(raw), rank))
-                came[_key(raw)] |= {rank, *_needs(run_index, raw, rank, joint)}
+                key = key_of(raw, rank)
+                over.add((key, rank))
+                came[key] |= {rank, *needs_of(run_index, raw, rank, joint)}
     for key, ranks in came.items():
         for rank in ranks:
-            entry = _entry(run_index, key, rank)
-            if entry is not None and ranks.issuperset(_needs(run_index, entry.raw, rank, joint)):
+            entry = entry_of(run_index, key, rank)
+            if entry is not None and ranks.issuperset(needs_of(run_index, entry.raw, rank, joint)):
                 over.add((key, rank))
     return over, came
 
@@ -246,22 +174,22 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         ranks = [rank for rank, other in standing.behind[key].items() if other == after]
         said.append((ranks, after, key))
         votes |= dict.fromkeys(ranks, after)
-        involved += [entry for rank in ranks for one in (key, after) if (entry := _entry(run_index, one, rank))]
+        involved += [entry for rank in ranks for one in (key, after) if (entry := entry_of(run_index, one, rank))]
     said.sort()
     parted = split(votes) if len(cycle) == 2 else None
-    odd = _entry(run_index, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
+    odd = entry_of(run_index, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
     details = []
     for ranks, key, other in said:
-        entry = _entry(run_index, key, ranks[0])
+        entry = entry_of(run_index, key, ranks[0])
         assert entry is not None
         call, waiting, within = entry.record, standing.stands[other], run_index.within(entry)
         details.append(
-            f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({_name(key)}, "
+            f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({name_of(key)}, "
             f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) and would come to "
-            f"{_name(other)} after it, "
+            f"{name_of(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )
-    orders = "; ".join(f"{ranks_text(ranks)}: {_name(key)} before {_name(other)}" for ranks, key, other in said)
+    orders = "; ".join(f"{ranks_text(ranks)}: {name_of(key)} before {name_of(other)}" for ranks, key, other in said)
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
@@ -270,29 +198,3 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         position=max(map(run_index.position, involved)),
         details=tuple(details),
     )
-
-
-def _key(raw: RawRecord) -> Key:
-    return raw[COMMUNICATOR], raw[SEQ]
-
-
-def _key_of_any(raw: RawRecord, rank: int) -> Key:
-    """The same, also of a rank's part in a transfer."""
-    if raw[KIND] == "collective":
-        return _key(raw)
-    ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
-    return LINE.format(raw[COMMUNICATOR], *ends), raw[SEQ]
-
-
-def _entry(run_index: RunIndex, key: Key, rank: int) -> Entry | None:
-    """A rank's part in a collective or transfer; None if it has not issued it."""
-    if key[0] in run_index.collectives:
-        calls = run_index.collectives[key[0]][rank]
-    else:
-        way, line = next((way, line) for way, line in run_index.transfers.items() if LINE.format(*way) == key[0])
-        calls = line.sends if rank == way[1] else line.receives
-    return calls[key[1]] if key[1] < len(calls) else None
-
-
-def _name(key: Key) -> str:
-    return f"{key[0]} #{key[1]}"

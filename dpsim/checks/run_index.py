@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -132,6 +132,14 @@ class RunIndex:
     def culprit(self, entry: Entry, rank: int | None = None) -> Culprit:
         """Whoever issued an op; `rank`: who left out what this one did."""
         return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
+
+    def one_line(self, entries: Sequence[Entry]) -> Culprit | None:
+        """The line at which several ranks issued these ops, one each; None if they have several lines or steps."""
+        if len({(entry.step, entry.record.site, entry.record.where) for entry in entries}) > 1:
+            return None
+        ranks = tuple(sorted(entry.rank for entry in entries))
+        every = len(ranks) == len(self.run.journals)
+        return replace(self.culprit(min(entries)), ranks=ranks, every=every)
 
     def last(self, rank: int, thread: str | None = None) -> Entry | None:
         """The last thing a rank did, or one of its threads, injected faults apart."""

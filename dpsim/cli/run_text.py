@@ -146,7 +146,7 @@ def _culprit(finding: Finding) -> dict[str, Any] | None:
     if culprit is None:
         return None
     place = {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
-    return {**place, "within": culprit.within or None}
+    return {**place, "within": culprit.within or None, "ranks": [*culprit.ranks] or [culprit.rank]}
 
 
 def _figure(value: Any) -> str:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from dpsim.checks.expected import Expected
+from dpsim.contract.words import ranks_text
+from dpsim.contract.world import Run
+from dpsim.diagnose.report import report
 from tests.checks.handmade import Made
 
 
@@ -21,11 +27,30 @@ def test_one_that_raised_is_the_culprit() -> None:
     assert str(found.culprit) == "rank 1, step 0, ValueError at p.py:9"
 
 
-def test_those_that_raised_alike_are_told_together_and_none_is_blamed() -> None:
+@pytest.mark.parametrize(("ranks", "who"), [((0, 2), "ranks 0, 2"), ((0, 1, 2), "every rank")])
+def test_those_that_raised_alike_are_told_together_and_the_line_is_blamed(ranks: tuple[int, ...], who: str) -> None:
+    made = Made(3)
+    [found] = made.findings(*raised(made, *ranks))
+    assert str(found.culprit) == f"{who}, step 0, ValueError at p.py:9"
+    assert found.message == f"{ranks_text(ranks)} raised ValueError in step 0 at p.py:9: no 0"
+    assert found.details == tuple(f"rank {rank}: no {rank}" for rank in ranks)
+
+
+@pytest.mark.parametrize("rank", range(3))
+def test_a_scenario_may_expect_any_of_those_that_raised_alike(rank: int) -> None:
     made = Made(3)
     [found] = made.findings(*raised(made, 0, 2))
-    assert (found.culprit, found.message) == (None, "ranks 0, 2 raised ValueError in step 0 at p.py:9: no 0")
-    assert found.details == ("rank 0: no 0", "rank 2: no 2")
+    unmet = Expected("violated", "CRASH", rank, 0).unmet("violated", found)
+    assert unmet == (None if rank != 1 else "expected rank 1 in step 0 as culprit, came ranks 0, 2 in step 0")
+
+
+def test_a_service_beside_a_rank_has_its_name_in_the_report() -> None:
+    made = Made(3)
+    made.world = replace(made.world, size=2, services=("engine",), communicators=())
+    [found] = made.findings(*raised(made, 1, 2))
+    done = Run("made", [hand.journal for hand in made.hands], ["finished", "raised", "raised"], [0] * 3, 0)
+    done.services = ("engine",)
+    assert "culprit   rank 1, engine, step 0, ValueError at p.py:9" in report(done, [found]).splitlines()
 
 
 @pytest.mark.parametrize("differ", ["step", "place"])

@@ -104,7 +104,7 @@ def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
     found = answer.json
     assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
     assert found["unmet"] == "expected held, came violated"
-    assert found["culprit"].keys() == {"rank", "step", "site", "where", "within"}
+    assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
     assert found["findings"][0].keys() == {"check", "class", "message", "culprit", "details"}

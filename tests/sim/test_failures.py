@@ -76,7 +76,7 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
         assert decided == [["launched", "summed", *["learned"] * (by > 0)]] * 2, seen.mode
         if by == 0:
             assert seen.classes == ["CRASH:KERNELERROR"], "of both ranks"
-            assert seen.findings[0].culprit is None
+            assert str(seen.findings[0].culprit).startswith("every rank, step "), "it is the line, not a rank"
             assert "rank 0 divide[0]: ZeroDivisionError" in seen.findings[0].message, "it names the launch"
             assert " at tests/sim/test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
 

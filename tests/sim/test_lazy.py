@@ -10,10 +10,12 @@ import pytest
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
-from tests.programs import Scripted, world_of
+from tests.programs import Script, Scripted, explored, judged, world_of
 from tests.sim.programs import everywhere, filled, numbers, told
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
+
+FIRST_USE = "HANG:HOST:FIRST_USE"
 
 
 def lazy(ranks: int = 2) -> World:
@@ -50,8 +52,13 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         assert seen.run.finished
     for seen in everywhere(crosswise, lazy()):
         assert seen.run.ends == ["blocked", "blocked"]
-        assert seen.classes
-        assert seen.classes[0].startswith("HANG:")
+        assert seen.classes == [FIRST_USE]
+        [found] = seen.findings
+        assert found.message == (
+            "rank 0 stands in its first use of e, where it waits for rank 1, "
+            "which stands in its first use of d, where it waits for rank 0"
+        )
+        assert found.culprit is None, "either could turn round"
 
 
 async def captured(rank: Rank, warm: bool) -> Any:
@@ -92,6 +99,100 @@ async def pairs(rank: Rank) -> Any:
 def test_a_pair_meets_alone() -> None:
     for seen in everywhere(pairs, lazy(3)):
         assert seen.learned == [(0,), (0,), (2,)]
+
+
+def ring(turned: bool) -> Script:
+    """Each sends to the next one first; `turned`: rank 0 receives first."""
+
+    async def script(rank: Rank) -> None:
+        main, group = rank.stream("main"), rank.device("d")
+        size = len(group.ranks)
+        mine, theirs = filled(main, [rank.rank], "mine"), main.alloc(1, "int32", "theirs")
+        if turned and not rank.rank:
+            group.recv(theirs, size - 1, main)
+        group.send(mine, (rank.rank + 1) % size, main)
+        if not turned or rank.rank:
+            group.recv(theirs, (rank.rank - 1) % size, main)
+
+    return script
+
+
+@pytest.mark.parametrize("ranks", [3, 10])
+def test_a_ring_of_first_transfers_is_told_from_rank_to_rank(ranks: int) -> None:
+    [found] = judged(lazy(ranks), ring(turned=False))
+    assert (found.klass, found.culprit and found.culprit.every) == (FIRST_USE, True)
+    assert found.message.startswith(
+        "rank 0 stands in its first transfer with rank 1, which stands in its first with rank 2"
+    )
+    assert found.message.endswith("rank 0")
+    assert ("and so on through 6 more ranks" in found.message) == (ranks == 10)
+    assert judged(lazy(ranks), ring(turned=True)) == []
+    assert judged(told(ranks), ring(turned=False)) == []
+
+
+def test_a_ring_that_is_turned_is_proven() -> None:
+    assert explored(lazy(3), ring(turned=True)).verdict == "proven"
+    assert {one.klass for one in explored(lazy(3), ring(turned=False)).findings} == {FIRST_USE}
+
+
+def test_two_that_send_first_to_one_another_have_met() -> None:
+    """The pair has one communicator, whichever side sends: what they stand in is the sends."""
+    found = explored(lazy(2), ring(turned=False)).findings
+    assert {one.klass for one in found} == {"HANG:P2P:CROSSED_SENDS"}
+
+
+def chain(right: bool) -> Script:
+    """Rank 0 has its first transfer with rank 1, and rank 1 with rank 2, which waits for a message of rank 0."""
+
+    async def script(rank: Rank) -> None:
+        main, group = rank.stream("main"), rank.device("d")
+        x = filled(main, [rank.rank])
+        if rank.rank == 2:
+            if not right:
+                await rank.mailbox("go").get("go")
+            group.recv(x, 1, main, site="last")
+        if rank.rank == 1:
+            group.send(x, 2, main, site="second")
+            group.recv(x, 0, main, site="third")
+        if rank.rank == 0:
+            group.send(x, 1, main, site="first")
+            rank.send(2, "go", 1, "post")
+
+    return script
+
+
+def test_a_chain_ends_where_one_waits_for_something_else() -> None:
+    found = judged(lazy(3), chain(right=False))
+    [first] = [one for one in found if one.check == "deadlock"]
+    assert first.klass == FIRST_USE
+    assert first.message.startswith(
+        "rank 0 stands in its first transfer with rank 1, which stands in its first with rank 2, which stands at go ("
+    )
+    assert str(first.culprit).startswith("rank 0, step 0, first at tests/sim/test_lazy.py:")
+    assert "let rank 2 make that call before it waits" in "".join(first.details)
+    for world, right in ((lazy(3), True), (told(3), False)):
+        assert not [one for one in judged(world, chain(right)) if one.check == "deadlock"]
+
+
+def test_a_full_launch_queue_is_still_one() -> None:
+    """Both have met; rank 1 waits for a message of rank 0, whose queue is full."""
+
+    async def script(rank: Rank) -> None:
+        main, group = rank.stream("main"), rank.device("d")
+        x = filled(main, [1])
+        group.all_reduce(x, main, site="meet")
+        await x.read("read")
+        if rank.rank == 0:
+            for _ in range(3):
+                group.all_reduce(x, main, site="ahead")
+            rank.send(1, "go", 1, "post")
+        else:
+            await rank.mailbox("go").get("go")
+            for _ in range(3):
+                group.all_reduce(x, main, site="behind")
+
+    found = judged(replace(lazy(), launch_queue=1), script)
+    assert [one.klass for one in found] == ["HANG:HOST:LAUNCH_QUEUE"]
 
 
 @pytest.mark.parametrize("script", [sums, crosswise, pairs], ids=lambda script: script.__name__)

@@ -20,7 +20,7 @@ twins = Twins()
 LARGE = 40_000  # int32: more than what is sent eagerly
 
 
-@twins("HANG", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
+@twins("HANG:P2P:CROSSED_SENDS", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
 async def two_ranks_do_not_both_send_first(rank: Rank, right: bool) -> Any:
     """On the device. Wrong and large, it hangs where there is time, and where the chooser said rendezvous."""
     main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
@@ -33,7 +33,7 @@ async def two_ranks_do_not_both_send_first(rank: Rank, right: bool) -> Any:
     return int(content[0]), int((content == peer).sum())
 
 
-@twins("HANG:P2P:UNMATCHED_SEND", learned=[(1,) * 3, (0,) * 3], modes=["last"])
+@twins("HANG:P2P:CROSSED_SENDS", learned=[(1,) * 3, (0,) * 3], modes=["last"])
 async def two_hosts_do_not_both_send_first(rank: Rank, right: bool) -> Any:
     """The same on hosts, with a message that is small: only a chooser finds out."""
     group, peer, mine = rank.host("h"), 1 - rank.rank, np.full(3, rank.rank, np.int32)
@@ -46,7 +46,7 @@ async def two_hosts_do_not_both_send_first(rank: Rank, right: bool) -> Any:
     return numbers(came)
 
 
-@twins("HANG", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
+@twins("HANG:P2P:CROSSED_SENDS", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
 async def within_a_group_both_may_send_first(rank: Rank, right: bool) -> Any:
     """A coalesced group goes out as one. Two groups are two."""
     main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank

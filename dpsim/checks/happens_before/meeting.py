@@ -35,16 +35,25 @@ class Gathering:
 class WalkState:
     """What all hosts and streams of a walk share. `members`: communicator -> its ranks.
 
-    `joint`: all members of a collective wait for all. `sends`: by (communicator, sender, receiver, number). `ready`:
-    who can go on.
+    `joint`: all members of a collective wait for all. `passed`: for each rank how far its streams came for sure; a send
+    of a stream behind that point waits for its receiver. None: no send does. `sends`, and the `receives` to which such
+    sends come: by (communicator, sender, receiver, number). `ready`: who can go on.
     """
 
     def __init__(
-        self, clocks: Clocks, sink: Sink, mail: MailOrder, members: Mapping[str, Sequence[int]], joint: bool = False
+        self,
+        clocks: Clocks,
+        sink: Sink,
+        mail: MailOrder,
+        members: Mapping[str, Sequence[int]],
+        joint: bool = False,
+        passed: Sequence[Mapping[str, int]] | None = None,
     ) -> None:
         self.clocks, self.sink, self.mail, self.members, self.joint = clocks, sink, mail, members, joint
+        self.passed = passed
         self.ready: list[Waiter] = []
         self.sends: defaultdict[tuple[str, int, int, int], Signal] = defaultdict(Signal)
+        self.receives: defaultdict[tuple[str, int, int, int], Signal] = defaultdict(Signal)
         self.gatherings: dict[tuple[str, int], Gathering] = {}
 
     def arrive(self, rank: int, raw: RawRecord, point: Point) -> Signal:

@@ -26,6 +26,7 @@ from dpsim.contract.ops import (
     OP,
     READ_READS,
     SEQ,
+    STREAM,
     TRANSFER_GROUP,
     TRANSFER_PEER,
     TRANSFER_READS,
@@ -115,11 +116,21 @@ class StreamState(StreamPoint):
     def transfer(self, at: int, raw: RawRecord) -> bool:
         meeting = self.meeting
         if raw[OP] == "send":
-            self.position += 1
-            signal = meeting.sends[raw[COMMUNICATOR], self.rank, raw[TRANSFER_PEER], raw[SEQ]]
-            signal.set(self.clock, self.actor, self.position, meeting.ready)
+            way = raw[COMMUNICATOR], self.rank, raw[TRANSFER_PEER], raw[SEQ]
+            signal = meeting.sends[way]
+            if signal.clock is None:
+                self.position += 1
+                signal.set(self.clock, self.actor, self.position, meeting.ready)
+            if meeting.passed is not None and at >= meeting.passed[self.rank].get(raw[STREAM], 0):
+                taken = meeting.receives[way]
+                if taken.clock is None:
+                    taken.wait(self)
+                    return False
         else:
-            signal = meeting.sends[raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]]
+            way = raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]
+            signal = meeting.sends[way]
+            if meeting.passed is not None:
+                meeting.receives[way].set(self.clock, self.actor, self.position, meeting.ready)
             if signal.clock is None:
                 signal.wait(self)
                 return False

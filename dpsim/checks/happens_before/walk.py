@@ -45,7 +45,7 @@ Prior art: this is message-passing trace replay as in MUST and ISP, with streams
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clocks, clocks_for
@@ -86,9 +86,10 @@ class Walk:
         clocks: Callable[[Sequence[int]], Clocks] = clocks_for,
         joint: bool = False,
         hosts_act: bool = False,
+        passed: Sequence[Mapping[str, int]] | None = None,
     ) -> None:
-        """`joint`: to see who would stand where, all members of a collective wait for all. `hosts_act`: hosts are
-        actors, too; dear, and seldom needed.
+        """`joint` and `passed`: to see who would stand where, all members of a collective wait for all, and sends wait
+        for their receivers (`meeting.WalkState`). `hosts_act`: hosts are actors, too; dear, and seldom needed.
         """
         mail = MailOrder({rank for rank, end in enumerate(run.ends) if end == "died"})
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
@@ -100,7 +101,7 @@ class Walk:
                 hosts[rank][thread] = len(actors)
                 actors.append(allocs)
         members = {spec.name: spec.ranks for spec in world.communicators}
-        self.meeting = meeting = WalkState(clocks(actors), sink, mail, members, joint)
+        self.meeting = meeting = WalkState(clocks(actors), sink, mail, members, joint, passed)
         self.hosts = [
             ThreadedHost(meeting, rank, run.journals[rank], acting)
             if found[rank].threaded

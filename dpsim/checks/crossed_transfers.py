@@ -1,0 +1,105 @@
+"""Crossed transfers: each rank of a circle stands in a transfer, before the one for which another rank waits.
+
+    rank 0   send to 1   recv from 1
+    rank 1   send to 0   recv from 0        ->   HANG:P2P:CROSSED_SENDS
+
+A send may end before it is received, and may last until then. So this program hangs on some devices, with some sizes,
+and goes through on others. Ranks that all receive first hang everywhere:
+
+    rank 0   recv from 1   send to 1
+    rank 1   recv from 0   send to 0        ->   HANG:P2P:CROSSED_RECVS
+
+A circle with a send in it has the first class. On a device all that a rank puts on one communicator comes one after the
+other, on whatever streams. A host that awaits its send has not made its receive yet, which is the same mistake.
+
+The culprit is the line, on all ranks of the circle, if they stand at one line. Else none is: each of them could be the
+one to turn its two calls round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.standing import Key, Standing, entry_of
+from dpsim.checks.stuck import Stuck
+from dpsim.contract.ops import KIND, OP, Transfer
+from dpsim.contract.words import counted, ranks_text
+
+FEW = 8
+
+OTHER = {"send": "receive", "recv": "send"}
+
+
+class Stands(NamedTuple):
+    """The transfer in which a rank stands, and the one that it would reach after it: None if it is not issued."""
+
+    within: Entry
+    before: Entry | None
+
+
+def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) -> Finding:
+    """Of transfers on devices, each of which waits for the next and the last for the first."""
+    ranks: list[Stands] = []
+    for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        for rank in (rank for rank, other in standing.behind[key].items() if other == after):
+            within = entry_of(run_index, after, rank)
+            assert within is not None
+            ranks.append(Stands(within, entry_of(run_index, key, rank)))
+    communicators = {transfer(entry).communicator for own in ranks for entry in own if entry is not None}
+    group = "issue both as one group (`coalesced`), or " * (len(communicators) == 1)
+    return _finding(run_index, ranks, group)
+
+
+def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[str]) -> Finding:
+    """Of hosts that await their sends, and have not reached what the others wait for; of devices behind such hosts."""
+    ranks = [Stands(waits[rank].joined[rank], None) for rank in path[:-1]]
+    return _finding(run_index, ranks, "begin both before you await one, or ", details)
+
+
+def _finding(run_index: RunIndex, ranks: Sequence[Stands], cure: str, details: Sequence[str] = ()) -> Finding:
+    first = min(range(len(ranks)), key=lambda at: ranks[at].within.rank)
+    ranks = [*ranks[first:], *ranks[:first]]
+    within = [own.within for own in ranks]
+    sends = any(entry.raw[OP] == "send" for entry in within)
+    turned = OTHER["send" if sends else "recv"]
+    kind, issued = "send" if sends else "receive", all(own.before is not None for own in ranks)
+    then = (
+        f", before the {turned} for which another one waits"
+        if issued
+        else f" to another one, and none reaches a {turned}"
+    )
+    said = [_said(own) for own in ranks[:FEW]]
+    more = len(ranks) - len(said)
+    return Finding(
+        check="deadlock",
+        klass="HANG:P2P:CROSSED_SENDS" if sends else "HANG:P2P:CROSSED_RECVS",
+        message=f"each of {ranks_text(entry.rank for entry in within)} stands in a {kind}{then}",
+        culprit=run_index.one_line(within),
+        position=max(map(run_index.position, (entry for own in ranks for entry in own if entry is not None))),
+        details=(
+            *said,
+            *([f"and {counted(more, 'more rank')} in a ring"] if more else []),
+            f"to let them pass: {cure}let one of these ranks {turned} first",
+            *details,
+        ),
+    )
+
+
+def _said(own: Stands) -> str:
+    before = "" if own.before is None else f", before its {_way(own.before)}"
+    return f"rank {own.within.rank} stands in its {_way(own.within)}{before}"
+
+
+def _way(entry: Entry) -> str:
+    record = transfer(entry)
+    way = "send to" if record.op == "send" else "recv from"
+    return f"{way} rank {record.peer} ({record.site} on {record.communicator} #{record.seq}, {record.where})"
+
+
+def transfer(entry: Entry) -> Transfer:
+    record = entry.record
+    assert isinstance(record, Transfer), entry.raw[KIND]
+    return record

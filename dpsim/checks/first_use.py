@@ -1,0 +1,132 @@
+"""Where a run stands still because a host stands in its first use of a communicator: a part of `limits`.
+
+Where communicators are made at first use (`World.lazy`), that use is a meeting: the host stands in the call until all
+members have made theirs. Of transfers that are in no group, each pair of ranks has a communicator. So ranks may stand
+in a circle:
+
+    rank 0   send to 1   recv from 2
+    rank 1   send to 2   recv from 0
+    rank 2   send to 0   recv from 1        ->   HANG:HOST:FIRST_USE
+
+Or a chain of such ranks ends at one that waits for what they would do next.
+
+The culprit is the line, if all ranks of a circle stand at one. Else a circle has none. Of a chain it is the first rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, TRANSFER_PEER, RawRecord
+from dpsim.contract.words import counted, ranks_text
+
+FEW = 8
+
+
+def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
+    """The members for which a rank stands in its first use of a communicator; empty if this call is no such use."""
+    raw = entry.raw
+    if not run_index.world.lazy or raw[KIND] not in ("collective", "transfer") or raw[STREAM] is None:
+        return ()
+    name, members = raw[COMMUNICATOR], _members(run_index, raw, entry.rank)
+    return tuple(rank for rank in members if not _came(run_index, rank, name, members))
+
+
+def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
+    """The members of the communicator that a call needs: those of its pair, or all."""
+    if raw[KIND] == "transfer" and raw[TRANSFER_GROUP] is None:
+        return min(rank, raw[TRANSFER_PEER]), max(rank, raw[TRANSFER_PEER])
+    return run_index.communicator(raw[COMMUNICATOR]).ranks
+
+
+def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
+    """Whether a rank has used it."""
+    return any(
+        raw[KIND] in ("collective", "transfer")
+        and raw[STREAM] is not None
+        and raw[COMMUNICATOR] == name
+        and _members(run_index, raw, rank) == members
+        for raw in run_index.run.journals[rank]
+    )
+
+
+def where(run_index: RunIndex, entry: Entry) -> str:
+    """A rank that stands so, in words."""
+    record = entry.record
+    said = _first(run_index, entry, ranks_text(absent(run_index, entry)))
+    return (
+        f"rank {entry.rank} stands in {said}: {record.site} ({record.describe()}, step {record.step}, {record.where})"
+    )
+
+
+def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
+    if len(_members(run_index, entry.raw, entry.rank)) == 2 and entry.raw[KIND] == "transfer":
+        return f"its first transfer with {others}"
+    return f"its first use of {entry.raw[COMMUNICATOR]}, where it waits for {others}"
+
+
+def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequence[str]) -> Finding:
+    """Of ranks of which each stands in a first use: the circle that they stand in, or else the longest chain."""
+    ways = [_way(run_index, standing, rank) for rank in standing]
+    way = next((way for way in ways if way[0] == way[-1]), max(ways, key=len))
+    ranks = [rank for rank in dict.fromkeys(way) if rank in standing]
+    entries = [standing[rank] for rank in ranks]
+    circle = way[0] == way[-1]
+    return Finding(
+        check="deadlock",
+        klass="HANG:HOST:FIRST_USE",
+        message=_told(run_index, entries, way),
+        culprit=run_index.one_line(entries) if circle else run_index.culprit(entries[0]),
+        position=min(map(run_index.position, entries)),
+        details=(
+            *(where(run_index, entry) for entry in entries[:FEW]),
+            *([f"and {counted(len(entries) - FEW, 'more rank')}"] if len(entries) > FEW else []),
+            *(where(run_index, entry) for rank, entry in standing.items() if rank not in ranks),
+            f"to let them pass: {_cure(entries, way)}",
+            *details,
+        ),
+    )
+
+
+def _way(run_index: RunIndex, standing: Mapping[int, Entry], start: int) -> list[int]:
+    """From one rank to the one for which it stands, and so on. It ends at a rank that stands in no first use, or where
+    a rank comes again: then it is the circle.
+    """
+    way = [start]
+    while way[-1] in standing:
+        following = absent(run_index, standing[way[-1]])[0]
+        if following in way:
+            return [*way[way.index(following) :], following]
+        way.append(following)
+    return way
+
+
+def _told(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> str:
+    first, *others = entries[: FEW // 2]
+    told = f"rank {first.rank} stands in {_first(run_index, first, f'rank {way[1]}')}"
+    for entry, following in zip(others, way[2:], strict=False):
+        same = entry.raw[KIND] == first.raw[KIND] == "transfer"
+        own = f"its first with rank {following}" if same else _first(run_index, entry, f"rank {following}")
+        told += f", which stands in {own}"
+    left = len(entries) - len(others) - 1
+    if left:
+        told += f", and so on through {counted(left, 'more rank')} to rank {way[-1]}"
+    return told if way[0] == way[-1] else f"{told}, which {_end(run_index, way[-1])}"
+
+
+def _end(run_index: RunIndex, rank: int) -> str:
+    """Where the rank is that ends a chain."""
+    last, end = run_index.last(rank), run_index.end(rank)
+    if last is None or end != "blocked":
+        return {"finished": "has ended", "blocked": "did nothing"}.get(end, end)
+    return f"stands at {last.record.site} ({last.record.describe()}, step {last.step}, {last.record.where})"
+
+
+def _cure(entries: Sequence[Entry], way: Sequence[int]) -> str:
+    if way[0] != way[-1]:
+        return f"let rank {way[-1]} make that call before it waits for what these ranks do next"
+    if all(entry.raw[KIND] == "transfer" for entry in entries):
+        return "issue all transfers of a rank as one group (`coalesced`), or let one of these ranks begin with another"
+    return "let all ranks use these communicators first in one order, for instance once at the start"

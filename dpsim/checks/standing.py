@@ -1,0 +1,134 @@
+"""Where devices stand: what each rank waits in on its streams, and what it would reach after it.
+
+A collective waits for the one that a member of it stands in, if somebody in it needs that member; so does a transfer.
+What waits for nothing unfired drops out, and what is left has a cycle.
+
+    standing = heads(run_index, walk, joint=False)      # by the heads of the streams, after a walk
+    standing.cycle()                                    # [("dp", 0), ("ep", 0)]
+
+A collective has the name (communicator, sequence number). A transfer has that of its line: the communicator with both
+ends, and the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import TypeAlias
+
+from dpsim.checks.happens_before.points import Signal
+from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.walk import Walk
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSFER_PEER, RawRecord
+from dpsim.contract.rules.wait_set import awaited
+
+Key: TypeAlias = tuple[str, int]
+"""A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""
+
+
+@dataclass
+class Standing:
+    """Where devices stand. `behind[x][rank]` is the collective that the rank stands in and that keeps it from x, where
+    somebody needs it: `needed[x]`.
+    """
+
+    stands: dict[Key, list[int]] = field(default_factory=dict)
+    needed: dict[Key, set[int]] = field(default_factory=dict)
+    behind: dict[Key, dict[int, Key]] = field(default_factory=dict)
+
+    def stand(self, key: Key, rank: int, needs: Sequence[int]) -> None:
+        """A rank stands in `key` and waits for the others that it needs."""
+        self.stands.setdefault(key, []).append(rank)
+        self.needed.setdefault(key, set()).update(needs)
+
+    def wait(self, key: Key, rank: int, other: Key | None) -> None:
+        """A rank reaches `key` only after `other`. It counts where those that stand in `key` (see `stand`) need it."""
+        if other is not None and other != key and rank in self.needed.get(key, ()):
+            self.behind.setdefault(key, {}).setdefault(rank, other)
+
+    def cycle(self) -> list[Key]:
+        """Collectives of which each waits for the next and the last for the first; empty if there are none."""
+        waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.stands}
+        left = 0
+        while len(waits) != left:
+            left = len(waits)
+            waits = {key: found for key, after in waits.items() if (found := {k: None for k in after if k in waits})}
+        path = list(waits)[:1]
+        while path:
+            following = next(iter(waits[path[-1]]))
+            if following in path:
+                return path[path.index(following) :]
+            path.append(following)
+        return []
+
+
+PARTS = (StreamState.collective, StreamState.transfer)
+LINE = "{} from rank {} to {}"  # transfers in one direction, as a collective's communicator
+
+
+def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
+    """Whom a part waits for."""
+    if raw[KIND] == "transfer":
+        return (raw[TRANSFER_PEER],)
+    members = tuple(run_index.collectives[raw[COMMUNICATOR]])
+    return members if joint else awaited(raw[CALL], rank, members)
+
+
+def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
+    """By the heads of the streams after a walk; those of a coalesced group have lanes beside their stream."""
+    standing = Standing()
+    marks: dict[Signal, StreamState] = {}  # where a mark is to be set
+    later: list[tuple[Key, StreamState]] = []
+    for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
+        for place, (fire, _, item, _) in enumerate(stream.queue):
+            if fire is StreamState.mark:
+                marks[item] = stream
+            elif fire in PARTS:
+                key = key_of(item, stream.rank)
+                if place:
+                    later.append((key, stream))
+                else:
+                    standing.stand(key, stream.rank, needs_of(run_index, item, stream.rank, joint))
+
+    def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
+        """The part of its rank for which a stream waits in the end."""
+        if stream is None or stream in seen or not stream.queue:
+            return None
+        fire, _, item, _ = stream.queue[0]
+        if fire is StreamState.wait:
+            return keeps(marks.get(item), (*seen, stream))
+        return key_of(item, stream.rank) if fire in PARTS else None
+
+    for key, stream in later:
+        standing.wait(key, stream.rank, keeps(stream))
+    for host in walk.hosts:  # one that waits for its device has not issued what it would issue next
+        reading = [last.raw[STREAM] for last in run_index.living(host.rank) if last.raw[KIND] == "read"]
+        for stream, (communicator, seq) in product(reading, standing.stands):
+            calls = run_index.collectives.get(communicator, {}).get(host.rank)
+            if calls is not None and len(calls) <= seq:
+                standing.wait((communicator, seq), host.rank, keeps(host.streams[stream]))
+    return standing
+
+
+def key_of(raw: RawRecord, rank: int) -> Key:
+    """Of a rank's part in a collective or transfer."""
+    if raw[KIND] == "collective":
+        return raw[COMMUNICATOR], raw[SEQ]
+    ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
+    return LINE.format(raw[COMMUNICATOR], *ends), raw[SEQ]
+
+
+def entry_of(run_index: RunIndex, key: Key, rank: int) -> Entry | None:
+    """A rank's part in a collective or transfer; None if it has not issued it."""
+    if key[0] in run_index.collectives:
+        calls = run_index.collectives[key[0]][rank]
+    else:
+        way, line = next((way, line) for way, line in run_index.transfers.items() if LINE.format(*way) == key[0])
+        calls = line.sends if rank == way[1] else line.receives
+    return calls[key[1]] if key[1] < len(calls) else None
+
+
+def name_of(key: Key) -> str:
+    return f"{key[0]} #{key[1]}"
