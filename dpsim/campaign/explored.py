@@ -19,6 +19,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed
+from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
@@ -26,7 +27,7 @@ from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
 from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.report import report
-from dpsim.explore import Exploration, Failure, Search, search
+from dpsim.explore import Exploration, Failure, Problem, Search, search
 from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.hosts.overtime import interrupted
@@ -76,11 +77,14 @@ class Shown:
 
 @dataclass
 class Explored:
-    """What is known of a subject. `shown`: its failures, in the order in which they were found."""
+    """What is known of a subject. `shown`: its failures, in the order in which they were found. `looked`: what came of
+    running its ranks alone.
+    """
 
     subject: Subject
     exploration: Exploration
     shown: Sequence[Shown] = ()
+    looked: Looked = Looked()  # noqa: RUF009  # immutable
 
     @property
     def verdict(self) -> str:
@@ -130,7 +134,8 @@ class Explored:
         """
         said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
         subject, did = self.subject, self.exploration.did
-        return assumed(Facts.of(subject.world, subject.program, did)) if said else ()
+        facts = Facts.of(subject.world, subject.program, did)._replace(not_alone=self.looked.why)
+        return assumed(facts) if said else ()
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""
@@ -141,21 +146,35 @@ class Explored:
         return self.shown[0].report(replay) if self.shown else ""
 
 
-def concluded(subject: Subject, found: Exploration) -> Explored:
+def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left.
-    Where no schedule shows a failure, and the run in time does, that run is the evidence.
+    Where no schedule shows a failure, and the run in time does, that run is the evidence. `seconds`: what exploring took.
     """
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
         found.verdict = "lost" if found.lost else "violated"
     shown = []
+    looked = _look(subject, found, seconds)
     for failure in found.failures.values():
         try:
             shown.append(show(subject, failure))
         except Lost as error:
             found.lost, found.verdict = found.lost or str(error), "lost"
             shown.append(Shown(failure, None, (), failure.schedule, True))
-    return Explored(subject, found, shown)
+    return Explored(subject, found, shown, looked)
+
+
+def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
+    """Whether ranks share something in Python, where nothing else is wrong; what shows it is a failure."""
+    if found.failures or found.lost or not found.fresh or found.vacuous:
+        return Looked()
+    looked = looked_at(subject, seconds)
+    if looked.finding is not None:
+        what = identity(looked.finding)
+        one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))
+        found.failures[what] = Failure(one, [], [], found.runs, "ranks alone")
+        found.verdict = "violated"
+    return looked
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
@@ -192,7 +211,8 @@ def explore_subject(
     Raises ValueError for an unknown strategy.
     """
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
-    end = None if seconds is None else time.monotonic() + seconds
+    begun = time.monotonic()
+    end = None if seconds is None else begun + seconds
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end
@@ -207,4 +227,4 @@ def explore_subject(
             progress=progress,
             in_time=True,
         )
-    return concluded(subject, found)
+    return concluded(subject, found, time.monotonic() - begun)

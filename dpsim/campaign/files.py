@@ -78,10 +78,12 @@ def _explore(
     share: int = 1,
     begun: int = 0,
 ) -> list[Explored]:
-    """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before."""
+    """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before. Of one scenario that is
+    no part of a set the ranks run alone.
+    """
     return explore_all(
         [
-            replace(Subject.of(scenario, base), repeats=number % share == 0)
+            replace(Subject.of(scenario, base), repeats=number % share == 0, alone=len(scenarios) == share == 1)
             for number, (scenario, base) in enumerate(scenarios, begun)
         ],
         options.strategy,
@@ -99,7 +101,7 @@ class Whole(NamedTuple):
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
     happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
     `expected`: what must come of them all, `total` worlds. `lost`: what the machine took away from the world after
-    these.
+    these. `alone`: in how many worlds ranks ran alone.
     """
 
     explored: int
@@ -112,6 +114,7 @@ class Whole(NamedTuple):
     expected: Expected = HELD
     total: int = 0
     lost: str = ""
+    alone: int = 0
 
     @property
     def verdict(self) -> str:
@@ -155,7 +158,7 @@ def explore_whole(
     expected = HELD
     injected: dict[Planted, str] = {}
     assumes: dict[str, None] = {}
-    runs, rest = 0, iter(scenarios)
+    runs, alone, rest = 0, 0, iter(scenarios)
     while some := list(islice(rest, AT_ONCE * options.jobs)):
         seconds = None if end is None else end - time.monotonic()
         if seconds is not None and seconds <= 0:
@@ -171,6 +174,7 @@ def explore_whole(
             expected = one.subject.expected
             verdicts[one.verdict] += 1
             runs += one.exploration.runs
+            alone += one.looked.runs > 0
             assumes.update(dict.fromkeys(one.assumes))
             for probe in one.subject.probes:
                 probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
@@ -182,7 +186,7 @@ def explore_whole(
         if progress is not None:
             progress(verdicts.total(), total)
     never = [*filter(None, injected.values())]
-    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes), expected, total)
+    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes), expected, total, alone=alone)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

@@ -38,6 +38,8 @@ class Plan:
         self.stop_at_first = stop_at_first
         self.exploration = Exploration()
         self.done = False
+        self.seconds = 0.0
+        """What its units took."""
         self._proving = strategy in ("portfolio", "dpor")
         self._samplers = SAMPLERS if strategy == "portfolio" else () if strategy == "dpor" else (strategy,)
         self._busy = False
@@ -99,6 +101,7 @@ class Plan:
     def take(self, result: UnitResult) -> None:
         """A unit was done."""
         merge(self.exploration, result)
+        self.seconds += result.seconds
         self.left[result.unit.strategy == "dpor"] += result.unit.schedules - result.exploration.runs
         if result.unit.strategy == "dpor":
             self._busy, self._state = False, result.state

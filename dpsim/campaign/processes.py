@@ -121,7 +121,7 @@ def explore_all(
 
     for result in _results(plans, subjects, jobs, end, tick):
         plans[result.unit.subject].take(result)
-    return [concluded(subject, plan.exploration) for subject, plan in zip(subjects, plans, strict=True)]
+    return [concluded(subject, plan.exploration, plan.seconds) for subject, plan in zip(subjects, plans, strict=True)]
 
 
 def _results(

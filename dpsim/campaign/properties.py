@@ -34,6 +34,7 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +91,7 @@ def holds(
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
+    subject = replace(subject, alone=not _is_drawn())
     explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
@@ -166,6 +168,15 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     with suppress(InvalidArgument):  # a label can be used once an example; another call of `holds` has
         target(len(explored.exploration.classes), label="classes of schedules")
     return True, current_build_context().is_final
+
+
+def _is_drawn() -> bool:
+    """Whether a test of Hypothesis goes on."""
+    if "hypothesis" not in sys.modules:
+        return False
+    from hypothesis import currently_in_test_context
+
+    return currently_in_test_context()
 
 
 def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> tuple[str, str]:

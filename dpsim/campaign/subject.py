@@ -12,16 +12,20 @@ choices, and a race shows as what it does.
 from __future__ import annotations
 
 import copy
+import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dpsim.alone.messages import Module
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
-from dpsim.contract.program import Program
+from dpsim.contract import registry
+from dpsim.contract.program import Arguments, Program
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import Lost, Progress, Run, World
 from dpsim.explore import LONGEST, Planted, Problem
@@ -35,10 +39,30 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 @dataclass(frozen=True)
+class Origin:
+    """What another process makes the program of: its protocol, the arguments, and the environment before any run."""
+
+    protocol: str
+    args: Any
+    environment: dict[str, str]
+
+    def modules(self) -> list[Module]:
+        """The modules that register the protocol, its variant and its forms."""
+        owners: list[type[Any]] = [registry.protocol(self.protocol).program]
+        variant = self.args.variant if isinstance(self.args, Arguments) else None
+        owners += [] if variant is None else [registry.variant(variant).make]
+        names = [*(owner.__module__ for owner in owners), *registry.modules_of_forms()]
+        files = {name: getattr(sys.modules.get(name), "__file__", None) or "" for name in names}
+        return [Module(name, file) for name, file in files.items()]
+
+
+@dataclass(frozen=True)
 class Subject:
     """A program on a world. `switched_off`: classes of findings that nobody wants to hear of. `name`: for messages.
     `longest`: runs are cut off after so many steps. `expected`: what has to come of it. `make`: gives the program and
     what it prepared anew; without it they are copied. `repeats`: some runs are made again (`dpsim.campaign.repeats`).
+    `origin`: of a program that another process can make, too; `alone`: its ranks run alone whatever that costs
+    (`dpsim.campaign.lone_ranks`).
     """
 
     world: World
@@ -50,11 +74,14 @@ class Subject:
     expected: Expected = HELD
     make: Callable[[], tuple[Program[Any], Any]] | None = None
     repeats: bool = True
+    origin: Origin | None = None
+    alone: bool = False
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """A scenario's. Raises ScenarioError for what cannot be read or run."""
-        program, _, prepared = prepare(scenario, base)
+        environment = dict(os.environ)
+        program, args, prepared = prepare(scenario, base)
         off, expected = tuple(scenario.checks.switched_off), scenario.expected_of_all
 
         def make() -> tuple[Program[Any], Any]:
@@ -69,6 +96,7 @@ class Subject:
             scenario.name,
             expected=expected,
             make=make,
+            origin=Origin(scenario.protocol.name, args, environment),
         )
 
     def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:

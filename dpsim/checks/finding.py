@@ -37,6 +37,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     PROGRESS:BOUND                       a rank goes on after the last fault, longer than it may, and gets nowhere
     NONDETERMINISM:REPEAT                a run that was repeated, along its own schedule, came out differently
     NONDETERMINISM:RANDOM                a run drew random numbers without a seed
+    NONDETERMINISM:SHARED_STATE          a rank does something else where it is alone in its Python process
     MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
     MISMATCH:COLLECTIVE:OP               members of one collective called it differently: another operation
     MISMATCH:COLLECTIVE:COUNT            another number of elements
@@ -179,6 +180,7 @@ CLASSES = (
     "PROGRESS:BOUND",
     "NONDETERMINISM:REPEAT",
     "NONDETERMINISM:RANDOM",
+    "NONDETERMINISM:SHARED_STATE",
     "MISMATCH:COLLECTIVE:STEP",
     "MISMATCH:COLLECTIVE:OP",
     "MISMATCH:COLLECTIVE:COUNT",

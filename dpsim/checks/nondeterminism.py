@@ -7,6 +7,8 @@ rank left it waiting.
 
     finding = nondeterminism.check(first.journals, second.journals)
 
+A rank that runs alone in a process is compared by `dpsim.alone`, and `shared_state` says what it found.
+
 Where the second run was stopped because its schedule did not fit any more, what it did until then is compared.
 """
 
@@ -26,6 +28,16 @@ CAUSES = (
     "  state that outlives a run: on a class, in a module, in a default argument",
     "  state that ranks share, in self or in what prepare made: made again, each rank has its own, as in a process",
 )
+
+SHARED = (
+    "the simulation runs all ranks in one Python process, and hardware runs each in its own. Likely causes:",
+    "  a rank leaves something in a module, a class, a default argument or os.environ, and another one reads it;",
+    "  a rank decides by os.getpid(), by hash() of text, by id(), or by the order of a set",
+    "send what ranks have to agree on through a communicator, a mailbox or a store",
+)
+
+NAMED = 6
+"""So many things that were shared are named."""
 
 
 def check(first: Journals, second: Journals, stopped: str = "") -> Finding | None:
@@ -68,6 +80,29 @@ def unseeded(generator: str, culprit: Culprit | None) -> Finding:
     return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, culprit, position, CAUSES)
 
 
+def shared_state(
+    rank: int, at: int, among: RawRecord | None, alone: RawRecord | None, shared: Sequence[str]
+) -> Finding:
+    """A rank differs where it runs alone in a process. `among`: its record where all ranks share one. `shared`: what
+    the module of the program holds that it does not hold in a fresh process.
+    """
+    found = alone if among is None or among[KIND] == "finished" else among
+    record = as_record(found or among or ())
+    return Finding(
+        check="nondeterminism",
+        klass="NONDETERMINISM:SHARED_STATE",
+        message=f"rank {rank} in step {record.step} does something else where no other rank runs in its process",
+        culprit=Culprit.of(rank, record),
+        position=(record.step, at),
+        details=(
+            f"with the others: {_text(among)}",
+            f"alone:           {_text(alone)}",
+            *[f"shared: {', '.join(shared[:NAMED])}"] * bool(shared),
+            *SHARED,
+        ),
+    )
+
+
 def with_seen(found: Finding, seen: str) -> Finding:
     """A difference, and what was seen that explains it."""
     return replace(found, details=(*found.details, f"seen: {seen}"))
@@ -90,6 +125,10 @@ def _text(raw: RawRecord | None) -> str:
     if raw is None:
         return "nothing more"
     record = as_record(raw)
+    if raw[KIND] == "finished":
+        return "the program comes to its end"
+    if raw[KIND] == "raised":
+        return f"the program raises {record.site}: {raw[-1]}, {record.where}"
     outcome = f" {raw[LEARNED_OUTCOME]!r}" if raw[KIND] == "learned" else ""
     where = f", {record.where}" if record.where else ""
     return f"{record.describe()}{outcome} at {record.site}[{record.ordinal}]{where}"

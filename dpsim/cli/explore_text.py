@@ -206,6 +206,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
     else:
         lines += assumes_line(whole.assumes)
+        lines.append(f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")
         if whole.unmet is not None or whole.expected != HELD:
             lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)
@@ -239,6 +240,7 @@ def whole_as_json(
         "vacuous": whole.verdicts["vacuous"],
         "schedules": whole.runs,
         "probes": whole.probes,
+        "alone": whole.alone,
         "never_applied": list(whole.never_applied),
         "assumes": list(whole.assumes),
         "lost": whole.lost or None,

@@ -78,7 +78,11 @@ class StoreWork(Work):
 
     def __await__(self) -> Generator[Any, Any, Store | None]:
         journal, site, ordinal = self._of
-        store: Store | None = yield from self._result()
+        try:
+            store: Store | None = yield from self._result()
+        except RuntimeError as error:
+            journal.failed(site, ordinal, error)
+            raise
         journal.learned(site, ordinal, None if store is None else store.port)
         return store
 

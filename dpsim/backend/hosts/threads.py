@@ -16,7 +16,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Coroutine
 from inspect import iscoroutinefunction
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.call_site import is_word
@@ -25,6 +25,15 @@ from dpsim.contract.interface import Flag, Rank, Thread
 from dpsim.contract.ops import MAIN
 
 ThreadProgram: TypeAlias = Callable[[Rank], Coroutine[Any, Any, None]]
+
+T = TypeVar("T")
+
+
+def front_of(original: T) -> T:
+    """What has the fields of `original`, until it is given those of another one."""
+    front = object.__new__(type(original))
+    front.__dict__ = original.__dict__
+    return front
 
 
 class JournaledFlag(Flag):

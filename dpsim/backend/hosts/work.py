@@ -12,8 +12,6 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from dpsim.backend.journal.journal import Journal
-from dpsim.contract.interface import Aborted
-from dpsim.contract.ops import BROKEN_OFF
 
 Outcome: TypeAlias = Callable[[], Generator[Any, Any, Any]]
 """Gives what an awaited op learned: a generator that may suspend or block."""
@@ -37,8 +35,8 @@ class Work:
         self._outcome = None
         try:
             result = yield from outcome()
-        except Aborted:
-            journal.learned(site, ordinal, BROKEN_OFF)
+        except RuntimeError as error:
+            journal.failed(site, ordinal, error)
             raise
         journal.learned(site, ordinal, result)
         return result

@@ -42,7 +42,8 @@ from dpsim.backend.journal.graph_records import Lawful
 from dpsim.backend.journal.injection import IN_TIME, Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
-from dpsim.contract.ops import MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
+from dpsim.contract.interface import Aborted
+from dpsim.contract.ops import BROKEN_OFF, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
 from dpsim.contract.world import World
 
 REST = "", "", ""
@@ -220,6 +221,11 @@ class Journal(FaultInjector):
         """An awaited op returned: an array, or what else was learned."""
         outcome = crc32(result.tobytes()) if isinstance(result, ndarray) else result
         self._sink(("learned", self.step, self.thread, site, ordinal, "", outcome))
+
+    def failed(self, site: str, ordinal: int, error: RuntimeError) -> None:
+        """An awaited op raised."""
+        if isinstance(error, Aborted):
+            self.learned(site, ordinal, BROKEN_OFF)
 
     def number(self, what: str) -> int:
         """The next number of a buffer, an event or a coalesced group of this rank."""

@@ -55,11 +55,14 @@ def note(facts: set[Fact], run: SimRun) -> None:
 
 
 class Facts(NamedTuple):
-    """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`)."""
+    """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`).
+    `not_alone`: why no rank could run alone (`dpsim.campaign.lone_ranks`); empty where ranks did, or were not to.
+    """
 
     world: World
     runs: Collection[Fact]
     by_flags: bool = False
+    not_alone: str = ""
 
     @staticmethod
     def of(world: World, program: Program[Any], runs: Collection[Fact]) -> Facts:

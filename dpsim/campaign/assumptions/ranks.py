@@ -12,6 +12,8 @@ def _only_some_die(on: Facts) -> bool:
     return 0 < len(on.mortal) < on.world.size
 
 
+SHARE_NOTHING = "ranks share nothing in Python"
+
 ONLY_SOME = Says("only the named ranks die", _only_some_die, lambda on: on.only_some_die)
 
 RANKS = Section(
@@ -112,6 +114,19 @@ RANKS = Section(
             "stop a host anywhere for any time (preemption, a garbage collection)",
             "always, where there is no time; but a host's call and what it reads are one step",
             "`delays` for a run with time",
+        ),
+        Assumption(
+            "run each rank in a Python process of its own, with other process ids, hashes and addresses",
+            "always: each rank of a run that holds runs once more alone in a process. Of many worlds only some are "
+            "looked at, and their summary says how many. Where a program cannot be made in another process, no",
+            "",
+            (
+                Says(
+                    SHARE_NOTHING,
+                    lambda on: bool(on.not_alone),
+                    lambda on: f"{SHARE_NOTHING}: not looked for, because {on.not_alone}",
+                ),
+            ),
         ),
         Assumption(
             "run on clocks that differ, or jump",

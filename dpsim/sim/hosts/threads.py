@@ -21,12 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Generator
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
 import simpy
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from dpsim.backend.hosts.threads import JournaledThread
+from dpsim.backend.hosts.threads import JournaledThread, front_of
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.journal import RankJournal
 from dpsim.backend.journal.misuse import ForeignAwait
@@ -34,16 +34,6 @@ from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.turns import TurningHost, stand
-
-T = TypeVar("T")
-
-
-def front_of(original: T) -> T:
-    """What has the fields of `original`, until it is given those of another one."""
-    front = object.__new__(type(original))
-    front.__dict__ = original.__dict__
-    return front
-
 
 class HostThread:
     """A thread that goes on whenever what it stood at has happened, as a `CoroutineThread` of the environment does."""

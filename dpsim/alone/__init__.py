@@ -1,0 +1,19 @@
+"""Each rank runs once more alone, in a process of its own: what ranks share in Python shows as a difference.
+
+    past.py       what a rank has learned and done in a run
+    messages.py   what the parent and the server say to each other
+    machine.py    streams, buffers and communicators that do nothing but journal
+    answers.py    the run of one rank, answered from its past and compared with it
+    digest.py     what a module holds, by name, to be compared with a fresh interpreter
+    server.py     a fresh interpreter that forks a process for each rank
+    client.py     the server, as the parent sees it
+
+In the simulation the Python of all ranks runs in one interpreter. Ranks can agree there through a module, a class or
+`os.environ`, and no hardware lets them. So a run that holds is made again, rank by rank: the server imports the module
+of the program and nothing else has run there, it forks, and the rank's awaits return what they returned before. A rank
+that shares nothing writes the same journal.
+"""
+
+from dpsim.backend.journal.call_site import own_code
+
+own_code(__name__, "greenlet")

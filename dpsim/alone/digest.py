@@ -1,0 +1,97 @@
+"""What modules hold, by name: compared between two processes it tells what a run has changed.
+
+    there = contents(["programs"])      # {"BOARD of programs.py": "{}", ...} in a fresh interpreter
+    changed(contents(["programs"]), there)      # ["BOARD of programs.py"]
+
+Looked at are variables of the modules, attributes of their classes, and what functions keep: defaults, closures, caches.
+Objects are described by their fields, four levels deep.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from types import FunctionType, GeneratorType, ModuleType
+from typing import Any
+
+import numpy as np
+
+DEPTH = 4
+LENGTH = 1_000
+"""Of a container so many elements are looked at."""
+
+
+def contents(modules: Iterable[str]) -> dict[str, str]:
+    """Of modules that were imported. A name has the file of its module."""
+    found: dict[str, str] = {}
+    for name in modules:
+        module = sys.modules.get(name)
+        if module is None:
+            continue
+        file = (getattr(module, "__file__", None) or name).rpartition("/")[2]
+        for variable, value in [*vars(module).items()]:
+            if variable.startswith("__") or isinstance(value, ModuleType):
+                continue
+            if isinstance(value, type):
+                if value.__module__ == name:
+                    found.update(_of_class(value, file))
+            else:
+                found[f"{variable} of {file}"] = describe(value)
+    return found
+
+
+def changed(here: Mapping[str, str], there: Mapping[str, str]) -> list[str]:
+    """The names whose contents differ."""
+    return [name for name in here if here[name] != there.get(name, here[name])]
+
+
+def _of_class(kind: type[Any], file: str) -> dict[str, str]:
+    own = [(name, value) for name, value in vars(kind).items() if not name.startswith(("__", "_abc_"))]
+    return {f"{kind.__qualname__}.{name} of {file}": describe(value) for name, value in own}
+
+
+def describe(value: Any, depth: int = DEPTH) -> str:
+    """The value in words that are the same in two processes, if the value is."""
+    try:
+        return _describe(value, depth)
+    except Exception:  # a property of somebody's own
+        return type(value).__qualname__
+
+
+def _describe(value: Any, depth: int) -> str:
+    kind = type(value).__qualname__
+    if value is None or isinstance(value, (int, float, str, bytes)):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return f"{value.dtype}{value.shape}{value.tobytes()!r}"
+    if not depth:
+        return kind
+    if isinstance(value, Mapping):
+        items = [(describe(key, depth - 1), describe(one, depth - 1)) for key, one in [*value.items()][:LENGTH]]
+        return f"{kind}{len(value)}{items}"
+    if isinstance(value, (set, frozenset)):
+        return f"{kind}{sorted(describe(one, depth - 1) for one in value)[:LENGTH]}"
+    if isinstance(value, (list, tuple)):
+        return f"{kind}{len(value)}{[describe(one, depth - 1) for one in value[:LENGTH]]}"
+    if isinstance(value, ContextVar):
+        return describe(value.get(None), depth - 1)
+    if isinstance(value, GeneratorType):
+        return repr(None if value.gi_frame is None else (value.gi_frame.f_lasti, value.gi_frame.f_lineno))
+    if hasattr(value, "cache_info"):
+        return repr(value.cache_info().currsize)
+    if isinstance(value, (staticmethod, classmethod)):
+        return describe(value.__func__, depth)
+    if isinstance(value, FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if not _is_empty(cell)]
+        return describe([value.__qualname__, value.__defaults__, value.__kwdefaults__, *cells], depth - 1)
+    if isinstance(value, type):
+        return value.__qualname__
+    return f"{kind}{describe(vars(value), depth - 1) if hasattr(value, '__dict__') else ''}"
+
+
+def _is_empty(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is cell
+    except ValueError:
+        return True

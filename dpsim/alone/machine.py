@@ -1,0 +1,287 @@
+"""A machine on which one rank runs with nobody else: streams, buffers, communicators that do nothing but journal.
+
+What an await returns comes from the rank's past, so no kernel runs and no peer is there. Each class here is the shared
+half of `dpsim.backend` with that answer: the addresses, records and injected faults are those of all backends.
+
+    rank = AloneRank(journal, answers)          # `answers`: gives what the awaited op returned (`dpsim.alone.answers`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
+from dpsim.backend.calls.rank import JournaledRank
+from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
+from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
+from dpsim.backend.hosts.stores import JournaledStore
+from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.memory.buffers import JournaledBuffer
+from dpsim.contract.interface import Buffer, Frozen, HostArray, Stream
+from dpsim.contract.ops import DType
+from dpsim.contract.world import CommunicatorSpec
+
+
+class Answers(Protocol):
+    """Where what awaits return comes from, and who runs the rank's threads."""
+
+    def of(self, journal: Journal) -> Outcome:
+        """The answer to the op that was journaled last."""
+
+    def start(self, rank: AloneRank, thread: AloneThread, program: ThreadProgram) -> None:
+        """Begin a host thread."""
+
+
+class AloneBuffer(JournaledBuffer):
+    """A buffer without memory."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, stream: AloneStream, shape: tuple[int, ...], dtype: DType) -> None:
+        super().__init__(stream, shape, dtype)
+        self._answers = stream.answers
+
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        assert isinstance(self.stream, AloneStream)
+        return AloneBuffer(self.stream, (stop - start, *self.shape[1:]), self.dtype)
+
+    def _copy(self, stream: Stream) -> Outcome:
+        return self._answers.of(self.stream.journal)
+
+    def _hold(self, stream: Stream) -> None:
+        pass
+
+    def _release(self) -> None:
+        pass
+
+
+class AloneEvent(JournaledEvent):
+    """A point in a stream."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, stream: AloneStream, number: int) -> None:
+        super().__init__(stream.journal, number)
+        self._answers = stream.answers
+
+    def _again(self, stream: JournaledStream) -> None:
+        pass
+
+    def _query(self) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _synchronize(self) -> Outcome:
+        return self._answers.of(self.journal)
+
+
+class AloneStream(JournaledStream):
+    """A stream on which nothing runs."""
+
+    __slots__ = ("answers",)
+
+    def __init__(self, journal: Journal, name: str, answers: Answers) -> None:
+        super().__init__(journal, name)
+        self.answers = answers
+
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        return AloneBuffer(self, shape, dtype)
+
+    def _launch(self, call: KernelCall) -> None:
+        pass
+
+    def _record(self, number: int) -> JournaledEvent:
+        return AloneEvent(self, number)
+
+    def _wait(self, event: JournaledEvent) -> None:
+        pass
+
+    def _wait_flag(self, flag: JournaledFlag) -> None:
+        pass
+
+    def _spin(self, ns: int) -> None:
+        pass
+
+
+class AloneHostCommunicator(JournaledHostCommunicator):
+    """A host communicator whose peers have answered before."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec, answers: Answers) -> None:
+        super().__init__(journal, spec)
+        self._answers = answers
+
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _abort(self) -> None:
+        pass
+
+
+class AloneDeviceCommunicator(JournaledDeviceCommunicator):
+    """A device communicator that moves nothing. `lazy`: it is made at its first use, and a capture refuses that."""
+
+    __slots__ = ("_lazy", "_made")
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec, lazy: bool) -> None:
+        super().__init__(journal, spec)
+        self._lazy = lazy
+        self._made: set[tuple[int, ...]] = set()
+
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
+        self._made.add(self.ranks)
+
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        if self.aborted:
+            raise self.error(self.name)
+        self._made.update(map(self._makes, issues))
+
+    def _open(self, stream: Stream) -> None:
+        pass
+
+    def _close(self, stream: Stream) -> None:
+        pass
+
+    def _abort(self) -> None:
+        pass
+
+    def unmade(self, issue: Issue) -> bool:
+        return self._lazy and self._makes(issue) not in self._made
+
+    def _makes(self, issue: Issue) -> tuple[int, ...]:
+        """Whose communicator it goes out on: a transfer outside of a group has one of its pair."""
+        if issue.group is not None or issue.peer is None:
+            return self.ranks
+        return min(self.journal.rank, issue.peer), max(self.journal.rank, issue.peer)
+
+
+class AloneFlag(JournaledFlag):
+    """A flag of which it is known how each wait and each query ended."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, journal: Journal, name: str, answers: Answers) -> None:
+        super().__init__(journal, name)
+        self._answers = answers
+
+    def _stand(self, ns: int) -> None:
+        pass
+
+    def _set(self) -> None:
+        pass
+
+    def _clear(self) -> None:
+        pass
+
+    def _wait(self, late_ns: int) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _query(self, late_ns: int) -> Outcome:
+        return self._answers.of(self.journal)
+
+
+class AloneThread(JournaledThread):
+    """A host thread that the program has started."""
+
+    __slots__ = ("_answers", "ended")
+
+    def __init__(self, journal: Journal, name: str, answers: Answers) -> None:
+        super().__init__(journal, name)
+        self._answers = answers
+        self.ended = False
+
+    def _join(self) -> Outcome:
+        answer = self._answers.of(self.journal)
+
+        def outcome() -> Generator[Any, Any, str | None]:
+            said: str | None = yield from answer()
+            self.heard = True
+            return said
+
+        return outcome
+
+    @property
+    def over(self) -> bool:
+        return self.ended
+
+
+class AloneStore(JournaledStore):
+    """A store whose other users are not there."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, journal: Journal, node: int, port: int, answers: Answers) -> None:
+        super().__init__(journal, node, port)
+        self._answers = answers
+
+    def _put(self, key: str, value: Frozen) -> None:
+        pass
+
+    def _get(self, key: str, timeout_ns: int | None) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _close(self) -> None:
+        pass
+
+
+class AloneRank(JournaledRank):
+    """The rank as its program sees it."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, journal: Journal, answers: Answers) -> None:
+        super().__init__(journal)
+        self._answers = answers
+        for spec in self.world.communicators:
+            if self.rank not in spec.ranks:
+                continue
+            if spec.domain == "host":
+                self.hosts[spec.kind] = AloneHostCommunicator(journal, spec, answers)
+            else:
+                self.devices[spec.kind] = AloneDeviceCommunicator(journal, spec, self.world.lazy)
+
+    def _stream(self, name: str) -> Stream:
+        return AloneStream(self.journal, name, self._answers)
+
+    def _flag(self, name: str) -> JournaledFlag:
+        return AloneFlag(self.journal, name, self._answers)
+
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        thread = AloneThread(self.journal, name, self._answers)
+        self._answers.start(self, thread, program)
+        return thread
+
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        if not 0 <= to < self.world.actors:
+            raise ValueError(f"rank {self.rank} sends to rank {to}; there are ranks 0 to {self.world.actors - 1}")
+
+    def _watch(self, actor: int, mailbox: str) -> None:
+        pass
+
+    def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _sleep(self, ns: int) -> Outcome:
+        return self._answers.of(self.journal)
+
+    def _open_store(self, port: int) -> Outcome:
+        return self._store(self.node)
+
+    def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
+        return self._store(node)
+
+    def _store(self, node: int) -> Outcome:
+        answer = self._answers.of(self.journal)
+
+        def outcome() -> Generator[Any, Any, AloneStore | None]:
+            port: int | None = yield from answer()
+            return None if port is None else AloneStore(self.journal, node, port, self._answers)
+
+        return outcome

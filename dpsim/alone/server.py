@@ -1,0 +1,135 @@
+"""A fresh interpreter that imports the modules of programs and forks: each rank runs alone in a copy of it.
+
+No torch is imported here, no thread started, no program run, so each copy is as a process that has just started. Its
+`hash` of text differs from the parent's, as `client.py` starts it. The server leaves when its parent does.
+
+    python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to the parent
+
+It answers a `Job` with a `Difference` or None for each rank, and modules with what they hold. Where it cannot, a
+`Refused` says why.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from dpsim.alone.answers import AloneRun
+from dpsim.alone.digest import contents
+from dpsim.alone.messages import Difference, Job, Module, Refused
+from dpsim.alone.past import Past
+from dpsim.contract import registry
+
+MOST_SECONDS = 60
+"""Of CPU time that a rank takes alone: one that waits for another one in a loop of Python's never ends."""
+
+
+def serve(link: Connection) -> None:
+    """Until the parent is gone."""
+    while True:
+        question = link.recv()
+        try:
+            answer: Any = _alone(question) if isinstance(question, Job) else _contents(question)
+        except Exception as error:
+            answer = Refused(f"{type(error).__name__}: {error}")
+        link.send(answer)
+
+
+def _contents(modules: list[Module]) -> dict[str, str]:
+    return contents([module.known_as for module in modules])
+
+
+def _alone(job: Job) -> list[Difference | None] | Refused:
+    sys.path[:] = job.path
+    os.environ.clear()
+    os.environ.update(job.environment)
+    for module in job.modules:
+        _import(module)
+    args = pickle.loads(job.args)
+    registry.protocol(job.program)
+    found: list[Difference | None] = []
+    for past in job.pasts:
+        answer = _forked(lambda past=past: _run(job, args, past))  # type: ignore[misc]
+        if isinstance(answer, Refused):
+            return Refused(f"rank {past.rank} alone {answer.why}")
+        found.append(answer)
+    return found
+
+
+def _import(module: Module) -> None:
+    """Import it under its name, or from its file where another module has that name, or none."""
+    name, file = module.known_as, module.file
+    try:
+        found = importlib.import_module(name)
+        if not file or os.path.samefile(found.__file__ or os.devnull, file):
+            return
+    except ImportError:
+        if not file:
+            raise
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None or not Path(file).is_file():
+        raise ImportError(f"the module {module.name} has no file to be imported from")
+    sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[name])
+
+
+def _run(job: Job, args: Any, past: Past) -> Difference | None:
+    program, prepared = registry.prepared(job.program, args)
+    return AloneRun(job.world, past, job.packages).go(program, prepared)
+
+
+def _forked(call: Callable[[], Any]) -> Any:
+    """What a call gives in a copy of this process."""
+    ours, theirs = os.pipe()
+    process = os.fork()
+    if not process:
+        try:
+            _limit()
+            try:
+                answer = call()
+            except Exception as error:
+                answer = Refused(f"could not begin: {type(error).__name__}: {error}")
+            with os.fdopen(theirs, "wb") as file:
+                file.write(pickle.dumps(answer))
+        finally:
+            os._exit(0)
+    os.close(theirs)
+    with os.fdopen(ours, "rb") as file:
+        said = file.read()
+    _, status = os.waitpid(process, 0)
+    if not said:
+        ended = os.waitstatus_to_exitcode(status)
+        if ended == -signal.SIGXCPU:
+            return Refused(f"did not come to its end in {MOST_SECONDS} s")
+        return Refused(f"ended its process ({ended})")
+    return pickle.loads(said)
+
+
+def _limit() -> None:
+    import resource
+
+    hard = resource.getrlimit(resource.RLIMIT_CPU)[1]
+    most = MOST_SECONDS if hard == resource.RLIM_INFINITY else min(MOST_SECONDS, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (most, hard))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    with suppress(EOFError, OSError):
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    # Under its own name: what is pickled here is of the module that the parent knows.
+    from dpsim.alone.server import main as run
+
+    run()

@@ -1,0 +1,134 @@
+"""Do ranks share anything in Python? A run that holds is made again, each rank alone in a process (`dpsim.alone`).
+
+    looked = looked_at(subject, seconds=0.3)    # `seconds`: what exploring it took
+    looked.finding                              # NONDETERMINISM:SHARED_STATE, or None
+    looked.why                                  # why it is not known, in words
+
+One world that is explored by itself is always looked at, along two schedules. Of many worlds in one process the first
+is, along one, and then as many as fit into a tenth of the time that exploring has taken (`Account`).
+
+A rank that differs names the first record that does, and what the module of the program holds here and not there.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from dpsim.alone import client
+from dpsim.alone.digest import changed, contents
+from dpsim.alone.messages import Difference, Job
+from dpsim.alone.past import Past
+from dpsim.campaign.pasts import Recording
+from dpsim.campaign.subject import Origin, Subject
+from dpsim.checks import nondeterminism
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import judge, switch_off
+from dpsim.contract import registry
+from dpsim.contract.schedule import CutOff, Strategy
+from dpsim.contract.world import Lost
+from dpsim.explore import search
+from dpsim.explore.strategies.replay import ScheduleReplay
+from dpsim.sim.backend import SimRun
+
+SHARE = 0.1
+"""Of the time that exploring takes."""
+
+
+class Account:
+    """What this process has spent, in seconds, on exploring and on ranks alone."""
+
+    def __init__(self) -> None:
+        self.explored = self.alone = 0.0
+        self.looked = 0
+
+    @property
+    def allows(self) -> bool:
+        """Whether one more of many worlds is looked at."""
+        return not self.looked or self.alone < SHARE * self.explored
+
+
+ACCOUNT = Account()
+
+
+class Looked(NamedTuple):
+    """What came of a look. `runs`: so many runs were made again; none where the account has no time for it."""
+
+    runs: int = 0
+    finding: Finding | None = None
+    run: SimRun | None = None
+    why: str = ""
+
+
+def looked_at(subject: Subject, seconds: float) -> Looked:
+    """Run the ranks of a subject alone, if it is its turn."""
+    ACCOUNT.explored += seconds
+    origin = subject.origin
+    if origin is None or not (subject.alone or ACCOUNT.allows):
+        return Looked()
+    if subject.switched_off and any(switch_off([nondeterminism.of("")], subject.switched_off)[1].values()):
+        return Looked()
+    ACCOUNT.looked += 1
+    begun = time.monotonic()
+    runs, why = 0, "no run of it came to its end"
+    try:
+        for run, pasts in _recorded(subject, 2 if subject.alone else 1):
+            found = _alone(subject, origin, pasts)
+            if isinstance(found, str):
+                return Looked(runs, why=found)
+            runs, why = runs + 1, ""
+            if found:
+                first = min(found, key=lambda one: (one.step, one.at, one.rank))
+                return Looked(runs, _finding(first, origin), run)
+    except Lost as error:
+        why = str(error)
+    finally:
+        ACCOUNT.alone += time.monotonic() - begun
+    return Looked(runs, why=why)
+
+
+def _recorded(subject: Subject, most: int) -> Iterator[tuple[SimRun, list[Past]]]:
+    """Runs that hold, each with what its ranks have learned and done: in order, and along a random schedule."""
+    walk = search("random", 1, subject.longest)
+    walk.begin()
+    straight = ScheduleReplay((), strict=False, longest=subject.longest)
+    straight.begin()
+    strategies: list[Strategy] = [straight, walk.current]
+    fresh, world = subject.fresh(), subject.world
+    for strategy in strategies[:most]:
+        program = Recording([fresh() for _ in range(world.actors)], registry.packages())
+        try:
+            run = subject.backend(strategy).run_program(world, program, None)
+        except CutOff:
+            continue
+        if not run.lost and not judge(world, run, subject.switched_off):
+            yield run, program.complete(run.journals, run.ends)
+
+
+def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Difference] | str:
+    """Where ranks differ; or why that is not known."""
+    try:
+        args = pickle.dumps(origin.args)
+        path = [entry or os.getcwd() for entry in sys.path]
+        packages = frozenset(registry.packages())
+        job = Job(subject.world, origin.protocol, args, pasts, origin.modules(), path, origin.environment, packages)
+        pickle.dumps(job)
+    except Exception as error:
+        return f"what a process of its own needs cannot be pickled: {error}"
+    answer = client.ask(job)
+    return answer if isinstance(answer, str) else [one for one in answer if one is not None]
+
+
+def _finding(first: Difference, origin: Origin) -> Finding:
+    modules = origin.modules()
+    here = contents([module.name for module in modules])
+    there = client.held(modules)
+    shared = changed(here, there)
+    before = origin.environment
+    shared += [f"os.environ[{name!r}]" for name, value in os.environ.items() if before.get(name) != value]
+    return nondeterminism.shared_state(first.rank, first.at, first.among, first.alone, shared)
+
