@@ -26,7 +26,14 @@ from types import FunctionType
 from typing import Any
 from zlib import crc32
 
-from dpsim.backend.graphs.kernel_call import KernelError, WroteWhatItReads, check_kernel, refuse_result
+from dpsim.backend.graphs.kernel_call import (
+    KNOWN,
+    KernelError,
+    OnTrial,
+    WroteWhatItReads,
+    check_kernel,
+    refuse_result,
+)
 from dpsim.backend.hosts.arguments import count_of, unknown_dtype
 from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.issue import plan
@@ -100,8 +107,9 @@ class FusedStream(CudaStream):
         args: tuple[Frozen, ...] = (),
         cost: int | None = None,
     ) -> None:
-        if type(kernel) is not FunctionType or kernel.__closure__ or kernel.__defaults__ or kernel.__kwdefaults__:
+        if type(kernel) is not FunctionType or kernel not in KNOWN:
             check_kernel(kernel, site)
+            kernel = OnTrial(kernel)
         for one in args:
             if type(one) not in PLAIN and not (type(one) is tuple and PLAIN.issuperset(map(type, one))):
                 check_plain(tuple(args), "an argument of the kernel", site, compared=False)

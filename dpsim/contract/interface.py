@@ -155,7 +155,17 @@ class Stream(ABC):
         reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
         bound now, plain data (TypeError for an array). The kernel is a plain function: whatever else can be called is
         refused (TypeError), and so are a closure and a default that is no plain data, since they would read tomorrow's
-        state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real hardware
+        state.
+
+        The same holds for globals, of the kernel and of each function of a program that it calls. A kernel may use
+        functions, classes, modules, a cache of a function (functools.cache), and values that stay as they are: numbers,
+        text, tuples, enums, dtypes, frozen dataclasses. Anything else is refused by name: a list, a dictionary, an
+        array, a ContextVar, `os.environ`, an object or a method bound to one, a global that its module sets. So is a
+        kernel that sets a global or an attribute, or calls `globals`, `setattr` or `exec`. Lambdas, functions and
+        comprehensions within a kernel are part of it. No program may set a number that a kernel reads. A kernel that
+        keeps an array fails where the backend sees it.
+
+        `cost`: nanoseconds of device time in the simulation, None for the backend's default; real hardware
         ignores it.
         """
 

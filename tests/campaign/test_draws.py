@@ -136,17 +136,21 @@ def test_a_difference_says_who_drew_from_a_shared_generator() -> None:
     assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
 
 
-def test_what_a_kernel_draws_is_found() -> None:
+@pytest.mark.parametrize(
+    ("draws", "klass"),
+    [
+        (lambda: np.random.default_rng().random() and None, "NONDETERMINISM:RANDOM"),
+        (lambda: random.random() and None, "CRASH:TYPEERROR"),  # the launch refuses a global generator
+    ],
+)
+def test_what_a_kernel_draws_is_found(draws: Any, klass: str) -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
         main.launch("draw", draws)
         await main.record().synchronize("end")
 
-    def draws() -> None:
-        random.random()
-
     (finding,) = explore_subject(Subject(world_of(1), Scripted(script))).findings
-    assert finding.klass == "NONDETERMINISM:RANDOM"
+    assert finding.klass == klass
 
 
 def test_the_state_of_numpy_s_generator_is_all_of_it() -> None:

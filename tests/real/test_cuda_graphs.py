@@ -20,7 +20,7 @@ from real.rank import RealRank
 from real.threads import drive
 from tests.real.null_device import NullCalls, null_rank
 
-NOT_PERMITTED = RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+NOT_PERMITTED = "CUDA error: operation not permitted when stream is capturing\nmore"
 FAILED_BEFORE = RuntimeError("CUDA error: operation failed due to a previous error during capture")
 
 
@@ -34,7 +34,7 @@ def fill(buffer: Any, value: int) -> None:
 
 
 def synchronises(buffer: Any) -> None:
-    raise NOT_PERMITTED
+    raise RuntimeError(NOT_PERMITTED)
 
 
 def told_by(calls: NullCalls, script: Coroutine[Any, Any, None]) -> list[str]:
@@ -244,7 +244,7 @@ def test_what_cuda_refuses_spoils_the_process(calls: NullCalls) -> None:
     error = abandoned(rank, lambda: main.launch("peek", synchronises, writes=[x]))
     assert isinstance(error, CaptureError)
     assert error.code == 900
-    assert str(error).startswith(f"peek: CUDA says {str(NOT_PERMITTED).splitlines()[0]!r}, while graph g is captured")
+    assert str(error).startswith(f"peek: CUDA says {NOT_PERMITTED.splitlines()[0]!r}, while graph g is captured")
     assert device_of(rank).spoiled
     del calls.fails["ends"]
     again(rank)

@@ -9,7 +9,7 @@ from types import FrameType, FunctionType
 
 from dpsim.backend.graphs.branches import CapturedPoint, captured_event
 from dpsim.backend.graphs.capture import GraphCapture
-from dpsim.backend.graphs.kernel_call import KernelCall, check_kernel
+from dpsim.backend.graphs.kernel_call import KNOWN, KernelCall, OnTrial, check_kernel
 from dpsim.backend.hosts.arguments import unknown_dtype
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome, Work
@@ -111,8 +111,9 @@ class JournaledStream(OwnStream):
         args: tuple[Frozen, ...] = (),
         cost: int | None = None,
     ) -> None:
-        if type(kernel) is not FunctionType or kernel.__closure__ or kernel.__defaults__ or kernel.__kwdefaults__:
+        if type(kernel) is not FunctionType or kernel not in KNOWN:
             check_kernel(kernel, site)
+            kernel = OnTrial(kernel)
         if args and not PLAIN.issuperset(map(type, args)):
             check_plain(tuple(args), "an argument of the kernel", site, compared=False)
         if cost is not None and (type(cost) is not int or cost < 0):

@@ -1,5 +1,6 @@
 """Captured graphs: what a capture keeps, and what a replay issues again.
 
+kernel_globals.py  the globals that a kernel may read
 kernel_call.py     a kernel with the arguments of its launch
 replaying.py       the memory and the streams that kept calls use, in a capture and in each replay
 kept.py            the calls that a capture keeps, and how a replay issues them again

@@ -6,16 +6,25 @@ A kernel is a plain function, and all it knows is in `reads`, `writes` and `args
 as a default, may hold what the program changes before the stream comes to the kernel: a partial function, a method
 (also a built-in one, of a list), an object. No function of an array library is a kernel either: it returns its result.
 
+The globals that a kernel reads are in `dpsim.backend.graphs.kernel_globals`.
+
 A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
-the same buffer is named in `writes`, and it returns nothing.
+the same buffer is named in `writes`, and it returns nothing. It keeps none of its arrays, since the program may read or
+write them later behind the back of the machine. In the simulation the first calls of each kernel get arrays of their
+own on the same memory, and the references to these are counted (`OnTrial`).
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
-from types import FunctionType
+from sys import getrefcount
+from types import CodeType, FunctionType
 from typing import Any
 
+from numpy import asarray, ndarray
+
+from dpsim.backend.graphs.kernel_globals import Refused, check_globals
 from dpsim.backend.journal.call_site import place_in
 from dpsim.backend.journal.plain import check_plain, typed
 from dpsim.contract.interface import Buffer, Frozen, Kernel
@@ -77,6 +86,63 @@ def check_kernel(kernel: Any, site: str) -> None:
         )
     defaults = (*(kernel.__defaults__ or ()), *(kernel.__kwdefaults__ or {}).values())
     check_plain(defaults, f"a default of the kernel {kernel.__qualname__}", site, compared=False)
+    key = kernel.__code__, id(kernel.__globals__)
+    if key not in _READ:
+        try:
+            check_globals(kernel)
+        except Refused as refused:
+            raise TypeError(f"{site}: {refused}") from None
+        _remember(_READ, key)
+
+
+KNOWN: set[Kernel] = set()
+"""Kernels that were checked, and have kept no array in their first calls. A launch checks all others."""
+
+_READ: set[tuple[CodeType, int]] = set()
+"""Code whose globals were checked, with the module's: a kernel that is defined within `run` is a new one in each."""
+
+_CALLS: dict[Kernel, int] = {}
+TRIALS = 4
+
+
+class OnTrial:
+    """A kernel in its first calls. Raises KeptArray for one that keeps an array of numpy, or a part of one."""
+
+    __slots__ = ("kernel",)
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+
+    def __call__(self, *args: Any) -> Any:
+        given = [asarray(memoryview(value)) if type(value) is ndarray else value for value in args]
+        before = [*map(_references, given)]
+        result: Any = self.kernel(*given)  # type: ignore[func-returns-value]  # it may, and must not
+        if result is not None:
+            return result
+        if before != [*map(_references, given)]:
+            gc.collect()  # a cycle holds what nothing can reach
+            if before != [*map(_references, given)]:
+                raise KeptArray
+        calls = _CALLS.pop(self.kernel, 0) + 1
+        if calls < TRIALS:
+            _remember(_CALLS, self.kernel)
+            _CALLS[self.kernel] = calls
+        else:
+            _remember(KNOWN, self.kernel)
+        return None
+
+
+def _references(value: Any) -> int:
+    """How many references there are to an array: its parts refer to it as well, for it lies on no other array."""
+    return getrefcount(value) if type(value) is ndarray else 0
+
+
+def _remember(known: set[Any] | dict[Any, int], key: Any) -> None:
+    """Put it there; what is made anew in each run does not pile up."""
+    if len(known) >= 4096:
+        known.clear()
+    if isinstance(known, set):
+        known.add(key)
 
 
 class KernelError(RuntimeError):
@@ -84,11 +150,16 @@ class KernelError(RuntimeError):
 
     @staticmethod
     def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
+        kernel = kernel.kernel if isinstance(kernel, OnTrial) else kernel
         said = f"{type(error).__name__}: {error}"
         if isinstance(error, WroteWhatItReads) or (isinstance(error, ValueError) and "read-only" in str(error)):
             said = f"it writes an array that it was given to read{_line(kernel)}; name the buffer in writes"
         elif isinstance(error, GaveResult):
             said = f"it returns {error}{_line(kernel)}; a kernel writes its results to the arrays of writes"
+        elif isinstance(error, KeptArray):
+            said = (
+                f"it keeps an array that it was given{_line(kernel)}; arrays belong to the machine once it has returned"
+            )
         name = getattr(kernel, "__qualname__", None) or type(kernel).__qualname__
         return KernelError(f"kernel {name} of {address}: {said}")
 
@@ -99,6 +170,10 @@ class WroteWhatItReads(Exception):
 
 class GaveResult(Exception):
     """A kernel returned something."""
+
+
+class KeptArray(Exception):
+    """A kernel keeps an array beyond its call."""
 
 
 def refuse_result(result: Any) -> None:

@@ -2,5 +2,6 @@
 
 wait_set.py        the ranks that a member of a collective waits for
 replay_frame.py    the replay of a graph that a record belongs to
+kernel_constants.py  globals that kernels read, which no run may set
 shared_state.py    what the ranks of one process share, which no run may change
 """

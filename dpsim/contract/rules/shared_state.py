@@ -20,6 +20,7 @@ from types import FunctionType
 from typing import Any
 
 from dpsim.contract.program import Program
+from dpsim.contract.rules import kernel_constants
 from dpsim.contract.words import BadInput
 
 
@@ -29,19 +30,28 @@ class SharedState(BadInput):
 
 def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
     """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
-    with a thing that is not as it was, by `state_of`.
+    with a thing that is not as it was, by `state_of`, or with a global that kernels read.
     """
+    place = _place(program)
+    if constant := kernel_constants.changed():
+        raise SharedState(
+            f"{type(program).__qualname__}.run ({place}) changed {constant}. Kernels read it, perhaps after that; pass "
+            "the value in args of the launch"
+        )
     after = state_of(program, prepared)
     if after == before:
         return
     for name in sorted(after.keys() | before.keys()):
         if before.get(name) != after.get(name):
-            run = type(program).run
-            place = f"{run.__module__.replace('.', '/')}.py:{run.__code__.co_firstlineno}"
             raise SharedState(
                 f"{type(program).__qualname__}.run ({place}) changed {name}. Ranks in one process share it, and ranks "
                 "in processes of their own do not; keep what changes in local variables of run"
             )
+
+
+def _place(program: Program[Any]) -> str:
+    run = type(program).run
+    return f"{run.__module__.replace('.', '/')}.py:{run.__code__.co_firstlineno}"
 
 
 def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
@@ -49,6 +59,7 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
     is, or not at all. What refuses to be pickled (a lock, a lambda) stands for itself by its type and name, and what
     lies around it is compared. What remembers results says by `__reduce__` that they are no part of it.
     """
+    kernel_constants.begin()
     owners = [*map(vars, _classes(type(program))), vars(program)]
     named = {f"self.{name}": value for owner in owners for name, value in owner.items()}
     parts = vars(prepared) if hasattr(prepared, "__dict__") else {}

@@ -14,22 +14,23 @@ once for each type, and for numpy, with which thousands of small worlds ask for 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
-from array_api_compat import array_namespace
 from array_api_compat import device as device_of
-
-_NAMESPACES: dict[type[Any], Any] = {}
 
 
 def namespace(array: Any) -> Any:
     """The namespace of an array's library."""
-    kind = type(array)
-    if kind not in _NAMESPACES:
-        _NAMESPACES[kind] = array_namespace(array)
-    return _NAMESPACES[kind]
+    return _namespace_of(type(array))
+
+
+@cache
+def _namespace_of(kind: type[Any]) -> Any:
+    """The same for a type of arrays. Kernels may use a cache, and no dictionary of the module."""
+    return import_module(f"array_api_compat.{kind.__module__.partition('.')[0]}")
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:

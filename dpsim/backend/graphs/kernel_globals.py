@@ -1,0 +1,299 @@
+"""What a kernel reads beside its arguments: the globals of its module. A launch refuses those that may change.
+
+A kernel runs later than its launch, and in a process of its own on real hardware. So it may use what stays as it is:
+
+    functions, classes, modules             each function of a program is looked into, as the kernel itself is
+    a cache of such a function              functools.cache and lru_cache
+    numbers, text, tuples and the like      also an Enum, a dtype, a frozen dataclass of such values, a logger
+    functions of Python and of libraries    as they are: what they remember by themselves is not seen
+
+A list, a dictionary, an array, a ContextVar, `os.environ`, another object or a method bound to one is refused. So is a
+store to a global or to an attribute of a module, a class or a function, and a call of `globals`, `setattr` and `exec`.
+The names are read from the code: of the kernel, of functions and lambdas within it, and of each function it names.
+A chain of attributes (`os.environ`, `config.table`) is followed, also through a local variable that holds a module.
+
+A number that a function of its module sets by `global` is refused as well. One that is set from elsewhere
+(`config.STEP = 2`) is compared at the end of each run (`dpsim.contract.rules.kernel_constants`).
+
+Each function is looked into once in a process.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import enum
+import functools
+import inspect
+import logging
+import os
+import re
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.backend.journal.call_site import place_in
+from dpsim.backend.journal.plain import typed
+from dpsim.contract.registry import packages
+from dpsim.contract.rules.kernel_constants import watch
+
+
+class Refused(TypeError):
+    """A kernel uses what may change before it runs."""
+
+
+class _Value(NamedTuple):
+    """What a chain of names stands for, as the source has it, and the module or class where its last name was found."""
+
+    value: Any
+    text: str
+    owner: Any = None
+    name: str = ""
+
+
+_KEPT = (
+    *(int, float, complex, bool, str, bytes, type(None), range, slice, type(...), type(NotImplemented)),
+    *(enum.Enum, np.generic, np.dtype, np.ufunc, re.Pattern, logging.Logger, ModuleType, type),
+    *(types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType),
+    *(types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, property),
+)
+"""Types of what stays as it is."""
+
+_FORBIDDEN = {
+    globals: "globals",
+    vars: "vars",
+    eval: "eval",
+    exec: "exec",
+    setattr: "setattr",
+    delattr: "delattr",
+    os.getenv: "os.getenv",
+}
+"""Functions by which a kernel would reach what its code does not name."""
+
+_ROOTS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
+_ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
+_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"})
+_KEEPS_CHAIN = frozenset({"PUSH_NULL", "NOP", "EXTENDED_ARG", "CACHE"})
+_MISSING = object()
+
+
+def check_globals(kernel: FunctionType) -> None:
+    """Raise Refused, which names the global, unless a kernel uses only what stays as it is."""
+    _Reader(packages() | {kernel.__module__.partition(".")[0]}).function(kernel, f"the kernel {kernel.__qualname__}")
+
+
+class _Reader:
+    """Reads a kernel, and the functions that it names. `own`: packages of programs, whose functions are read."""
+
+    def __init__(self, own: set[str]) -> None:
+        self._own = own
+        self._read: set[tuple[CodeType, int]] = set()
+
+    def function(self, function: FunctionType, who: str) -> None:
+        """Read a function's code, and what it holds besides: its defaults and the variables around it."""
+        code, names = function.__code__, function.__globals__
+        if (code, id(names)) in self._read:
+            return
+        self._read.add((code, id(names)))
+        cells = _cells(function)
+        if not self._is_own(names.get("__name__", "")):  # a wrapper, as of functools, around what may be a program's
+            for _, value in cells:
+                if isinstance(value, FunctionType):
+                    self.function(value, who)
+            return
+        for name, value in [*_defaults(function), *cells]:
+            self.value(_Value(value, name), who, place_in(function.__module__, code, code.co_firstlineno))
+        self._code(code, names, function.__module__, who, {})
+
+    def value(self, found: _Value, who: str, where: str) -> None:
+        """Raise Refused for a value that may change."""
+        value = found.value
+        if isinstance(value, types.BuiltinFunctionType | FunctionType) and value in _FORBIDDEN:
+            raise Refused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
+        if isinstance(found.owner, ModuleType) and not self._is_own(found.owner.__name__):
+            if isinstance(value, FunctionType):  # of a library, also where it is replaced while a run is made again
+                return
+        elif found.owner is not None:
+            self._rebound(found, who, where)
+        for part in self._parts(value):
+            if part is _MISSING:
+                raise Refused(f"{who} uses {found.text} ({where}): {typed(value)}, which may change; {_CURE}")
+            if isinstance(part, FunctionType):
+                self.function(part, f"{who} calls {part.__qualname__}, which")
+            else:
+                self.value(_Value(part, found.text), who, where)
+
+    def _parts(self, value: Any) -> Iterator[Any]:
+        """What has to stay as it is so that a value does; _MISSING if it may change by itself."""
+        kind = type(value)
+        if isinstance(value, FunctionType):
+            yield value
+        elif isinstance(value, tuple | frozenset):
+            yield from value
+        elif isinstance(value, functools._lru_cache_wrapper):
+            yield value.__wrapped__
+        elif isinstance(value, staticmethod | classmethod):
+            yield value.__func__
+        elif isinstance(value, functools.partial):
+            yield from (value.func, *value.args, *value.keywords.values())
+        elif isinstance(value, types.MethodType):
+            yield value.__func__ if isinstance(value.__self__, type) else _MISSING
+        elif isinstance(value, types.BuiltinFunctionType):
+            held = value.__self__
+            if not (held is None or isinstance(held, _KEPT)):
+                yield _MISSING
+        elif is_dataclass(value) and not isinstance(value, type):
+            frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+            yield from [getattr(value, one.name) for one in fields(value)] if frozen else [_MISSING]
+        elif isinstance(value, _KEPT) or kind.__module__ == "typing":
+            if isinstance(value, type) and self._is_own(value.__module__):
+                yield from _made_by(value)
+        elif kind.__module__ == "torch" and kind.__name__ in ("dtype", "device", "Size", "memory_format"):
+            pass
+        elif not callable(value) or self._is_own(kind.__module__):
+            yield _MISSING
+
+    def _code(self, code: CodeType, names: dict[str, Any], module: str, who: str, around: dict[str, _Value]) -> None:
+        """Read one piece of code; `around`: local variables of the code that it stands in which hold a module."""
+        chain: _Value | None = None
+        known, line = dict(around), code.co_firstlineno
+        for step in dis.get_instructions(code):
+            line, name = step.starts_line if type(step.starts_line) is int else _line(step) or line, step.opname
+            where = place_in(module, code, line)
+            if name in _KEEPS_CHAIN:
+                continue
+            if name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+                raise Refused(f"{who} sets the global {step.argval} ({where}); write to the arrays of writes instead")
+            if name in ("STORE_ATTR", "DELETE_ATTR") and chain is not None:
+                raise Refused(f"{who} sets {chain.text}.{step.argval} ({where}); write to the arrays of writes instead")
+            if name.startswith(("STORE_FAST", "STORE_DEREF")) and chain is not None and isinstance(step.argval, str):
+                known[step.argval] = chain
+            chain = self._next(step, chain, names, known)
+            if chain is not None and name not in _LOCALS:
+                self.value(chain, who, where)
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType):
+                self._code(inner, names, module, who, known)
+
+    def _next(
+        self, step: dis.Instruction, chain: _Value | None, names: dict[str, Any], known: dict[str, _Value]
+    ) -> _Value | None:
+        """What a chain of names stands for after one more instruction; None where it ends."""
+        name, text = step.opname, step.argval
+        if name in _ROOTS:
+            value = names.get(text, _MISSING)
+            if value is _MISSING:
+                value = getattr(builtins, text, _MISSING)
+                return None if value is _MISSING else _Value(value, text)
+            return _Value(value, text, sys.modules.get(names.get("__name__", "")), text)
+        if name in _LOCALS:
+            return known.get(text)
+        if name == "IMPORT_NAME":
+            value = sys.modules.get(text)
+            return None if value is None else _Value(value, text)
+        if (name in _ATTRIBUTES or name == "IMPORT_FROM") and chain is not None:
+            if not isinstance(chain.value, ModuleType | type | FunctionType):
+                return None
+            value = inspect.getattr_static(chain.value, text, _MISSING)
+            return None if value is _MISSING else _Value(value, f"{chain.text}.{text}", chain.value, text)
+        return None
+
+    def _rebound(self, found: _Value, who: str, where: str) -> None:
+        """Raise Refused for a global that a function of its module sets, and watch it if something else may."""
+        owner = found.owner
+        if isinstance(owner, ModuleType):
+            by = _setters(owner).get(found.name)
+            if by is not None:
+                raise Refused(f"{who} uses {found.text} ({where}), which {by} sets; {_CURE}")
+        elif not (isinstance(owner, type) and self._is_own(owner.__module__)):
+            return
+        if not isinstance(found.value, ModuleType) and found.name in vars(owner):
+            watch(owner, found.name)
+
+    def _is_own(self, module: str) -> bool:
+        """Whether a module is of a program, and not of Python or of an installed library."""
+        top = module.partition(".")[0]
+        if top in self._own:
+            return True
+        found = sys.modules.get(top)
+        place = getattr(found, "__file__", None) or "".join(getattr(found, "__path__", ()))
+        return bool(place) and top not in sys.stdlib_module_names and not _INSTALLED.search(place)
+
+
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
+
+_CURE = "pass the value in args"
+
+
+def _cells(function: Any) -> list[tuple[str, Any]]:
+    """The variables around a function that have a value by now."""
+    found = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            found.append((name, cell.cell_contents))
+    return found
+
+
+def _defaults(function: Any) -> list[tuple[str, Any]]:
+    values = function.__defaults__ or ()
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    return [*zip(names[len(names) - len(values) :], values, strict=True), *(function.__kwdefaults__ or {}).items()]
+
+
+def _made_by(kind: type) -> Iterator[FunctionType]:
+    """The functions of a class that run when an instance is made, as its source has them."""
+    file = getattr(sys.modules.get(kind.__module__), "__file__", None)
+    for name in ("__new__", "__init__", "__post_init__"):
+        made = inspect.getattr_static(kind, name, None)
+        made = made.__func__ if isinstance(made, staticmethod) else made
+        if isinstance(made, FunctionType) and made.__code__.co_filename == file:
+            yield made
+
+
+def _line(step: Any) -> int | None:
+    line: int | None = getattr(step, "line_number", None)  # from Python 3.13 on
+    return line
+
+
+@functools.lru_cache(1024)
+def _setters(module: ModuleType) -> dict[str, str]:
+    """The globals of a module that functions set, and one of the functions, with its place."""
+    found: dict[str, str] = {}
+    for function in _functions(module):
+        codes = [function.__code__]
+        while codes:
+            code = codes.pop()
+            codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+            line = code.co_firstlineno
+            if any(step.opname == "STORE_GLOBAL" for step in dis.get_instructions(code)):
+                for step in dis.get_instructions(code):
+                    line = step.starts_line if type(step.starts_line) is int else _line(step) or line
+                    if step.opname == "STORE_GLOBAL":
+                        found[step.argval] = f"{function.__qualname__} ({place_in(module.__name__, code, line)})"
+    return found
+
+
+def _functions(module: ModuleType) -> Iterator[FunctionType]:
+    """The functions that stand in a module, and those of its classes."""
+    owners: list[Any] = [module]
+    seen = set[Any]()
+    while owners:
+        for value in list(vars(owners.pop()).values()):
+            if isinstance(value, staticmethod | classmethod):
+                value = value.__func__
+            elif isinstance(value, property):
+                value = value.fget
+            if isinstance(value, FunctionType | functools._lru_cache_wrapper):
+                value = inspect.unwrap(value)
+            if isinstance(value, FunctionType | type) and value.__module__ == module.__name__ and value not in seen:
+                seen.add(value)
+                if isinstance(value, FunctionType):
+                    yield value
+                else:
+                    owners.append(value)
