@@ -7,6 +7,7 @@
 
     contract/          what a program calls, what a backend runs: interface, ops, world, program, registry
     backend/           what every backend shares; the package `real` builds on it too
+    alone/             one rank of a run again, in its own process
     sim/               the simulated machine
     explore/           the search over schedules
     checks/            what must hold, as folds over journals

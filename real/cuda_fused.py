@@ -26,6 +26,7 @@ from types import FunctionType
 from typing import Any
 from zlib import crc32
 
+from dpsim.backend.calls.streams import PER_REPLAY, captured_per_replay
 from dpsim.backend.graphs.kernel_call import (
     KNOWN,
     KernelError,
@@ -58,7 +59,9 @@ class FusedStream(CudaStream):
 
     __slots__ = ()
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
+        if per_replay and self.capture is not None:
+            raise captured_per_replay(site)
         if type(shape) is not tuple:
             shape = shape_of(shape, site) if type(shape) is not int else (shape,)
         count = 1
@@ -95,6 +98,8 @@ class FusedStream(CudaStream):
         buffer._ordinal = journal.ordinal
         if self.capture is not None:
             self.capture.took(self, buffer, (site, journal.ordinal, journal.place(site)))
+        if per_replay:
+            journal.note("fresh", PER_REPLAY, (home, number))
         return buffer
 
     def launch(
@@ -134,7 +139,7 @@ class FusedStream(CudaStream):
         if calls.current(calls.index) != self._number:
             calls.set_current(self.handle)
         try:
-            result = kernel(*read, *given, *args)  # type: ignore[func-returns-value]  # it may, and must not
+            result = kernel(*read, *given, *args)
             if result is not None:
                 refuse_result(result)
             for memory in read:

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import End, World
 
 
@@ -78,7 +79,7 @@ class JobEnded(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
     program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
     process is not to be used again. `listens`: a store that it opened is still there, for others. `aborted`: it has
-    aborted a communicator, which is not to be used again.
+    aborted a communicator, which is not to be used again. `undefined`: the NaNs that it brought (`Run.undefined`).
     """
 
     number: int
@@ -90,6 +91,7 @@ class JobEnded(NamedTuple):
     spoiled: bool = False
     listens: bool = False
     aborted: bool = False
+    undefined: tuple[Undefined, ...] = ()
 
 
 class Troubled(NamedTuple):

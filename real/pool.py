@@ -217,6 +217,7 @@ class Pool:
             versions=children[0].versions,
             lost=watch.lost,
             services=world.services,
+            undefined=watch.undefined,
             endless=repeating(journals) if watch.late else (),
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -248,7 +249,10 @@ class RealRank(JournaledRank):
 
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
-            self.patience.sleep(ns)
+            if ns:
+                self.patience.sleep(ns)
+            else:
+                time.sleep(0)  # other threads may run
             return
             yield
 

@@ -34,6 +34,7 @@ from pathlib import Path
 
 from dpsim.backend.journal.whereabouts import FEW
 from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
@@ -56,9 +57,10 @@ class JobWatch:
     """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
-    finished; `late`: whether the run was stopped at its deadline; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
-    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `aborted`: whether one said that it
-    aborted a communicator. `listening`: the workers whose program left a store open when it finished.
+    finished. `late`: whether the run was stopped at its deadline. `lost`: "" if the machine took nothing away.
+    `changed`: what ranks said of state that they share elsewhere. `spoiled`: whether a worker said that it cannot be
+    used again. `aborted`: whether one said that it aborted a communicator. `listening`: the workers whose program left
+    a store open when it finished. `undefined`: the NaNs that ranks brought.
     """
 
     def __init__(
@@ -67,6 +69,7 @@ class JobWatch:
         self.children = children
         self.observed = ""
         self.late = False
+        self.undefined: tuple[Undefined, ...] = ()
         self.lost = ""
         self.waited_ns = [0] * len(children)
         self.elapsed_ns = 0
@@ -183,6 +186,7 @@ class JobWatch:
                 self._reports.append(message)
                 self.spoiled |= message.spoiled
                 self.aborted |= message.aborted
+                self.undefined += message.undefined
                 if message.listens:
                     self.listening.append(child)
                 if message.changed:

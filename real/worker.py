@@ -252,7 +252,7 @@ class Worker:
         if lacked or rank.lacked:
             return Troubled(job.number, end, lacked or rank.lacked)
         times = rank.patience.waited_ns, started, time.monotonic_ns()
-        return JobEnded(job.number, end, *times, listens=listens, aborted=rank.aborted)
+        return JobEnded(job.number, end, *times, "", False, listens, rank.aborted, (*rank.journal.shared.undefined,))
 
     def _recover(self, message: AbortJob) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,11 @@ def later(seconds: float, act: Callable[[], object]) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def from_outside(number: int) -> None:
+    """Have another process send this one a signal, as the out-of-memory killer does."""
+    subprocess.run(["kill", f"-{int(number)}", str(os.getpid())], check=False)
 
 
 def children(process: int) -> list[int]:

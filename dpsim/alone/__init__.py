@@ -1,4 +1,4 @@
-"""Each rank runs once more alone, in a process of its own: what ranks share in Python shows as a difference.
+"""Each rank runs once more alone, in its own process: what ranks share in Python shows as a difference.
 
     past.py       what a rank has learned and done in a run
     messages.py   what the parent and the server say to each other
@@ -9,9 +9,9 @@
     client.py     the server, as the parent sees it
 
 In the simulation the Python of all ranks runs in one interpreter. Ranks can agree there through a module, a class or
-`os.environ`, and no hardware lets them. So a run that holds is made again, rank by rank: the server imports the module
-of the program and nothing else has run there, it forks, and the rank's awaits return what they returned before. A rank
-that shares nothing writes the same journal.
+`os.environ`, and no hardware lets them. So a run that holds is made again, rank by rank. The server imports the module
+of the program and forks. In the copy only one rank runs, and its awaits return what they returned before. A rank that
+shares nothing writes the same journal.
 """
 
 from dpsim.backend.journal.call_site import own_code

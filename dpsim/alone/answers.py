@@ -3,8 +3,8 @@
     difference = AloneRun(world, past, packages).go(program, prepared)      # None: the rank did the same
 
 The run ends at the first record that differs, or where the past has no more answers. Threads of a rank go on in the
-order in which they did: each is a greenlet that stands still at its turns, as in the simulation. Records are compared
-thread by thread.
+same order again. Each is a greenlet that stands still at its turns, as in the simulation. Records are compared thread
+by thread.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from greenlet import getcurrent, greenlet
 
 from dpsim.alone.machine import AloneRank, AloneThread
-from dpsim.alone.messages import Difference
+from dpsim.alone.messages import Differs
 from dpsim.alone.past import Given, Past, comparable, ending
 from dpsim.backend.hosts.threads import ThreadProgram, front_of
 from dpsim.backend.hosts.work import Outcome
@@ -31,7 +31,7 @@ STANDS = object()
 """What a program yields that awaits something of which the past has no answer."""
 
 
-class Over(BaseException):
+class RunOver(BaseException):
     """A record differs, or there is none to compare with: nothing more is of interest."""
 
 
@@ -39,19 +39,19 @@ class AloneRun:
     """The run of one rank. `difference`: the first record that is not as in the past."""
 
     def __init__(self, world: World, past: Past, packages: Collection[str]) -> None:
-        self.difference: Difference | None = None
+        self.difference: Differs | None = None
         self._past = past
         self._packages = packages
         self._theirs = past.by_thread()
         self._written: Counter[str] = Counter()
-        self._answers = {thread: list(reversed(given)) for thread, given in past.given.items()}
+        self._answers: dict[str, list[Given]] = {name: given[::-1] for name, given in past.given.items()}
         self._shared = RankJournal(past.rank, world, self._write)
         self._threads: dict[str, greenlet] = {}
         self._journals: dict[str, Journal] = {}
         self._raises: BaseException | None = None
         self._hub = getcurrent()
 
-    def go(self, program: Program[Any], prepared: Any) -> Difference | None:
+    def go(self, program: Program[Any], prepared: Any) -> Differs | None:
         """Run the program of the rank."""
         shared = self._shared
         shared.aborts = program.aborts
@@ -65,7 +65,7 @@ class AloneRun:
                 self._run_threads(lambda: self._main(rank, program, prepared))
             else:
                 self._main(rank, program, prepared)
-        except Over:
+        except RunOver:
             pass
         self._end()
         return self.difference
@@ -86,7 +86,7 @@ class AloneRun:
 
     @staticmethod
     def _drive(coroutine: Coroutine[Any, Any, None]) -> bool:
-        """Whether the coroutine has come to its end, and does not stand."""
+        """Whether the coroutine has ended, and does not stand."""
         try:
             event = coroutine.send(None)
             while event is not STANDS:
@@ -105,7 +105,7 @@ class AloneRun:
             given = self._given(journal.thread, site, ordinal)
             if given is None:
                 yield STANDS
-                raise Over
+                raise RunOver
             if given.error is not None:
                 raise given.error
             return given.value
@@ -116,7 +116,7 @@ class AloneRun:
         """What that await returned. The next answer of the thread is asked first: most come in order."""
         answers = self._answers.get(thread, [])
         for at in range(len(answers) - 1, -1, -1):
-            if answers[at][:2] == (site, ordinal):
+            if (answers[at].site, answers[at].ordinal) == (site, ordinal):
                 return answers.pop(at)
         return None
 
@@ -176,24 +176,24 @@ class AloneRun:
 
     def _compare(self, thread: str, raw: RawRecord) -> None:
         if self.difference is not None:
-            raise Over
+            raise RunOver
         at, theirs = self._written[thread], self._theirs.get(thread, [])
         self._written[thread] += 1
         if at >= len(theirs):
             if not self._past.cut:
-                self.difference = Difference(self._past.rank, at, None, raw)
-            raise Over
+                self.difference = Differs(self._past.rank, at, None, raw)
+            raise RunOver
         among = theirs[at]
         if among != raw and repr(among) != repr(raw):  # nan is not equal to itself
-            self.difference = Difference(self._past.rank, at, among, raw)
-            raise Over
+            self.difference = Differs(self._past.rank, at, among, raw)
+            raise RunOver
 
     def _end(self) -> None:
         """Nothing more comes: what the rank did among others, and not alone, is a difference."""
         for thread, theirs in self._theirs.items():
             at = self._written[thread]
             if self.difference is None and at < len(theirs):
-                self.difference = Difference(self._past.rank, at, theirs[at], None)
+                self.difference = Differs(self._past.rank, at, theirs[at], None)
 
 
 _standing: list[Any] = []

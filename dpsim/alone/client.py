@@ -1,6 +1,6 @@
 """The server of lone ranks, as the parent sees it: started when it is first needed, and kept.
 
-    answer = ask(job)                   # for each rank a `Difference` or None; or why there is none, as text
+    answer = ask(job)                   # for each rank a `Differs` or None; or why there is none, as text
     there = held(modules)               # what the modules hold in the server
 
 A module that has changed since the server imported it needs another server, and so does a process that was forked.
@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import atexit
 import os
+import pickle
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import Any
 
-from dpsim.alone.messages import Difference, Job, Module, Refused
+from dpsim.alone.messages import AloneJob, Differs, Module, NotAlone
 
 ANSWER_SECONDS = 600.0
 """For all ranks of a job together."""
@@ -30,7 +30,8 @@ class AloneServer:
     def __init__(self) -> None:
         ours, theirs = socket.socketpair()
         seed = "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"
-        with ours, theirs:
+        ours.settimeout(ANSWER_SECONDS)
+        with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "dpsim.alone.server", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
@@ -39,7 +40,7 @@ class AloneServer:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONHASHSEED": seed},
             )
-            self.link = Connection(ours.detach())
+        self._socket, self._link = ours, ours.makefile("rwb")
         self.parent = os.getpid()
         self.stamps: dict[Module, Any] = {}
         self.asked = 0
@@ -51,12 +52,13 @@ class AloneServer:
         return all(self.stamps.get(module, stamp(module)) == stamp(module) for module in modules)
 
     def ask(self, question: Any) -> Any:
-        """Its answer; a `Refused` if there is none."""
+        """Its answer; a `NotAlone` if there is none."""
         self.asked += 1
         try:
-            self.link.send(question)
-            if self.link.poll(ANSWER_SECONDS):
-                return self.link.recv()
+            pickle.dump(question, self._link)
+            self._link.flush()
+            return pickle.load(self._link)
+        except TimeoutError:
             why = f"the process gave no answer for {ANSWER_SECONDS:g} s"
         except (EOFError, OSError):
             why = "the process ended"
@@ -64,11 +66,13 @@ class AloneServer:
             self.close()
             raise
         self.close()
-        return Refused(why)
+        return NotAlone(why)
 
     def close(self) -> None:
         """End it."""
-        self.link.close()
+        with suppress(OSError):
+            self._link.close()
+        self._socket.close()
         if self.parent == os.getpid():
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -79,7 +83,7 @@ _server: AloneServer | None = None
 atexit.register(lambda: close())
 
 
-def ask(job: Job) -> list[Difference | None] | str:
+def ask(job: AloneJob) -> list[Differs | None] | str:
     """For each rank of a job its difference or None; or why nothing is known, in words. A server that has imported
     other modules before may refuse what a new one does not.
     """
@@ -89,14 +93,14 @@ def ask(job: Job) -> list[Difference | None] | str:
         used = _served(job.modules)
         old = used.asked > 0
         answer = used.ask(job)
-        if old and isinstance(answer, Refused):
+        if old and isinstance(answer, NotAlone):
             close()
             answer = _served(job.modules).ask(job)
     except OSError as error:
         return f"no process could be started: {error}"
-    if isinstance(answer, Refused):
+    if isinstance(answer, NotAlone):
         return answer.why
-    found: list[Difference | None] = answer
+    found: list[Differs | None] = answer
     return found
 
 

@@ -3,8 +3,8 @@
     there = contents(["programs"])      # {"BOARD of programs.py": "{}", ...} in a fresh interpreter
     changed(contents(["programs"]), there)      # ["BOARD of programs.py"]
 
-Looked at are variables of the modules, attributes of their classes, and what functions keep: defaults, closures, caches.
-Objects are described by their fields, four levels deep.
+It describes variables of the modules, attributes of their classes, and what functions keep: defaults, closures and
+caches. An object is described by its fields, four levels deep.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 DEPTH = 4
 LENGTH = 1_000
-"""Of a container so many elements are looked at."""
+"""This number of elements of a container is described."""
 
 
 def contents(modules: Iterable[str]) -> dict[str, str]:
@@ -77,7 +77,8 @@ def _describe(value: Any, depth: int) -> str:
     if isinstance(value, ContextVar):
         return describe(value.get(None), depth - 1)
     if isinstance(value, GeneratorType):
-        return repr(None if value.gi_frame is None else (value.gi_frame.f_lasti, value.gi_frame.f_lineno))
+        frame = value.gi_frame
+        return "over" if frame is None else f"{frame.f_lasti}{describe(frame.f_locals, depth - 1)}"
     if hasattr(value, "cache_info"):
         return repr(value.cache_info().currsize)
     if isinstance(value, (staticmethod, classmethod)):

@@ -1,4 +1,4 @@
-"""A machine on which one rank runs with nobody else: streams, buffers, communicators that do nothing but journal.
+"""A machine on which one rank runs without the others: streams, buffers, communicators that do nothing but journal.
 
 What an await returns comes from the rank's past, so no kernel runs and no peer is there. Each class here is the shared
 half of `dpsim.backend` with that answer: the addresses, records and injected faults are those of all backends.
@@ -94,7 +94,7 @@ class AloneStream(JournaledStream):
     def _launch(self, call: KernelCall) -> None:
         pass
 
-    def _record(self, number: int) -> JournaledEvent:
+    def _record(self, number: int, joins: bool = False) -> JournaledEvent:
         return AloneEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:

@@ -1,8 +1,8 @@
 """What the parent and the server of lone ranks say to each other. All of it is pickled.
 
-    parent: Job             server: for each rank a `Difference` or None
-    parent: [Module, ...]   server: what they hold, by name
-                            server: Refused, for either
+parent: AloneJob        server: for each rank a `Differs` or None
+parent: [Module, ...]   server: what they hold, by name
+                        server: NotAlone, for either
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Module(NamedTuple):
         return Path(self.file).stem if self.name == "__main__" else self.name
 
 
-class Job(NamedTuple):
+class AloneJob(NamedTuple):
     """Run these ranks of a program again, each alone. `args`: pickled arguments of the program. `packages`: those of
-    protocols, by which a place in the source is told from a library's.
+    protocols, by which a place in the source differs from a library's.
     """
 
     world: World
@@ -42,7 +42,7 @@ class Job(NamedTuple):
     packages: frozenset[str]
 
 
-class Difference(NamedTuple):
+class Differs(NamedTuple):
     """The first record of a rank that differs: at that index of its thread, among others and alone."""
 
     rank: int
@@ -53,10 +53,11 @@ class Difference(NamedTuple):
     @property
     def step(self) -> int:
         """The step in which it is seen."""
-        return min(raw[STEP] for raw in (self.among, self.alone) if raw is not None)
+        step: int = min(raw[STEP] for raw in (self.among, self.alone) if raw is not None)
+        return step
 
 
-class Refused(NamedTuple):
+class NotAlone(NamedTuple):
     """Why there is no answer."""
 
     why: str

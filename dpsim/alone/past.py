@@ -54,7 +54,7 @@ class Past:
 
 
 def comparable(records: Iterable[RawRecord]) -> Iterable[RawRecord]:
-    """Without what a backend writes of its own accord: the end of a rank, and where an allocator has placed memory."""
+    """Without what a backend adds by itself: the end of a rank, and where an allocator has placed memory."""
     for raw in records:
         kind = raw[KIND]
         if kind == "alloc":

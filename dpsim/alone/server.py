@@ -5,8 +5,8 @@ No torch is imported here, no thread started, no program run, so each copy is as
 
     python -P -m dpsim.alone.server 5           # 5: the descriptor of a socket to the parent
 
-It answers a `Job` with a `Difference` or None for each rank, and modules with what they hold. Where it cannot, a
-`Refused` says why.
+It answers a `AloneJob` with a `Differs` or None for each rank, and modules with what they hold. Where it cannot, a
+`NotAlone` says why.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ import importlib.util
 import os
 import pickle
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 from dpsim.alone.answers import AloneRun
 from dpsim.alone.digest import contents
-from dpsim.alone.messages import Difference, Job, Module, Refused
+from dpsim.alone.messages import AloneJob, Differs, Module, NotAlone
 from dpsim.alone.past import Past
 from dpsim.contract import registry
 
@@ -33,22 +33,23 @@ MOST_SECONDS = 60
 """Of CPU time that a rank takes alone: one that waits for another one in a loop of Python's never ends."""
 
 
-def serve(link: Connection) -> None:
+def serve(link: Any) -> None:
     """Until the parent is gone."""
     while True:
-        question = link.recv()
+        question = pickle.load(link)
         try:
-            answer: Any = _alone(question) if isinstance(question, Job) else _contents(question)
+            answer: Any = _alone(question) if isinstance(question, AloneJob) else _contents(question)
         except Exception as error:
-            answer = Refused(f"{type(error).__name__}: {error}")
-        link.send(answer)
+            answer = NotAlone(f"{type(error).__name__}: {error}")
+        pickle.dump(answer, link)
+        link.flush()
 
 
 def _contents(modules: list[Module]) -> dict[str, str]:
     return contents([module.known_as for module in modules])
 
 
-def _alone(job: Job) -> list[Difference | None] | Refused:
+def _alone(job: AloneJob) -> list[Differs | None] | NotAlone:
     sys.path[:] = job.path
     os.environ.clear()
     os.environ.update(job.environment)
@@ -56,11 +57,11 @@ def _alone(job: Job) -> list[Difference | None] | Refused:
         _import(module)
     args = pickle.loads(job.args)
     registry.protocol(job.program)
-    found: list[Difference | None] = []
+    found: list[Differs | None] = []
     for past in job.pasts:
         answer = _forked(lambda past=past: _run(job, args, past))  # type: ignore[misc]
-        if isinstance(answer, Refused):
-            return Refused(f"rank {past.rank} alone {answer.why}")
+        if isinstance(answer, NotAlone):
+            return NotAlone(f"rank {past.rank} alone {answer.why}")
         found.append(answer)
     return found
 
@@ -82,7 +83,7 @@ def _import(module: Module) -> None:
     spec.loader.exec_module(sys.modules[name])
 
 
-def _run(job: Job, args: Any, past: Past) -> Difference | None:
+def _run(job: AloneJob, args: Any, past: Past) -> Differs | None:
     program, prepared = registry.prepared(job.program, args)
     return AloneRun(job.world, past, job.packages).go(program, prepared)
 
@@ -97,7 +98,7 @@ def _forked(call: Callable[[], Any]) -> Any:
             try:
                 answer = call()
             except Exception as error:
-                answer = Refused(f"could not begin: {type(error).__name__}: {error}")
+                answer = NotAlone(f"could not begin: {type(error).__name__}: {error}")
             with os.fdopen(theirs, "wb") as file:
                 file.write(pickle.dumps(answer))
         finally:
@@ -109,8 +110,8 @@ def _forked(call: Callable[[], Any]) -> Any:
     if not said:
         ended = os.waitstatus_to_exitcode(status)
         if ended == -signal.SIGXCPU:
-            return Refused(f"did not come to its end in {MOST_SECONDS} s")
-        return Refused(f"ended its process ({ended})")
+            return NotAlone(f"did not end in {MOST_SECONDS} s")
+        return NotAlone(f"ended its process ({ended})")
     return pickle.loads(said)
 
 
@@ -125,7 +126,7 @@ def _limit() -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     with suppress(EOFError, OSError):
-        serve(Connection(int(sys.argv[1])))
+        serve(socket.socket(fileno=int(sys.argv[1])).makefile("rwb"))
 
 
 if __name__ == "__main__":

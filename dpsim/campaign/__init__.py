@@ -8,8 +8,11 @@ Upwards, each file knows those above it:
     repeats.py    some runs are made again, and have to come out the same
     in_time.py    the run of a world as written, judged before a search
     searches.py   run after run under a strategy, and what is noted of them
+    pasts.py      a run that keeps what each rank has learned
+    lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     units.py      some schedules of a subject, done in any process, and their results merged
+    interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     traces.py     the trace of a judged run, with its scenario and verdict

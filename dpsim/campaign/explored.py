@@ -148,7 +148,8 @@ class Explored:
 
 def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
     """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left.
-    Where no schedule shows a failure, and the run in time does, that run is the evidence. `seconds`: what exploring took.
+    Where no schedule shows a failure, and the run in time does, that run is the evidence. `seconds`: what exploring
+    took.
     """
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
@@ -168,7 +169,7 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
     """Whether ranks share something in Python, where nothing else is wrong; what shows it is a failure."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return Looked()
-    looked = looked_at(subject, seconds)
+    looked = looked_at(subject, seconds, len(found.classes))
     if looked.finding is not None:
         what = identity(looked.finding)
         one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))

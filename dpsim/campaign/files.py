@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.explored import Explored
+from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
@@ -164,7 +165,12 @@ def explore_whole(
         if seconds is not None and seconds <= 0:
             break
         worlds = [(each, None) for each in some]
-        all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
+        try:
+            all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
+        except KeyboardInterrupt as error:
+            done = done_before(error)
+            with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total)))
+            raise
         for scenario, one in zip(some, all_explored, strict=True):
             if one.exploration.lost:
                 lost = one.exploration.lost

@@ -1,8 +1,8 @@
 """The run of a world as it is written, with its times: what `dpsim run` makes, judged before any search.
 
 Exploring has no time, so a proof takes for granted that nothing but sleeps and planted delays outlasts a time-out. The
-run in time has costs of messages, kernels and collectives as well. Where it breaks something, no search may say that
-the world holds: it is violated, with this run as its evidence, unless the search finds a schedule that says more.
+run in time has costs of messages, kernels and collectives as well. Where it breaks something, the world is violated.
+This run is the evidence, unless the search finds a schedule that breaks something too.
 
     failure = failure_in_time(subject, tick)        # None: the run holds, or could not be made whole
 

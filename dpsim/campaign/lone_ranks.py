@@ -5,7 +5,7 @@
     looked.why                                  # why it is not known, in words
 
 One world that is explored by itself is always looked at, along two schedules. Of many worlds in one process the first
-is, along one, and then as many as fit into a tenth of the time that exploring has taken (`Account`).
+is looked at, along one schedule. More follow while they take less than a tenth of the time of exploring (`Account`).
 
 A rank that differs names the first record that does, and what the module of the program holds here and not there.
 """
@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from dpsim.alone import client
 from dpsim.alone.digest import changed, contents
-from dpsim.alone.messages import Difference, Job
+from dpsim.alone.messages import AloneJob, Differs
 from dpsim.alone.past import Past
 from dpsim.campaign.pasts import Recording
 from dpsim.campaign.subject import Origin, Subject
@@ -56,7 +56,7 @@ ACCOUNT = Account()
 
 
 class Looked(NamedTuple):
-    """What came of a look. `runs`: so many runs were made again; none where the account has no time for it."""
+    """What came of a look. `runs`: how many runs were made again; none where the account has no time for it."""
 
     runs: int = 0
     finding: Finding | None = None
@@ -64,19 +64,21 @@ class Looked(NamedTuple):
     why: str = ""
 
 
-def looked_at(subject: Subject, seconds: float) -> Looked:
-    """Run the ranks of a subject alone, if it is its turn."""
+def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
+    """Run the ranks of a subject alone, if it is its turn. `schedules`: how many it has."""
     ACCOUNT.explored += seconds
     origin = subject.origin
-    if origin is None or not (subject.alone or ACCOUNT.allows):
+    if origin is None:
+        return Looked(why="it was not made from a scenario")
+    if not (subject.alone or ACCOUNT.allows):
         return Looked()
     if subject.switched_off and any(switch_off([nondeterminism.of("")], subject.switched_off)[1].values()):
         return Looked()
     ACCOUNT.looked += 1
     begun = time.monotonic()
-    runs, why = 0, "no run of it came to its end"
+    runs, why = 0, "no run of it holds to its end"
     try:
-        for run, pasts in _recorded(subject, 2 if subject.alone else 1):
+        for run, pasts in _recorded(subject, min(schedules, 2) if subject.alone else 1):
             found = _alone(subject, origin, pasts)
             if isinstance(found, str):
                 return Looked(runs, why=found)
@@ -109,21 +111,23 @@ def _recorded(subject: Subject, most: int) -> Iterator[tuple[SimRun, list[Past]]
             yield run, program.complete(run.journals, run.ends)
 
 
-def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Difference] | str:
+def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs] | str:
     """Where ranks differ; or why that is not known."""
     try:
         args = pickle.dumps(origin.args)
         path = [entry or os.getcwd() for entry in sys.path]
         packages = frozenset(registry.packages())
-        job = Job(subject.world, origin.protocol, args, pasts, origin.modules(), path, origin.environment, packages)
+        job = AloneJob(
+            subject.world, origin.protocol, args, pasts, origin.modules(), path, origin.environment, packages
+        )
         pickle.dumps(job)
     except Exception as error:
-        return f"what a process of its own needs cannot be pickled: {error}"
+        return f"what its own process needs cannot be pickled: {error}"
     answer = client.ask(job)
     return answer if isinstance(answer, str) else [one for one in answer if one is not None]
 
 
-def _finding(first: Difference, origin: Origin) -> Finding:
+def _finding(first: Differs, origin: Origin) -> Finding:
     modules = origin.modules()
     here = contents([module.name for module in modules])
     there = client.held(modules)
@@ -131,4 +135,3 @@ def _finding(first: Difference, origin: Origin) -> Finding:
     before = origin.environment
     shared += [f"os.environ[{name!r}]" for name, value in os.environ.items() if before.get(name) != value]
     return nondeterminism.shared_state(first.rank, first.at, first.among, first.alone, shared)
-

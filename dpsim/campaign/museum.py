@@ -25,26 +25,32 @@ Prior art: SCTBench's tables of schedules to the first bug; MPI-BugBench, which 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from dpsim.campaign.in_time import failure_in_time
+from dpsim.campaign.interrupts import with_done
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
 from dpsim.contract import registry
 from dpsim.contract.registry import VariantEntry
-from dpsim.contract.schedule import Strategy
+from dpsim.contract.schedule import OutOfTime, Strategy
 from dpsim.explore import STRATEGIES, Budget, Exploration, Picker, Problem, Search, explore, search
-from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import ScenarioNotFound, bundled_files
+from dpsim.sim.hosts.overtime import interrupted
 
 FOLDER = "museum/"
 LIMIT = 200
 SEEDS = 5
 TWIN_LIMIT = 1_000
+REPEATED = ("portfolio", "dpor")
+"""Strategies that have some runs made again: by these a world is proven."""
 HARMLESS_LIMIT = 5_000
 """Schedules of a variant that is expected to be harmless: only a proof says so."""
 
@@ -52,7 +58,7 @@ HARMLESS_LIMIT = 5_000
 @dataclass
 class Row:
     """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
-    the portfolio's alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
+    that of DPOR alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
     before. `broken`: what was found in the twin.
     """
 
@@ -128,26 +134,32 @@ def without_variant(scenario: Scenario) -> Scenario:
 # ---- exploring them
 
 
-def row(entry: VariantEntry, file: Path, limit: int = LIMIT) -> Row:
+def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[], bool] = lambda: False) -> Row:
     """Explore a variant and its twin. `limit`: schedules that each search for a finding may run.
 
-    Raises ScenarioError for an exhibit that cannot be used.
+    Raises ScenarioError for an exhibit that cannot be used, and OutOfTime once the time has `expired`.
     """
     scenario = exhibit(entry, file)
     subject = Subject.of(scenario, file.parent)
     wanted = entry.expected or "*"
     limit = limit if entry.expected is not None else max(limit, HARMLESS_LIMIT)
-    often = {name: seeds(name) for name in STRATEGIES} if entry.expected is not None else {"portfolio": 1}
+    often = {name: seeds(name) for name in STRATEGIES} if entry.expected is not None else {"dpor": 1}
     seen: dict[str, Finding] = {}
     searches = {
-        name: [seek(subject, search(name, seed), wanted, limit, seen) for seed in range(count)]
+        name: [
+            seek(subject, search(name, seed), wanted, limit, seen, expired, name in REPEATED) for seed in range(count)
+        ]
         for name, count in often.items()
     }
     caught = [finding for klass, finding in seen.items() if matches(klass, wanted)]
     instead = [klass for klass in seen if not matches(klass, wanted)]
     broken: dict[str, Finding] = {}
     healthy = Subject.of(without_variant(scenario), file.parent)
-    twin = seek(healthy, search("portfolio"), "*", TWIN_LIMIT, broken)
+    twin = seek(healthy, search("dpor"), "*", TWIN_LIMIT, broken, expired, repeats=True)
+    in_time(healthy, twin, broken)
+    if entry.expected is None:
+        in_time(subject, searches["portfolio"][0], seen)
+        caught = [*seen.values()]
     return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
 
 
@@ -156,36 +168,65 @@ def seeds(strategy: str) -> int:
     return SEEDS if STRATEGIES[strategy].seeded else 1
 
 
-def seek(subject: Subject, by: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:
-    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`. Some
-    runs of the default strategy are made again, as in every exploration.
+def seek(
+    subject: Subject,
+    by: Search,
+    wanted: str,
+    limit: int,
+    seen: dict[str, Finding],
+    expired: Callable[[], bool] = lambda: False,
+    repeats: bool = False,
+) -> Exploration:
+    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`.
+    `repeats`: some runs are made again, as in every exploration.
+
+    Raises OutOfTime once the time has `expired`, also within a run.
     """
-    repeats = Repeats(replace(subject, repeats=isinstance(by, Portfolio)))
+
+    def tick(step: int) -> None:
+        if expired():
+            raise OutOfTime
+
+    again = Repeats(replace(subject, repeats=repeats), tick)
     number = 0
 
     def once(asked: Strategy) -> list[Problem]:
         nonlocal number
         number += 1
-        repeats.before(number)
-        run, findings = subject.run(asked)
+        again.before(number)
+        run, findings = subject.run(asked, tick)
         assert isinstance(asked, Picker)
-        unlike = repeats.after(run, asked.schedule, bool(findings))
+        unlike = again.after(run, asked.schedule, bool(findings))
         findings = findings if unlike is None else [unlike.finding]
         if not findings:
             return []
         seen.setdefault(findings[0].klass, findings[0])
         return [Problem(findings[0].klass, findings[0].klass)] if matches(findings[0].klass, wanted) else []
 
-    return explore(once, by, Budget(limit))
+    found = explore(once, by, Budget(limit, expired=expired))
+    if expired():
+        raise OutOfTime
+    return found
+
+
+def in_time(subject: Subject, found: Exploration, seen: dict[str, Finding]) -> None:
+    """Judge the run in time of a world that is to hold, too: no search proves what that run refutes."""
+    failure = failure_in_time(subject)
+    if failure is not None and not found.failures:
+        found.failures[failure.problem.what], found.verdict = failure, "violated"
+        seen.setdefault(failure.problem.klass, failure.problem.evidence[1][0])
 
 
 @dataclass
 class Exhibition:
-    """All that was asked for. `without`: names of variants that have no exhibit."""
+    """All that was asked for. `without`: names of variants that have no exhibit. `left`: those that the time did not
+    suffice for.
+    """
 
     rows: list[Row]
     without: list[str]
     limit: int
+    left: list[str] = field(default_factory=list)
 
     @property
     def as_registered(self) -> bool:
@@ -197,19 +238,35 @@ def exhibition(
     files: Mapping[str, Path],
     limit: int = LIMIT,
     progress: Callable[[int, int], None] | None = None,
+    seconds: float | None = None,
 ) -> Exhibition:
-    """The rows of all variants that have an exhibit. `progress(done, total)` is called after each.
+    """The rows of all variants that have an exhibit, as far as the time suffices. `progress(done, total)` is called
+    after each.
 
-    Raises ScenarioNotFound if there is no exhibit at all, and what `row` raises.
+    Raises ScenarioNotFound if there is no exhibit at all, and ScenarioError for one that cannot be used. A
+    KeyboardInterrupt has the rows so far (`Exhibition`) as its `done`.
     """
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]
     if not shown:
         names = ", ".join(f"{name.lower()}.yaml" for name in without)
         raise ScenarioNotFound(f"nothing to show: none of the exhibits is named {names or 'after a variant'}")
-    rows = []
-    for entry in shown:
-        rows.append(row(entry, files[entry.name.lower()], limit))
-        if progress is not None:
-            progress(len(rows), len(shown))
-    return Exhibition(rows, without, limit)
+    end = None if seconds is None else time.monotonic() + seconds
+    done = Exhibition([], without, limit, [entry.name for entry in shown])
+
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    try:
+        with nullcontext() if end is None else interrupted(expired):
+            for entry in shown:
+                done.rows.append(row(entry, files[entry.name.lower()], limit, expired))
+                done.left.pop(0)
+                if progress is not None:
+                    progress(len(done.rows), len(shown))
+    except OutOfTime:
+        pass
+    except KeyboardInterrupt as error:
+        with_done(error, done)
+        raise
+    return done

@@ -4,7 +4,7 @@
     run = backend.run_program(world, program, None)
     pasts = program.complete(run.journals, run.ends)
 
-Each rank has an instance of the program of its own (`OneEach`), and the journals of its threads note what they learn.
+Each rank has its own instance of the program (`OneEach`), and the journals of its threads note what they learn.
 Only such a run pays for that: `learned` and `turn` of a journal are fields of it here, and methods elsewhere.
 """
 
@@ -27,7 +27,7 @@ from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
 
 STOPPED = RankDied, RankHung, GeneratorExit, GreenletExit
-"""What ends a program that has not come to its end."""
+"""What breaks off a program."""
 
 
 class Recording(OneEach):

@@ -24,6 +24,7 @@ from typing import Any
 
 from dpsim.backend.journal.trouble import is_stopped, limit
 from dpsim.campaign.explored import Explored, concluded
+from dpsim.campaign.interrupts import Done, with_done
 from dpsim.campaign.plans import Plan
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult, do, lost_by, portable
@@ -109,18 +110,28 @@ def explore_all(
     """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
     told now and then how many schedules were run.
 
-    Raises ValueError for an unknown strategy.
+    Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
     plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
     end = None if seconds is None else time.monotonic() + seconds
 
+    begun = 0
+
     def tick(under_way: int) -> None:
+        nonlocal begun
+        begun = under_way
         progress(sum(plan.exploration.runs for plan in plans) + under_way)
 
-    for result in _results(plans, subjects, jobs, end, tick):
-        plans[result.unit.subject].take(result)
+    try:
+        for result in _results(plans, subjects, jobs, end, tick):
+            plans[result.unit.subject].take(result)
+            begun = 0 if jobs == 1 else begun
+    except KeyboardInterrupt as error:
+        failures = sum(len(plan.exploration.failures) for plan in plans)
+        with_done(error, Done(sum(plan.exploration.runs for plan in plans) + begun, failures))
+        raise
     return [concluded(subject, plan.exploration, plan.seconds) for subject, plan in zip(subjects, plans, strict=True)]
 
 

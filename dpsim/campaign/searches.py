@@ -20,7 +20,8 @@ from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
-from dpsim.checks import nondeterminism
+from dpsim.checks import nondeterminism, unordered
+from dpsim.checks.judge import switch_off
 from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
 from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
@@ -53,6 +54,10 @@ def search_subject(
     return found
 
 
+WATCHED = 30
+"""In as many runs of a search what host threads share is watched, which takes several times as long."""
+
+
 class Runs:
     """The runs of one search, and what is noted of them."""
 
@@ -69,6 +74,7 @@ class Runs:
         self._did: set[Fact] = set()
         self._stood = self._lost = ""
         self._in_time: Failure | None = None
+        self._raced: tuple[SimRun, list[str]] | None = None
 
     def in_time(self) -> None:
         """The run of the world as it is written."""
@@ -100,13 +106,15 @@ class Runs:
         self._repeats.before(self._number)
         assert isinstance(asked, Picker)
         try:
-            run, findings = self._subject.run(asked, self._tick)
+            run, findings = self._subject.run(asked, self._tick, self._number <= WATCHED)
         except CutOff as error:
             note(self._did, error.run)
             if not asked.redundant:
                 self._stood = _stood(error)
             raise
         self._note(run)
+        if run.unordered and self._raced is None:
+            self._raced = run, asked.schedule
         problems = [problem(findings[0], run)] if findings else []
         new = bool(problems) and problems[0].what not in self._known
         self._known.update(one.what for one in problems)
@@ -152,6 +160,13 @@ class Runs:
             one = self._differs(unlike)
             found.failures[one.what] = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
             found.verdict = "violated"
+        if self._raced is not None and not found.failures and not self._lost:
+            run, schedule = self._raced
+            findings, _ = switch_off(unordered.of(run.unordered), self._subject.switched_off)
+            if findings:  # another run along this schedule is not watched, and shows nothing
+                one = Problem(findings[0].klass, identity(findings[0]), evidence=(run, findings))
+                found.failures[one.what] = Failure(one, schedule, schedule, 1, chosen.current.name)
+                found.verdict = "violated"
         if not found.failures:
             refuse_changes(self._subject.program, self._subject.prepared, self._before)
         found.idle, found.stood, found.did = self._idle, self._stood, self._did

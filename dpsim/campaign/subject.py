@@ -111,17 +111,21 @@ class Subject:
         """Labels that some schedule of this world should come to."""
         return self.program.reachable(self.prepared)
 
-    def run(self, strategy: Strategy, tick: Progress | None = None) -> tuple[SimRun, list[Finding]]:
-        """One run, judged. `tick` is called now and then within it. Raises Lost."""
-        run = kept(self.backend(strategy).run_program(self.world, self.program, self.prepared, tick))
+    def run(
+        self, strategy: Strategy, tick: Progress | None = None, sharing: bool = False
+    ) -> tuple[SimRun, list[Finding]]:
+        """One run, judged. `tick` is called now and then within it. `sharing`: what host threads share is watched, too.
+        Raises Lost.
+        """
+        run = kept(self.backend(strategy, sharing).run_program(self.world, self.program, self.prepared, tick))
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
 
-    def backend(self, strategy: Strategy) -> SimBackend:
+    def backend(self, strategy: Strategy, sharing: bool = False) -> SimBackend:
         """The simulation without time."""
         races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
         memory = any(can_match(race, off) for race in races for off in self.switched_off)
-        return SimBackend(choose=strategy, memory=memory)
+        return SimBackend(choose=strategy, memory=memory, sharing=sharing)
 
 
 def kept(run: AnyRun) -> AnyRun:

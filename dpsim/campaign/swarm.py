@@ -9,11 +9,11 @@ from pathlib import Path
 
 from dpsim.backend.journal.injection import IN_TIME
 from dpsim.campaign.subject import Subject
-from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, THREAD
-from dpsim.contract.world import Run, World
+from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, TAKE_TIMEOUT, THREAD
+from dpsim.contract.world import World
 from dpsim.scenario import Scenario, ScenarioError
 from dpsim.scenario.swarm import Drawn, Place, Swarm, swarm_scenarios
-from dpsim.sim.backend import SimBackend
+from dpsim.sim.backend import SimBackend, SimRun
 
 HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take", "sleep", "store"})
 """Kinds of record of ops at which a rank can die."""
@@ -30,7 +30,7 @@ def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0)
     return list(swarm_scenarios(scenario, places(subject.world, run), drawn, seed))
 
 
-def places(world: World, run: Run) -> list[Place]:
+def places(world: World, run: SimRun) -> list[Place]:
     """The starts of all, and the ops that a run came to."""
     found: dict[Place, None] = {}
     for number, journal in enumerate(run.journals):
@@ -39,5 +39,8 @@ def places(world: World, run: Run) -> list[Place]:
         for raw in journal:
             if raw[KIND] in HOST_OPS:
                 calls, late = raw[KIND] == "collective", raw[KIND] not in IN_TIME
-                found.setdefault(Place(who, raw[SITE], raw[ORDINAL], raw[THREAD], calls, late))
+                waits = run.timeouts and (
+                    raw[KIND] == "store" or (raw[KIND] == "take" and raw[TAKE_TIMEOUT] is not None)
+                )
+                found.setdefault(Place(who, raw[SITE], raw[ORDINAL], raw[THREAD], calls, late, waits))
     return list(found)

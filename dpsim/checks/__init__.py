@@ -5,8 +5,10 @@ certificate.py       which checks a run passes for certain, told in one cheap pa
 finding.py           what a check says, and the classes that there are
 ledger.py            members of a group make the same collectives, in the same steps
 transfers.py         what a rank sends is what its peer receives; a part of the ledger
+apart.py             the first calls of a step at which sites differ; a part of the ledger
 crosswise.py         members that make the same collectives in different orders; a part of the ledger
 agreement.py         what ranks have to decide equally, they decided equally
+undecided.py         labels that one member misspells or leaves out; a part of agreement
 fault.py             no rank raised, no rank died
 mail.py              who stands at a mailbox for ever; a part of deadlock
 root_cause.py        who is behind a message that never comes, where an actor has gone; a part of deadlock
@@ -20,13 +22,16 @@ thread_records.py    what single records of threads say
 livelock.py          ranks that move for ever and get nowhere
 progress.py          after the last fault a run comes to its end within a bound
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
+unordered.py         what host threads share and nothing orders; no check of journals, so not among those of judge
 limits.py            hosts that a limit of the world holds up; a part of deadlock
 crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
 standing.py          where devices stand, and in what circle; for the two above and below
 first_use.py         hosts that stand in their first use of a communicator; a part of limits
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
+floats.py            terms of a maximum or minimum that are no numbers
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks
+stale_replay.py      replays that read what the replay before has read, where they need fresh contents; a part of stale
 graph_lint.py        captured graphs: what happens once and not in replays, who is eager where others are not
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
 run_index.py         what checks look at: the journals of a run, indexed once

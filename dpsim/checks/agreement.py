@@ -5,34 +5,31 @@ compared over the members of the group; the first difference of each label is re
 
     rank 0 decides plan=(False, (8, 8), 2), rank 1 decides plan=(False, (8, 4), 2)   ->   DISAGREEMENT:PLAN
 
-Where all came to their ends, one that decided more seldom than others disagrees as well: in a step in which it decided,
-or between two of these. Before its first decision and after its last one a member may be missing, as pipeline stages
-begin and end one after the other; and one that never decides a label has no part in it, as where a last stage alone has
-results. A rank that stands still, died or raised may not have come to it, and what stopped it is told elsewhere.
-
-Lost: that all members decide in all steps. It would find a label that one rank misspells, and refuse pipelines.
+Where all came to their ends, a member that decided more seldom than others disagrees as well (`undecided`).
 """
 
 from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
+from dpsim.checks.undecided import Undecided, findings_of, first_undecided
 from dpsim.contract.ops import DECISION_VALUE, STEP
-from dpsim.contract.words import counted, ranks_text, short
+from dpsim.contract.words import ranks_text, short
 
 
 def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each label of each communicator."""
-    findings = []
+    findings, undecided = [], list[Undecided]()
     for (communicator, label), members in run_index.decisions.items():
         rows = [[(entry.raw[STEP], entry.raw[DECISION_VALUE]) for entry in entries] for entries in members.values()]
         if first_difference(rows) is not None:
             finding = _first(run_index, communicator, label, members)
-            if finding is None and run_index.run.finished:
-                finding = _missing(run_index, communicator, label, members)
             if finding is not None:
                 findings.append(finding)
-    return findings
+            elif run_index.run.finished:
+                left = first_undecided(run_index, communicator, label, members)
+                undecided += [] if left is None else [left]
+    return findings + findings_of(run_index, undecided)
 
 
 def _first(run_index: RunIndex, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
@@ -44,35 +41,6 @@ def _first(run_index: RunIndex, communicator: str, label: str, members: dict[int
             values = {rank: entry.raw[DECISION_VALUE] for rank, entry in here.items()}
             if len(set(values.values())) > 1:
                 return _finding(run_index, communicator, label, here, values)
-    return None
-
-
-def _was_due(own: dict[int, list[Entry]], step: int) -> bool:
-    """Whether a member that did not decide in a step should have: it did before and after it."""
-    return min(own) < step < max(own)
-
-
-def _missing(run_index: RunIndex, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
-    """The first step in which a member decided more seldom than another one."""
-    steps = {rank: by_step(entries) for rank, entries in members.items() if entries}
-    for step in sorted({step for own in steps.values() for step in own}):
-        counts = {rank: len(own.get(step, [])) for rank, own in steps.items()}
-        most = max(counts.values())
-        fewer = [rank for rank, count in counts.items() if count < most and (count or _was_due(steps[rank], step))]
-        if not fewer:
-            continue
-        rank = next(rank for rank, count in counts.items() if count == most)
-        entry = steps[rank][step][counts[fewer[0]]]
-        said, parted = decision(entry), split(counts)
-        return Finding(
-            check="agreement",
-            klass=f"DISAGREEMENT:{label.upper()}",
-            message=f"{ranks_text(fewer)} of {communicator} did not decide {label!r} in step {step} as often as "
-            f"rank {rank}, which decided {short(said.value)} at {said.where}; every member has to decide it",
-            culprit=Culprit(parted[1][0], step, label, said.where) if parted else None,
-            position=run_index.position(entry),
-            details=tuple(f"rank {one} decided it {counted(count, 'time')}" for one, count in counts.items()),
-        )
     return None
 
 

@@ -33,7 +33,7 @@ FEW = 8
 OTHER = {"send": "receive", "recv": "send"}
 
 
-class Stands(NamedTuple):
+class Crossing(NamedTuple):
     """The transfer in which a rank stands, and the one that it would reach after it: None if it is not issued."""
 
     within: Entry
@@ -42,12 +42,12 @@ class Stands(NamedTuple):
 
 def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) -> Finding:
     """Of transfers on devices, each of which waits for the next and the last for the first."""
-    ranks: list[Stands] = []
+    ranks: list[Crossing] = []
     for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         for rank in (rank for rank, other in standing.behind[key].items() if other == after):
             within = entry_of(run_index, after, rank)
             assert within is not None
-            ranks.append(Stands(within, entry_of(run_index, key, rank)))
+            ranks.append(Crossing(within, entry_of(run_index, key, rank)))
     communicators = {transfer(entry).communicator for own in ranks for entry in own if entry is not None}
     group = "issue both as one group (`coalesced`), or " * (len(communicators) == 1)
     return _finding(run_index, ranks, group)
@@ -55,11 +55,11 @@ def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) ->
 
 def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[str]) -> Finding:
     """Of hosts that await their sends, and have not reached what the others wait for; of devices behind such hosts."""
-    ranks = [Stands(waits[rank].joined[rank], None) for rank in path[:-1]]
+    ranks = [Crossing(waits[rank].joined[rank], None) for rank in path[:-1]]
     return _finding(run_index, ranks, "begin both before you await one, or ", details)
 
 
-def _finding(run_index: RunIndex, ranks: Sequence[Stands], cure: str, details: Sequence[str] = ()) -> Finding:
+def _finding(run_index: RunIndex, ranks: Sequence[Crossing], cure: str, details: Sequence[str] = ()) -> Finding:
     first = min(range(len(ranks)), key=lambda at: ranks[at].within.rank)
     ranks = [*ranks[first:], *ranks[:first]]
     within = [own.within for own in ranks]
@@ -88,7 +88,7 @@ def _finding(run_index: RunIndex, ranks: Sequence[Stands], cure: str, details: S
     )
 
 
-def _said(own: Stands) -> str:
+def _said(own: Crossing) -> str:
     before = "" if own.before is None else f", before its {_way(own.before)}"
     return f"rank {own.within.rank} stands in its {_way(own.within)}{before}"
 

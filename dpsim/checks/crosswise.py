@@ -37,7 +37,7 @@ def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[En
     lists_of = dict.fromkeys(tuple([(raw[STEP], raw[SITE]) for _, _, raw in own]) for own in members.values())
     if all(set(one).isdisjoint(other) for one, other in combinations(lists_of, 2)):
         return None  # nobody who calls otherwise comes to any of the same sites
-    of_roots, of_others = _roles(members)
+    of_roots, of_others = roles(members)
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
         lists: dict[Sites, list[int]] = {}
@@ -51,13 +51,13 @@ def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[En
                 sites = {entry.raw[SITE]: entry.rank == entry.raw[COLLECTIVE_ROOT] for entry in pair}
                 apart = {site for site, is_root in sites.items() if site not in (of_others if is_root else of_roots)}
                 by_role = any(sites.values()) and len(apart) == 2
-                if len(sites) == 2 and not by_role and not _are_one_call(steps, *sites):
+                if len(sites) == 2 and not by_role and not are_one_call(steps, *sites):
                     before = {_sites(own) for all_own in steps.values() for when, own in all_own.items() if when < step}
                     return _finding(run_index, communicator, pair, lists, before)
     return None
 
 
-def _roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
+def roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
     """The sites at which roots make rooted calls, and those at which the others do."""
     roles: tuple[set[str], set[str]] = set(), set()
     for rank, entries in members.items():
@@ -68,7 +68,7 @@ def _roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
     return roles
 
 
-def _are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
+def are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
     """Whether two sites meet in a step in which neither member comes to both: whatever the order, they pair up."""
     by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
     for mine, theirs in permutations(by_ranks, 2):

@@ -12,8 +12,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
-    HANG:P2P:CROSSED_SENDS               ranks stand in sends to each other, before they come to their receives
-    HANG:P2P:CROSSED_RECVS               ranks stand in receives from each other, before they come to their sends
+    HANG:P2P:CROSSED_SENDS               ranks stand in sends to each other, before their receives
+    HANG:P2P:CROSSED_RECVS               ranks stand in receives from each other, before their sends
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and whoever it would hear from died
     HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
@@ -54,11 +54,14 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
     RACE:REUSED_IN_FLIGHT                an access of a buffer and the write of one that may have its memory, and
                                          nothing orders them
+    RACE:THREADS                         host threads use what one of them changes, and no flag orders their turns
     STALE:FREED                          a replay uses memory of its capture that was freed, or a program uses what
                                          a graph left, when the graph's pool had given that out again
     STALE:REUSED_BLOCK                   an op touches memory that may have been given away and written before
     STALE:UNWRITTEN                      an op reads memory that nothing wrote before
+    STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads what the replay before it has read, and needs newer contents
     STALE:VERSION                        an op reads another version of a buffer than it expects
+    UNDEFINED:NAN                        a member brings a NaN to a maximum or minimum, which libraries may lose
     GRAPH:HOST_EFFECT                    a host sent a message within a capture: no replay sends it
     GRAPH:UNPAIRED                       members of one collective: eager the one, captured the other, or of different
                                          captures
@@ -196,10 +199,13 @@ CLASSES = (
     "DEATH:RANK",
     "RACE:BUFFER",
     "RACE:REUSED_IN_FLIGHT",
+    "RACE:THREADS",
     "STALE:FREED",
     "STALE:REUSED_BLOCK",
     "STALE:UNWRITTEN",
+    "STALE:NOT_WRITTEN_FOR_REPLAY",
     "STALE:VERSION",
+    "UNDEFINED:NAN",
     "GRAPH:HOST_EFFECT",
     "GRAPH:UNPAIRED",
     "LEFTOVER:NEVER_AWAITED",

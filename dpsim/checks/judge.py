@@ -21,7 +21,19 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from dpsim.checks import agreement, deadlock, fault, graph_lint, ledger, leftover, livelock, progress, race, stale
+from dpsim.checks import (
+    agreement,
+    deadlock,
+    fault,
+    floats,
+    graph_lint,
+    ledger,
+    leftover,
+    livelock,
+    progress,
+    race,
+    stale,
+)
 from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
@@ -50,6 +62,7 @@ CHECKS: dict[str, Check] = {
     "progress": Check(progress.check, ("PROGRESS",)),
     "race": Check(race.check, ("RACE",)),
     "stale": Check(stale.check, ("STALE",)),
+    "floats": Check(floats.check, ("UNDEFINED",)),
     "graph_lint": Check(graph_lint.check, ("GRAPH",)),
     "leftover": Check(leftover.check, ("LEFTOVER",)),
 }

@@ -16,6 +16,8 @@ communicator. Then the order in which a step usually uses its communicators tell
 
 What a rank broke off, as it aborted the communicator, is no call if none of the others joined it (`given_up`).
 
+Where members of a step make calls at different sites before their calls differ, the culprit begins there (`apart`).
+
 Calls that are equal but for their sites are compared by these, too: members may pair up `crosswise`.
 
 The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i. So are the
@@ -32,6 +34,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from dpsim.checks import given_up, transfers
+from dpsim.checks.apart import first_apart
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import (
@@ -187,35 +190,39 @@ def _blame(
         others = [rank for rank in calls if rank != odd]
         parted = (others, [odd]) if odd is not None and len({calls[rank] for rank in others}) == 1 else None
     good, bad = parted or ([max(calls, key=lambda rank: len(calls[rank]))], [])
-    reference = here[good[0]]
     culprit = bad[0] if bad else next(rank for rank in calls if calls[rank] != calls[good[0]])
+    began = first_apart(run_index.collectives[communicator], step, here[culprit], [here[rank] for rank in good])
+    reference = began.theirs
     mine, theirs = calls[culprit], calls[good[0]]
     index = first_difference([mine, theirs])
     assert index is not None
+    begin, apart = (index, "") if began.at is None or began.at > index else (began.at, began.text)
     groups: dict[str, list[int]] = {}
     for rank in sorted(calls):
         groups.setdefault(_list(run_index, here[rank]) or f"nothing on {communicator}", []).append(rank)
     if len(mine) == len(theirs):
         field = next(name for name, a, b in zip(SIGNATURE, mine[index], theirs[index], strict=True) if a != b)
-        klass, entry = f"MISMATCH:COLLECTIVE:{field.upper()}", here[culprit][index]
+        klass, entry = f"MISMATCH:COLLECTIVE:{field.upper()}", here[culprit][begin]
         right = call(reference[index]).describe()
-        message = f"called {call(entry).describe()} in step {step} where {ranks_text(good)} called {right}"
+        message = (
+            f"called {call(here[culprit][index]).describe()} in step {step} where {ranks_text(good)} called {right}"
+        )
     elif len(mine) < len(theirs):
-        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(run_index, communicator, culprit, reference, index)
+        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(run_index, communicator, culprit, reference, begin)
         what = f"{call(entry).site} ({call(entry).op} on {communicator})"
-        site = call(reference[index]).site
+        site = call(reference[begin]).site
         made = "it" if site == call(entry).site else site
         message = f"left out {what} in step {step}; {ranks_text(good)} made {made}"
-        message += _of_replay(run_index, reference[index], culprit)
+        message += _of_replay(run_index, reference[begin], culprit)
     else:
-        klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][index]
+        klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][begin]
         site, op = call(entry).site, call(entry).op
         if {call(other).site for other in here[culprit]} == {site}:
             made = f"{site} ({op} on {communicator}) {times(len(mine))}"
             message = f"made {made} in step {step}, {ranks_text(good)} {times(len(theirs))}"
         else:
             made = f"{len(mine)} calls on {communicator} in step {step}, {ranks_text(good)} {len(theirs)}"
-            message = f"made {made}; they differ from {site} ({op}) on"
+            message = f"made {made}" + ("" if apart else f"; they differ from {site} ({op}) on")
     if run_index.run.finished and klass.startswith("HANG"):
         klass = "MISMATCH:COLLECTIVE:STEP"
     if not bad:
@@ -224,9 +231,9 @@ def _blame(
     return Finding(
         check="ledger",
         klass=klass,
-        message=f"{ranks_text(bad)} {message}" if bad else message,
+        message=f"{ranks_text(bad)} {message}{apart}" if bad else message,
         culprit=replace(run_index.culprit(entry, culprit), step=step) if bad else None,
-        position=run_index.position(reference[index] if index < len(reference) else here[culprit][index]),
+        position=run_index.position(reference[begin] if begin < len(reference) else here[culprit][begin]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )
 

@@ -1,8 +1,8 @@
 """Where a run stands still because a host stands in a plain call: a part of deadlock.
 
-A launch and an allocation return at once, unless a limit of the world holds them up: a full launch queue, an allocation
-that synchronises, a communicator that is made at its first use (`first_use`). The device then waits for a peer, and the
-peer for something that this host would have done next:
+A launch and an allocation return at once, unless a limit of the world holds them up. That is a full launch queue, an
+allocation that synchronises, or a communicator that is made at its first use (`first_use`). The device then waits for a
+peer, and the peer for something that this host would have done next:
 
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0

@@ -59,8 +59,8 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether a run without an end makes a finding of what is no fault: a rank that repeats a collective for ever was
-    stopped before its next one, in which its peers wait by now.
+    """Whether a finding is of a collective that a rank repeats without end. The run was stopped before the rank reached
+    it once more, and its peers wait there.
     """
     culprit = finding.culprit
     if finding.check != "ledger" or not finding.klass.startswith("HANG") or culprit is None:

@@ -36,8 +36,8 @@ SHARED = (
     "send what ranks have to agree on through a communicator, a mailbox or a store",
 )
 
-NAMED = 6
-"""So many things that were shared are named."""
+NAMED = 12
+"""How many shared things a finding names."""
 
 
 def check(first: Journals, second: Journals, stopped: str = "") -> Finding | None:
@@ -126,7 +126,7 @@ def _text(raw: RawRecord | None) -> str:
         return "nothing more"
     record = as_record(raw)
     if raw[KIND] == "finished":
-        return "the program comes to its end"
+        return "the program ends"
     if raw[KIND] == "raised":
         return f"the program raises {record.site}: {raw[-1]}, {record.where}"
     outcome = f" {raw[LEARNED_OUTCOME]!r}" if raw[KIND] == "learned" else ""

@@ -48,8 +48,8 @@ class DevicePart(NamedTuple):
 
 
 def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang, or one if all members wait for all (`joint`), or sends
-    last until they are received (`lasting`). Where nothing but transfers take part they are crossed.
+    """Collectives in opposite order on streams: a proven hang. Or one if all members wait for all (`joint`), or if
+    sends last until they are received (`lasting`). Where nothing but transfers take part they are crossed.
     """
     run = run_index.run
     passed = [passed_on_streams(journal) for journal in run.journals] if lasting else None

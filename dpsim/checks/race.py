@@ -11,7 +11,8 @@ rest, on all ranks.
     rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
     -> stream side must wait for an event recorded on stream main after write.h
 
-Where several accesses of a stream are in no order with a later one, the cure names the last of them.
+Where several accesses of a stream are in no order with a later one, the cure names the last of them. Where both orders
+are possible it names both: a later read of what was written before may go first, and so may a later write.
 
 The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
 the allocator of its stream, else the newer buffer's.
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections import Counter
 
 from dpsim.checks.finding import Finding
+from dpsim.checks.happens_before.hosts import WRITES
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
 from dpsim.checks.run_index import Entry, RunIndex
@@ -137,6 +139,7 @@ def _finding(
     rank, first, second = pair
     journal = run_index.run.journals[rank]
     culprit, cure = second, _order(second, last, journal)
+    other = _other_order(first, second, journal) if klass == "RACE:BUFFER" else []
     if klass == "RACE:REUSED_IN_FLIGHT":
         culprit, cure = _reuse(lives, last, second)
     raw = journal[culprit.at]
@@ -155,6 +158,7 @@ def _finding(
             summary(rank, first, journal, lives.name(first.buffer)),
             summary(rank, second, journal, lives.name(second.buffer)),
             f"to order them: {cure}",
+            *other,
         ),
     )
 
@@ -181,6 +185,26 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
     if second is not None:
         waits, before = journal[second][STREAM], f", before {within(journal, late.at)}"
     return f"stream {waits} must wait for an event recorded on stream {marked} after {after}{before}"
+
+
+def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> list[str]:
+    """The cure by the other order, where the program could issue the two the other way round. No op of a replay can be
+    moved, nor a first write behind what reads it.
+    """
+    replays = replay_at(journal, first.at), replay_at(journal, second.at)
+    if replays != (None, None) or (first.group is not None and first.group == second.group):
+        return []
+    if second.how == "read" and not any(_writes(raw, first.buffer) for raw in journal[: first.at]):
+        return []
+    return [
+        f"or the other way round: stream {first.stream.name} must wait for one recorded on stream "
+        f"{second.stream.name} after {_op(journal[second.at])}, before {_op(journal[first.at])}"
+    ]
+
+
+def _writes(raw: RawRecord, buffer: int) -> bool:
+    at = WRITES.get(raw[KIND])
+    return at is not None and raw[STREAM] is not None and any(ref[0] == buffer for ref in raw[at])
 
 
 def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:

@@ -3,7 +3,7 @@
 A host that waits for an event waits for its last record. Where that lies behind a stream's wait for a flag, and the
 host sets the flag only after it has waited, both stand. The record before would have let the host go on.
 
-    main        record e   side waits for f   record e again on side   synchronize e   set f: it never comes to this
+    main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 
 The walk here goes through the records of one rank in their order. It knows of the order within a stream and of waits
 for events. A device communicator orders streams, too; what is held up by that alone is not found here.

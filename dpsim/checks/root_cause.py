@@ -21,7 +21,9 @@ GONE = ("died", "raised")
 RETURNED = frozenset({"learned", "post", "decision", "probe", "watch", "abort"})
 """Records behind which a host goes on, with the next op or for ever."""
 
-ON_STREAMS = frozenset({"launch", "alloc", "free", "used", "mark", "wait", "capture", "kept", "replay", "read"})
+ON_STREAMS = frozenset(
+    {"launch", "alloc", "free", "used", "fresh", "mark", "wait", "capture", "kept", "replay", "read"}
+)
 
 
 def root_causes(run: Run) -> dict[int, tuple[int, ...]]:

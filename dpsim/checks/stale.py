@@ -7,6 +7,7 @@
 * STALE:UNWRITTEN: an op reads memory of its buffer that nothing wrote before; what `alloc` gives is undefined.
 * STALE:VERSION: an op reads another version of a buffer than it expects (`Buffer.tagged`): the write before it left
   another tag, or none.
+* STALE:NOT_WRITTEN_FOR_REPLAY: see `dpsim.checks.stale_replay`.
 
 A write that is not ordered with the read is a race, not a stale read. Other ops that are *issued* after their buffer's
 free there are none: the contract has them raise. At most one finding for each class and site of the buffer's alloc, the
@@ -21,37 +22,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from dpsim.checks import stale_replay
 from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access, NoTag
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lifetimes
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.stale_replay import PLACES
 from dpsim.contract.ops import (
     BUFFER,
-    COLLECTIVE_READS,
-    COLLECTIVE_WRITES,
     KIND,
-    LAUNCH_READS,
-    LAUNCH_WRITES,
     ORDINAL,
-    READ_READS,
     SITE,
     STEP,
     STREAM,
-    TRANSFER_READS,
-    TRANSFER_WRITES,
     WHERE,
     RawRecord,
 )
 from dpsim.contract.rules.replay_frame import within
-
-PLACES = {
-    "launch": (LAUNCH_READS, LAUNCH_WRITES),
-    "collective": (COLLECTIVE_READS, COLLECTIVE_WRITES),
-    "transfer": (TRANSFER_READS, TRANSFER_WRITES),
-    "read": (READ_READS,),
-}
-"""Where records of each kind have their memory."""
 
 
 @dataclass
@@ -71,7 +59,7 @@ class Case:
 
 def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each class and site of a buffer."""
-    return _stale(run_index, run_index.memory) if run_index.buffers else []
+    return [*_stale(run_index, run_index.memory), *stale_replay.found(run_index)] if run_index.buffers else []
 
 
 def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:

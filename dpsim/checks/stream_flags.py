@@ -95,9 +95,9 @@ def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
             check="deadlock",
             klass="HANG:EVENT:RECORDED_AGAIN",
             message=f"event {event} of rank {rank} is recorded again on stream {record.raw[STREAM]} ({place(record)}), "
-            f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}); "
-            f"thread {stands.raw[THREAD]} stands in {place(stands)} for it, and its record before ({place(earlier)}) "
-            "is not behind that wait",
+            f"behind the wait of stream {entry.raw[STREAM]} for flag {entry.raw[FLAG_AWAITED]} ({place(entry)}). "
+            f"Thread {stands.raw[THREAD]} stands there ({place(stands)}). "
+            f"The record before ({place(earlier)}) is not behind that wait",
             culprit=run_index.culprit(record),
             position=run_index.position(entry),
             details=tuple(thread_hangs.lines(run_index, rank)),

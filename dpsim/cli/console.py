@@ -44,9 +44,10 @@ class Terminated(KeyboardInterrupt):
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
-    """Say that there is no result, and where the run stood."""
+    """Say what was done, if anything was, and where the run stood."""
     how, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
-    fail("\n".join([f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
+    done = str(getattr(error, "done", ""))
+    fail("\n".join([f"{how}; {done}" if done else f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
 
 
 def say(text: str = "") -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
@@ -22,13 +23,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
+from dpsim.cli.options import AsJson, Modules, Off, budget_seconds, import_modules, typed, with_off
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
     from dpsim.explore import Failure
     from dpsim.scenario import Scenario
     from dpsim.scenario.parameters import Scale
+
+
+SCHEDULES = 1_000
+UNBOUNDED = sys.maxsize
+"""DPOR goes on until its budget of seconds ends: it is the strategy that comes to an end, and is used to reach it."""
 
 
 def explore(
@@ -39,9 +45,14 @@ def explore(
         str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")
     ] = "portfolio",
     schedules: Annotated[
-        int,
-        typer.Option(metavar="N", min=1, help="At most so many of each scenario; the portfolio samples as many more."),
-    ] = 1000,
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="At most this number of each scenario; the portfolio samples as many more. 1000 if left out, and no "
+            "bound where --budget bounds dpor.",
+        ),
+    ] = None,
     budget: Annotated[
         str | None,
         typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5min; for all together."),
@@ -61,7 +72,7 @@ def explore(
         typer.Option(
             metavar="N[:KIND,...]",
             help="N worlds like this instead, each with a random choice of the kinds (die, kill, delay; also skip, "
-            "repeat) and at most two faults of these.",
+            "repeat, timeout) and at most two faults of these.",
         ),
     ] = None,
     save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
@@ -80,7 +91,8 @@ def explore(
 
         import_modules(module)
         seconds = _checked(strategy, budget)
-        options = files.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
+        most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)
+        options = files.Options(strategy, most, seconds, jobs, seed, keep_going, save)
         chosen = [(load_scenario(path), path.parent) for path in map(scenario_path, scenarios)]
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
@@ -96,17 +108,13 @@ def explore(
 def _checked(strategy: str, budget: str | None) -> float | None:
     """The seconds of a budget, if there is one. A strategy that does not exist is bad input."""
     from dpsim.explore import STRATEGIES, search
-    from dpsim.scenario.duration import parse_duration
 
     try:
         if strategy not in STRATEGIES:
             search(strategy)
     except ValueError as error:
         fail(f"--strategy: {error}", BAD_INPUT)
-    try:
-        return None if budget is None else parse_duration(budget) / 1e9
-    except ValueError as error:
-        fail(f"--budget: {error}", BAD_INPUT)
+    return budget_seconds(budget)
 
 
 def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> None:

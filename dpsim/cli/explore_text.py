@@ -46,10 +46,10 @@ VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
 def table(explored: Explored) -> list[tuple[str, str]]:
     """Names and values, as text."""
     found = explored.exploration
-    each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose"
+    each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose" * (found.runs < 2)
     cut = f", {found.cut:,} cut off" if found.cut else ""
     classes = counted(len(found.classes), "class", "classes")
-    told = f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}; {each}"
+    told = f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}" + (f"; {each}" if each else "")
     if found.runs == 1 and not found.steps and found.verdict == "proven":
         told = "1, the only one: nothing here can come in another order"
     rows = [("schedules", told)]

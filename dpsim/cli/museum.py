@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, import_modules, typed
+from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules, typed
 
 
 def museum(
@@ -29,6 +29,9 @@ def museum(
         list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
     ] = None,
     schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Stop after this time, also within a run, e.g. 60s or 5min.")
+    ] = None,
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
@@ -52,11 +55,30 @@ def museum(
             )
             say(json.dumps(told) if as_json else card.as_text(told))
             return
+        seconds = budget_seconds(budget)
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
         with Progress("museum", unit="variant") as progress:
-            shown = visit.exhibition(entries, files, schedules, progress)
+            try:
+                shown = visit.exhibition(entries, files, schedules, progress, seconds)
+            except KeyboardInterrupt as error:
+                _say_so_far(error, as_json)
+                raise
         if as_json:
             say(json.dumps(text.as_json(shown)))
         else:
             say(text.as_text(shown))
         raise typer.Exit(0 if shown.as_registered else NOT_MET)
+
+
+def _say_so_far(error: KeyboardInterrupt, as_json: bool) -> None:
+    """Print the rows that were finished before Ctrl-C, and let the interrupt carry their number."""
+    from dpsim.campaign.interrupts import with_done
+    from dpsim.campaign.museum import Exhibition
+    from dpsim.cli import museum_text as text
+
+    shown = getattr(error, "done", None)
+    if isinstance(shown, Exhibition):
+        if shown.rows:
+            say(json.dumps(text.as_json(shown)) if as_json else text.as_text(shown))
+        total = len(shown.rows) + len(shown.left)
+        with_done(error, f"{len(shown.rows)} of {total} variants were shown" if shown.rows else "")

@@ -38,6 +38,7 @@ def as_text(shown: Exhibition) -> str:
     harmless = [(f"{row.entry.name}:", row.entry.reason) for row in shown.rows if row.entry.expected is None]
     lines += ["", "registered as harmless, since", *columns(harmless)] if harmless else []
     lines += ["", f"without an exhibit: {', '.join(shown.without)}"] if shown.without else []
+    lines += ["", f"not reached in time: {', '.join(shown.left)}"] if shown.left else []
     lines += ["", *(f"{row.entry.name} is not as registered: {problem}" for row in shown.rows for problem in row.wrong)]
     good = sum(not row.wrong for row in shown.rows)
     return "\n".join([*lines, f"{good} of {len(shown.rows)} variants are as registered"])
@@ -56,7 +57,7 @@ def _cells(row: Row, limit: int) -> tuple[str, str, str, str, str]:
 
 def _needed(row: Row, limit: int) -> str:
     if row.entry.expected is None:
-        (searched,) = row.searches["portfolio"]
+        (searched,) = row.searches["dpor"]
         return f"{searched.verdict} ({searched.runs})" + ("" if row.found else ", nothing to find")
     cells = {name: cell(searches, limit) for name, searches in row.searches.items()}
     texts = list(cells.values())
@@ -95,6 +96,7 @@ def as_json(shown: Exhibition) -> dict[str, Any]:
         "limit": shown.limit,
         "entries": [_entry(row) for row in shown.rows],
         "without_exhibit": shown.without,
+        "not_reached": shown.left,
         "as_registered": shown.as_registered,
     }
 

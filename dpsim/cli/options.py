@@ -45,6 +45,16 @@ def import_modules(modules: Iterable[str] | None) -> None:
             fail(f"cannot import the module {module}: {said}", BAD_INPUT)
 
 
+def budget_seconds(budget: str | None) -> float | None:
+    """The seconds of a budget, if there is one. What is no time is bad input."""
+    from dpsim.scenario.duration import parse_duration
+
+    try:
+        return None if budget is None else parse_duration(budget) / 1e9
+    except ValueError as error:
+        fail(f"--budget: {error}", BAD_INPUT)
+
+
 def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
     """The same, with more findings switched off."""
     from dpsim.checks.finding import pattern_problem

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.cli.console import columns, painted
-from dpsim.contract.words import actors_text, duration, printable
+from dpsim.contract.words import actors_text, duration, printable, with_services
 from dpsim.diagnose.report import report
+from dpsim.diagnose.timeouts import passed_timeouts
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
@@ -69,7 +70,16 @@ def table(result: Result) -> list[tuple[str, str]]:
         *_graphs(result),
         ("simulated time" if simulated else "wall time", duration(run.elapsed_ns)),
         *_waits(run, "waited" if simulated else "blocked"),
+        *_timeouts(result),
     ]
+
+
+def _timeouts(result: Result) -> list[tuple[str, str]]:
+    """Those that passed; the report of a failure has them itself."""
+    run = result.run
+    lines = [] if result.findings or run.lost else passed_timeouts(run)
+    names = ["time-outs passed", *[""] * len(lines)]
+    return [(name, with_services(line, run.size, run.services)) for name, line in zip(names, lines, strict=False)]
 
 
 def params_row(scenario: Scenario) -> list[tuple[str, str]]:

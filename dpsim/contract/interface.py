@@ -117,7 +117,9 @@ class Event(ABC):
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
-        """Whether all work before the point is done."""
+        """Whether the point has passed. It passes some time after the work before it is done. So only a host that has
+        waited for the event, has found it passed, or has waited for something behind it can count on yes.
+        """
 
     @abstractmethod
     def synchronize(self, site: str) -> Awaitable[None]:
@@ -132,9 +134,13 @@ class Stream(ABC):
     name: str
 
     @abstractmethod
-    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
         """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
         first. It may be that of any buffer of this stream that was freed before.
+
+        `per_replay`: each replay of a graph reads fresh contents. A replay that reads what the replay before it has
+        read, with no write in between, is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a capture: the
+        memory that a capture takes is new in each replay.
         """
 
     @abstractmethod
@@ -158,12 +164,12 @@ class Stream(ABC):
         state.
 
         The same holds for globals, of the kernel and of each function of a program that it calls. A kernel may use
-        functions, classes, modules, a cache of a function (functools.cache), and values that stay as they are: numbers,
-        text, tuples, enums, dtypes, frozen dataclasses. Anything else is refused by name: a list, a dictionary, an
-        array, a ContextVar, `os.environ`, an object or a method bound to one, a global that its module sets. So is a
-        kernel that sets a global or an attribute, or calls `globals`, `setattr` or `exec`. Lambdas, functions and
-        comprehensions within a kernel are part of it. No program may set a number that a kernel reads. A kernel that
-        keeps an array fails where the backend sees it.
+        functions, classes, modules, and a cache of a function (functools.cache). Values have to stay as they are:
+        numbers, text, tuples, enums, dtypes, frozen dataclasses. A launch refuses anything else by name: a list, a
+        dictionary, an array, a ContextVar, `os.environ`, an object or a method bound to one. It refuses a global that
+        a function of its module sets. A kernel may set no global and no attribute, nor may it call `globals`, `setattr`
+        or `exec`. Lambdas, functions and comprehensions within a kernel are part of it. No program may set a number
+        that a kernel reads. A kernel that keeps an array fails where the backend sees it.
 
         `cost`: nanoseconds of device time in the simulation, None for the backend's default; real hardware
         ignores it.
@@ -714,12 +720,22 @@ class Rank(ABC):
         """Let the host stand still for so long: simulated time, or real time."""
 
     @abstractmethod
-    def decide(self, label: str, value: Frozen, kind: str) -> None:
+    def turn(self, site: str) -> Awaitable[None]:
+        """Let other host threads of this rank go on, if there are any. In the simulation what a thread does between two
+        calls is one step: a thread that others may interrupt there says so by this call. Its record is a sleep of 0 ns.
+        """
+
+    @abstractmethod
+    def decide(self, label: str, value: Frozen, kind: str, *, local: bool = False) -> None:
         """Record a value that every member of this rank's communicator of that kind has to decide equally in this step.
 
         It goes into the trace and to the agreement check; nothing is sent. Plain data, as in a message, and None; NaN
-        is a ValueError, since it does not equal itself. Compared are those members that decide this label at all: by
-        step, and by count within a step. Between its first and its last one a member may leave out none.
+        is a ValueError, since it does not equal itself. Values are compared by step, and by count within a step. A
+        member that takes part in the step and does not decide this label disagrees. So does a misspelt label, and one
+        that a rank decides on another communicator.
+
+        `local`: not every member decides it, as where a last stage alone has results. Those that decide it are
+        compared. Between its first and its last one a member may leave out none.
         """
 
     @abstractmethod

@@ -233,6 +233,19 @@ class Used(Record):
         return f"record_stream {self.stream}"
 
 
+@record("fresh")
+class Fresh(Record):
+    """Each replay of a graph has to find a buffer written since the one before it: `per_replay` of its alloc, whose
+    record comes before.
+    """
+
+    stream: str
+    buffer: int
+
+    def describe(self) -> str:
+        return f"fresh contents for each replay, on stream {self.stream}"
+
+
 @record("mark")
 class Mark(Record):
     """An event recorded on a stream. `event` numbers the events of the rank."""
@@ -470,10 +483,13 @@ class Learned(Record):
 
 @record("decision")
 class Decision(Record):
-    """A value that every member of `communicator`'s group has to decide equally. `site` is the label."""
+    """A value that every member of `communicator`'s group has to decide equally. `site` is the label. `local`: members
+    may leave it out.
+    """
 
     communicator: str
     value: Any  # numbers, strings, booleans, None and tuples of these
+    local: bool = False
 
     def describe(self) -> str:
         return f"decided {self.value}"
@@ -544,7 +560,7 @@ ADDRESS = slice(THREAD, ORDINAL + 1)
 """The address of an op on its rank; the record of what it learned has the same."""
 
 STREAM = _position(
-    "stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, FlagWait, Read, Capture, Kept, Replay
+    "stream", Collective, Transfer, Launch, Alloc, Free, Used, Fresh, Mark, Wait, FlagWait, Read, Capture, Kept, Replay
 )
 COMMUNICATOR = _position("communicator", Collective, Transfer)
 SEQ = _position("seq", Collective, Transfer)
@@ -552,7 +568,7 @@ OP = _position("op", Collective, Transfer)
 COUNT = _position("count", Collective, Transfer)
 DTYPE = _position("dtype", Collective, Transfer)
 EVENT = _position("event", Mark, Wait, Ask)
-BUFFER = _position("buffer", Alloc, Free, Used)
+BUFFER = _position("buffer", Alloc, Free, Used, Fresh)
 
 COLLECTIVE_ROOT, COLLECTIVE_REDUCE, COLLECTIVE_SIZES = _positions(Collective, "root", "reduce", "sizes")
 CALL = slice(OP, COLLECTIVE_SIZES + 1)
@@ -580,7 +596,7 @@ FLAG_AWAITED = _position("flag", FlagWait)
 THREAD_NAME, THREAD_HOW = _positions(Threaded, "name", "how")
 ENDED_MESSAGE = _position("message", Ended)
 LEARNED_OUTCOME = _position("outcome", Learned)
-DECISION_COMMUNICATOR, DECISION_VALUE = _positions(Decision, "communicator", "value")
+DECISION_COMMUNICATOR, DECISION_VALUE, DECISION_LOCAL = _positions(Decision, "communicator", "value", "local")
 RAISED_MESSAGE = _position("message", Raised)
 INJECTED_WHAT, INJECTED_CHANGE = _positions(Injected, "what", "change")
 INJECTED_COMMUNICATOR, INJECTED_SEQ = _positions(Injected, "communicator", "seq")

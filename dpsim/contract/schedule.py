@@ -45,6 +45,9 @@ from typing import Any, Protocol, TypeAlias
 Footprint: TypeAlias = tuple[tuple[Any, str], ...]
 """(resource, mode) pairs; modes are r, w, a, l. A resource is any hashable value."""
 
+TIME = ("time",)
+"""The resource that time-outs write, and no other op."""
+
 Choose: TypeAlias = Callable[[str, Sequence[str]], int]
 """(what is chosen, labels of the options, never empty) -> index of the choice."""
 

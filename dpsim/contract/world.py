@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from dpsim.contract.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
+from dpsim.contract.undefined import Undefined
 
 
 class CommunicatorSpec(NamedTuple):
@@ -148,9 +149,8 @@ class World:
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
     for no limit. `launch_queue`: the host stands in a call that puts work on a stream until fewer than so many ops of
     that stream have not ended; None for no limit. `alloc_synchronises`: the host stands in an allocation that needs
-    new memory of the device until all that its rank has put on the device has ended. `progress`: so many ops may a rank
-    or service issue after the last fault, kill or delay of anybody, or the start; with one more the run is over.
-    `early_timeouts`: where there is no time, so many time-outs of a run may pass early, whatever they wait for.
+    new memory of the device until all that its rank has put on the device has ended. `progress`: so many ops may an
+    actor issue after the last fault, kill or delay, or the start. `early_timeouts`: of an untimed run may pass early.
     """
 
     size: int
@@ -173,8 +173,7 @@ class World:
     early_timeouts: int = 0
 
     @property
-    def actors(self) -> int:
-        """Ranks and services."""
+    def actors(self) -> int:  # ranks and services
         return self.size + len(self.services)
 
     def actor(self, number: int) -> str:
@@ -219,15 +218,13 @@ class Occupied(NamedTuple):
 class Run:
     """What happened. Lists have one entry per rank, and after these one per service (`services`, by name).
 
-    `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives stood
-    waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
-    calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
-    or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
-    which a limit of the world holds up; `occupied`: those that have no slot left. `endless`: ranks that repeated
-    themselves, and would have done so for ever; nobody else could move; if `overdue`, the one that passed the bound of
-    `World.progress`, whoever else could move. `taken`: on the simulation, which message each look into a mailbox took,
-    if it took one. `lost`: what the machine took away from the run
-    (`dpsim.backend.journal.trouble`), so that there is no verdict; empty for a run that went on to its end or its hang.
+    `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives waited for
+    the last member; elsewhere, how long its host was blocked in awaited calls. `elapsed_ns`: simulated or wall time.
+    `observed`: how a hang was seen ("nothing could move any more"). `standing`: on the simulation, the ranks whose host
+    stands in a plain call, which a limit of the world holds up; `occupied`: those without a free slot. `endless`: ranks
+    that repeated themselves, and no other could move; if `overdue`, the one that passed the bound of `World.progress`.
+    `taken`: on the simulation, which message each look into a mailbox took. `undefined`: who brought a NaN to a maximum
+    or minimum. `lost`: what the machine took away (`dpsim.backend.journal.trouble`), so that there is no verdict.
     """
 
     backend: str
@@ -244,6 +241,7 @@ class Run:
     lost: str = ""
     services: tuple[str, ...] = ()
     taken: Mapping[Address, Address] = field(default_factory=dict)
+    undefined: tuple[Undefined, ...] = ()
 
     @property
     def size(self) -> int:

@@ -43,6 +43,7 @@ from dpsim.contract.rules.replay_frame import replay_at
 from dpsim.contract.words import actors_text, short, with_services
 from dpsim.contract.world import At, Run
 from dpsim.diagnose.injected import injection_text
+from dpsim.diagnose.timeouts import passed_timeouts
 
 LAST_OPS = 5
 SHOWN = (
@@ -80,6 +81,7 @@ def _report(run: Run, findings: Sequence[Finding], replay: str) -> str:
     lines += _section("found as well", [f"{finding.klass}: {finding.message}" for finding in also])
     place = f"up to step {primary.position[0]}" if run.finished else "of each rank"
     lines += _section(f"last {LAST_OPS} ops {place}", _last_ops(run, primary.position[0] if run.finished else None))
+    lines += _section("time-outs that passed", passed_timeouts(run))
     lines += _section("injected by the scenario", _injected(run))
     if replay:
         lines += ["", f"replay: {replay}"]

@@ -41,7 +41,7 @@ class Limits(StrictModel):
     """After the last fault, kill or delay, or after the start, no rank or service may issue more ops before the run has
     come to its end. Left out: any number. Simulation only."""
     early_timeouts: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = 0
-    """So many time-outs of a run may pass early, whatever they wait for. Left out: none. For `dpsim explore` on the
+    """This number of time-outs of a run may pass early, whatever they wait for. Left out: none. For exploring on the
     simulation only."""
     lazy_communicators: Flag = False
     """A device communicator is made when all its members first use it, and not before; so is one for each pair that

@@ -25,8 +25,9 @@ from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 
-KINDS = ("die", "kill", "delay", "skip", "repeat")
-"""All that can be drawn; the first three are those that a protocol should stand."""
+KINDS = ("die", "kill", "delay", "skip", "repeat", "timeout")
+"""All that can be drawn; the first three are drawn unless the user names others. In a world of the kind timeout one
+time-out of a run passes early, whatever it waits for."""
 
 NOT_DRAWN = ("raise", "hang", "alter")
 """Kinds of fault that a scenario plants and no swarm draws."""
@@ -39,7 +40,7 @@ DELAYS = ("1us", "1ms", "1s", "1000s")
 
 class Place(NamedTuple):
     """The address of an op of a rank or, by its name, of a service; without a site, where it starts. `calls`: it is a
-    collective.
+    collective. `times_out`: it waits with a time-out.
     """
 
     who: int | str
@@ -48,6 +49,7 @@ class Place(NamedTuple):
     thread: str
     calls: bool
     can_be_late: bool
+    times_out: bool = False
 
     @property
     def at(self) -> dict[str, Any]:
@@ -111,6 +113,7 @@ def swarm_scenarios(base: Scenario, places: Sequence[Place], drawn: Swarm, seed:
 def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: random.Random, number: int) -> Drawn:
     possible = [kind for kind in kinds if rng.random() < 0.5] or [rng.choice(kinds)]
     planted: dict[str, list[dict[str, Any]]] = {"faults": [], "delays": []}
+    limits = base.limits
     free = list(places)
     for _ in range(rng.randint(1, MOST_FAULTS)):
         kind = rng.choice(possible)
@@ -119,7 +122,9 @@ def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: ran
             continue
         place = rng.choice(where)
         free = [one for one in free if one.who != place.who]
-        if kind == "delay":
+        if kind == "timeout":  # which one is left to exploring
+            limits = limits.model_copy(update={"early_timeouts": 1})
+        elif kind == "delay":
             planted["delays"].append({"rank": place.who, "by": rng.choice(DELAYS), **place.at})
         else:
             planted["faults"].append({"kind": kind, "rank": place.who, **place.at})
@@ -127,6 +132,7 @@ def _one(base: Scenario, places: Sequence[Place], kinds: Sequence[str], rng: ran
         {
             **dict(base),
             **planted,
+            "limits": limits,
             "name": f"{base.name[:88]}-swarm-{number}",
             "description": f"Possible here: {', '.join(possible)}.",
             "expect": base.expect.of_small_worlds(),
@@ -139,4 +145,6 @@ def _where(places: Sequence[Place], kind: str) -> list[Place]:
     """The ops at which a fault of that kind does anything."""
     if kind == "delay":
         return [place for place in places if place.can_be_late]
+    if kind == "timeout":
+        return [place for place in places if place.times_out]
     return [place for place in places if (place.calls if kind in ("skip", "repeat") else place.site)]

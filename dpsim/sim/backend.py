@@ -23,12 +23,14 @@ from dpsim.contract.program import Program, refuse_no_program
 from dpsim.contract.registry import packages
 from dpsim.contract.registry import prepared as prepare
 from dpsim.contract.rules.shared_state import refuse_changes, state_of
+from dpsim.contract.rules.unordered import Unordered
 from dpsim.contract.schedule import ByLabel, Choose, OutOfTime, RunStopped, Strategy
 from dpsim.contract.world import End, Lost, Progress, Run, World
 from dpsim.sim.collectives.broken import AbortingMachine
 from dpsim.sim.graph.costs import REFERENCE, Costs
 from dpsim.sim.graph.environment import rare_collections
 from dpsim.sim.graph.machine import Machine
+from dpsim.sim.hosts.exits import NoExits
 from dpsim.sim.hosts.overtime import Overtime
 from dpsim.sim.hosts.progress import Overdue
 from dpsim.sim.hosts.watch import Endless
@@ -41,13 +43,16 @@ class SimRun(Run):
 
     `order`: labels of the visible ops, as they fired; a timed run has them where `keep_order` asks for it. `learned`:
     of an untimed run, for each rank (its step, the causes that its host had learned by then), in order. `timeouts`:
-    whether any actor waited with a time-out. A run that a `RunStopped` ends is the `run` of that exception, as far as
-    it went.
+    whether any actor waited with a time-out. `unordered`: of each rank that was watched the first pair of uses.
+    `order_of_sums`: whether a floating-point sum depends on it. A run that a `RunStopped` ends is the `run` of that
+    exception, as far as it went.
     """
 
     order: list[str] = field(default_factory=list)
     learned: list[list[tuple[int, int]]] = field(default_factory=list)
     timeouts: bool = False
+    unordered: list[Unordered] = field(default_factory=list)
+    order_of_sums: bool = False
 
 
 class SimBackend:
@@ -57,7 +62,8 @@ class SimBackend:
     `costs`: of the timed mode. `choose`: the untimed mode, under this strategy. `keep_order`: note in `SimRun.order`
     how visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
     `memory`: what touches the same device memory is a choice too; where races are looked for it need not be, since a
-    run without one computes the same in any order.
+    run without one computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
+    promises that flags order it (`SimRun.unordered`).
     """
 
     name = "sim"
@@ -69,12 +75,14 @@ class SimBackend:
         keep_order: bool = False,
         expandable: bool = False,
         memory: bool = True,
+        sharing: bool = False,
     ) -> None:
         self.costs = costs
         self.strategy = choose if choose is None or isinstance(choose, Strategy) else ByLabel(choose)
         self.keep_order = keep_order
         self.expandable = expandable
         self.memory = memory
+        self.sharing = sharing
 
     def unavailable(self, size: int) -> str | None:
         return None
@@ -93,7 +101,7 @@ class SimBackend:
         if not isinstance(program, Program):
             refuse_no_program(program)
         machine = self._machine(world, program)
-        wiring = Wiring(machine, world, program, self.costs, self.expandable, progress)
+        wiring = Wiring(machine, world, program, self.costs, self.expandable, progress, self.sharing)
         run = SimRun(
             backend=self.name,
             journals=wiring.journals,
@@ -113,7 +121,9 @@ class SimBackend:
             stopped.run = run
             raise
         finally:
-            run.timeouts = machine.alarms.awaited
+            run.timeouts, run.order_of_sums = machine.alarms.awaited, machine.order_of_sums
+            run.unordered = [one.found for one in wiring.watches if one is not None and one.found is not None]
+            run.undefined = wiring.undefined
             wiring.take_down()
         _judge(wiring, run)
         return run
@@ -132,7 +142,7 @@ class SimBackend:
 def _go_on(wiring: Wiring, run: SimRun) -> None:
     """Until nothing can move any more, or the run is lost or has no end."""
     try:
-        with rare_collections():
+        with rare_collections(), NoExits():
             wiring.machine.run(wiring.tick)
     except Endless as error:
         run.endless, run.overdue = error.ranks, isinstance(error, Overdue)

@@ -18,6 +18,7 @@ from typing import Any
 from dpsim.backend.journal.journal import RankJournal
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
+from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import End, Progress, World
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.life import kill, live, live_beside
@@ -33,6 +34,7 @@ from dpsim.sim.graph.costs import Costs
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.progress import OpBound
+from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.threads import Threads
 from dpsim.sim.hosts.watch import ProgressWatch
 from dpsim.sim.memory.device import Device
@@ -52,6 +54,7 @@ class Wiring:
         costs: Costs,
         expandable: bool = False,
         progress: Progress | None = None,
+        sharing: bool = False,
     ) -> None:
         self.machine = machine
         self.world = world
@@ -64,9 +67,11 @@ class Wiring:
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
         self._shared = self._share_journals(program)
+        watched = sharing and program.threaded and program.ordered_by_flags and not machine.timed
+        self.watches = [SharedWatch(one.rank) if watched else None for one in self._shared]
         self._threads = [
-            Threads(one, own, machine, program.ordered_by_flags) if program.threaded else None
-            for one, own in zip(self._shared, self.journals, strict=True)
+            Threads(one, own, machine, program.ordered_by_flags, watch) if program.threaded else None
+            for one, own, watch in zip(self._shared, self.journals, self.watches, strict=True)
         ]
         self.hosts: list[Host] = [
             several.main if several is not None else Host(one.thread(), own, machine)
@@ -150,6 +155,11 @@ class Wiring:
                 kill(machine, ranks[planted.rank], planted, ends)
             else:
                 self._shared[planted.rank].injections.doom = partial(kill, machine, ranks[planted.rank], ends=ends)
+
+    @property
+    def undefined(self) -> tuple[Undefined, ...]:
+        """Who brought a NaN to a reduction that compares."""
+        return tuple([undefined for one in self._shared for undefined in one.undefined])
 
     def idle(self, rank: SimRank) -> bool:
         """Whether a rank stands in idle gets, with all of its threads."""

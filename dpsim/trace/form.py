@@ -37,8 +37,9 @@ VERSION = 3
 UNWRITTEN = "injected"
 """The kind of record that a body leaves out."""
 
-LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None}
-"""The fields that a body leaves out, and what they are in a record that comes back."""
+LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None, "local": True}
+"""The fields that a body leaves out, and what they are in a record that comes back. `local`: a trace does not say which
+decisions are due on all members, so a record that comes back counts as one that is not."""
 
 
 class TraceError(BadInput):

@@ -50,6 +50,12 @@ class Mistakes(Program[Any]):
     async def sends_a_numpy_number(self, rank: Rank) -> None:
         rank.send(0, "box", (1, np.int32(2)), "tell")  # type: ignore[arg-type]
 
+    async def sends_without_a_site(self, rank: Rank) -> None:
+        rank.send(0, "box", 1)  # type: ignore[call-arg]
+
+    async def sums_with_a_positional_operation(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), "max")  # type: ignore[call-arg]
+
     async def sends_an_array(self, rank: Rank) -> None:
         rank.send(0, "box", np.zeros(2, np.int32), "tell")  # type: ignore[arg-type]
 
@@ -401,6 +407,12 @@ FOREIGN = (
 ARRAY = "[0 0] (numpy.ndarray: write tuple(....tolist()))"
 
 SAID = {
+    "sends_without_a_site": ("TypeError", "send of a Rank lacks 'site'; write send(to, mailbox, message, site)"),
+    "sums_with_a_positional_operation": (
+        "TypeError",
+        "all_reduce of a HostCommunicator has too many arguments without a name; write "
+        "all_reduce(array, *, op='sum', site=None); what stands behind * needs its name",
+    ),
     "sends_a_numpy_number": (
         "TypeError",
         f"tell: the message has 2 (numpy.int32: write int(...) or float(...)){PLAIN}",

@@ -40,3 +40,35 @@ class ForEver(Asks):
     """Never gives up: the faulty twin."""
 
     patience = -1
+
+
+@register_protocol("t_gives_up")
+class GivesUp(SizedProgram):
+    """Rank 1 asks, gives up on the answer after 50 ms, and should not: a rank 0 that is late makes that happen."""
+
+    timeout_ns: ClassVar[int | None] = SECOND // 20
+    shrugs: ClassVar[bool] = False
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            await rank.mailbox("asked").get("want")
+            rank.send(1, "answer", 7, "reply")
+        else:
+            rank.send(0, "asked", 1, "ask")
+            answer = await rank.mailbox("answer").get("answer", timeout_ns=self.timeout_ns)
+            assert answer == 7 or self.shrugs, "the answer came too late"
+
+
+@register_variant("T-WAITS", protocol="t_gives_up", expected=None, reason="it waits as long as it takes")
+class Waits(GivesUp):
+    """Does not give up: the healthy twin."""
+
+    timeout_ns = None
+
+
+@register_variant("T-SHRUGS", protocol="t_gives_up", expected=None, reason="it needs no answer")
+class Shrugs(GivesUp):
+    """Gives up, and takes that as an answer."""
+
+    shrugs = True

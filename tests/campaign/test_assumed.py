@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim.campaign.assumptions import Facts, assumed
+from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says
 from dpsim.campaign.assumptions.table import rows
 from dpsim.campaign.assumptions.transport import MAIL
@@ -17,10 +18,15 @@ from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import At, Delay, Fault, Kill, Message, Stranger, World
-from tests.programs import Script, Scripted, explored, set_to, touch, world_of
+from dpsim.scenario import scenario_from
+from tests.alone import programs as alone_programs  # noqa: F401 - it registers
+from tests.programs import Script, Scripted, copy, explored, set_to, touch, world_of
+
+NO_SCENARIO = f"{SHARE_NOTHING}: not looked for, because it was not made from a scenario"
 
 DEVICE = (
     "no rank dies",
+    NO_SCENARIO,
     "unlimited residency",
     "communicators are connected",
     "unlimited launch queue",
@@ -67,6 +73,10 @@ async def agrees(rank: Rank) -> None:
     await rank.host("cpu").all_reduce(np.array([1]), site="sum")
 
 
+async def rounds(rank: Rank) -> None:
+    await rank.host("cpu").all_reduce(np.array([2.0**24 if rank.rank == 2 else 1], np.float32), site="sum")
+
+
 async def agrees_and_tells(rank: Rank) -> None:
     rank.send(0, "box", "hello", "tell")
     await agrees(rank)
@@ -103,6 +113,15 @@ async def replays(rank: Rank) -> None:
     x = main.alloc(1, "int32", "x")
     async with graph.capture(main):
         main.launch("set", set_to, writes=[x], args=(1,))
+    graph.replay(main, "go")
+
+
+async def reads_once_written(rank: Rank) -> None:
+    main, graph = rank.stream("main"), rank.graph("g")
+    x, y = main.alloc(1, "int32", "x"), main.alloc(1, "int32", "y")
+    main.launch("set", set_to, writes=[x], args=(1,))
+    async with graph.capture(main):
+        main.launch("copy", copy, reads=[x], writes=[y])
     graph.replay(main, "go")
 
 
@@ -151,17 +170,27 @@ class Case(NamedTuple):
     world: World
     script: Script
     kind: type[Scripted] = Scripted
+    scenario: dict[str, Any] = {}  # noqa: RUF012 - no test changes it
 
 
 def seen(case: Case) -> Explored:
     """Explored whole. That a rank dies is no failure."""
+    if case.scenario:
+        return explore_subject(Subject.of(scenario_from(case.scenario)), "dpor")
     off = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK") if case.world.kills else ()
     return explore_subject(Subject(case.world, case.kind(case.script), switched_off=off), "dpor")
 
 
 SUMS, BOTH, KERNELS = Case(ON_DEVICES, sums), Case(ON_DEVICES, sums_and_sends), Case(ALONE, kernels)
+FROM_A_SCENARIO = Case(
+    World(2, ()),
+    agrees,
+    Scripted,
+    {"name": "alone", "protocol": {"name": "alone_decides", "params": {"way": "constant"}}},
+)
 BARE, GRAPH, LATE_GRAPH = Case(ALONE, bare_kernel), Case(ALONE, replays), Case(LATE, replays)
 AGREES, TELLS, THREAD = Case(ON_HOSTS, agrees), Case(PAIR, tells), Case(ALONE, starts, Threaded)
+ROUNDS = Case(world_of(3, hosts=["cpu"]), rounds)
 KILLED = Case(replace(ON_HOSTS, kills=(Kill(1),)), agrees_and_tells)
 ALL_KILLED = Case(replace(ON_HOSTS, kills=ALL_DIE), agrees_and_tells)
 MAY_RAISE = ALL_KILLED._replace(world=replace(ALL_KILLED.world, faults=(Fault("raise", 1, At("never", 0)),)))
@@ -186,7 +215,9 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("raise in a process", "no call raises or hangs by chance", ALL_KILLED, MAY_RAISE),
     ("raise an exception in peers", "a dead peer raises nothing", KILLED, AGREES),
     ("break off a collective", OTHERWISE, KILLED, AGREES),
+    ("run each rank in", SHARE_NOTHING, AGREES, FROM_A_SCENARIO),
     ("keep collectives", "unlimited residency", SUMS, Case(ASKED, sums)),
+    ("add floating-point", "the order of floating-point sums does not matter", ROUNDS, AGREES),
     ("make a communicator lazily", "communicators are connected", SUMS, Case(ASKED, sums)),
     ("open the connection", "communicators are connected", BOTH, AGREES),
     ("give torch's", "transfers and collectives of a communicator share its order", BOTH, SUMS),
@@ -206,6 +237,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("take any order", "flags order what host threads share", Case(ALONE, starts, ByFlags), THREAD),
     ("switch host threads", "Python between two calls is one step", THREAD, KERNELS),
     ("fuse, leave out", OTHERWISE, GRAPH, AGREES),
+    ("let a replay read", "replays may read old contents", Case(ALONE, reads_once_written), GRAPH),
     ("take a replay apart", "a replay is issued as one", LATE_GRAPH, GRAPH),
     ("hold a host up in a replay", "unlimited launch queue", GRAPH, Case(QUEUE, replays)),
     ("instantiate or upload", OTHERWISE, GRAPH, KERNELS),
@@ -230,7 +262,8 @@ def found(start: str, words: str) -> tuple[Assumption, Says]:
 def facts(case: Case) -> Facts:
     explored = seen(case)
     assert explored.verdict == "proven", explored.summary()
-    return Facts.of(case.world, explored.subject.program, explored.exploration.did)
+    of_runs = Facts.of(case.world, explored.subject.program, explored.exploration.did)
+    return of_runs._replace(not_alone=explored.looked.why)
 
 
 @pytest.mark.parametrize(("start", "words", "prints", "silent"), EXAMPLES, ids=lambda it: it if type(it) is str else "")
@@ -264,7 +297,7 @@ def test_a_verdict_ends_in_what_it_assumes() -> None:
 
 
 def test_a_world_that_does_little_assumes_little() -> None:
-    assert seen(AGREES).assumes == ("no rank dies", OTHERWISE)
+    assert seen(AGREES).assumes == ("no rank dies", NO_SCENARIO, OTHERWISE)
 
 
 def test_a_world_that_was_asked_for_everything_assumes_the_layout_alone() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import signal
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from dpsim.checks.expected import Expected
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
+from tests.trouble import from_outside
 from tests.worlds.cases import CASES
 
 pytestmark = pytest.mark.runs_once  # programs that count their runs or end their process
@@ -127,7 +127,7 @@ def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
         runs += 1
         if runs == 20 and not (tmp_path / "died").exists():
             (tmp_path / "died").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            from_outside(signal.SIGKILL)
 
     (expected,) = explore_all(subjects(["wake_pause 2x3"]), "dpor", schedules=200)
     (found,) = explore_all([acting(die_once, "wake_pause 2x3")], "dpor", jobs=2, schedules=200)
@@ -145,7 +145,7 @@ ENDS_ITSELF = (
 
 
 def end_itself() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
+    from_outside(signal.SIGKILL)
 
 
 def test_a_unit_that_ends_two_workers_is_no_verdict_and_the_others_are_explored() -> None:
@@ -206,7 +206,7 @@ def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: py
     def stop() -> None:
         if always or not (tmp_path / "stopped").exists():
             (tmp_path / "stopped").touch()
-            os.kill(os.getpid(), signal.SIGSTOP)
+            from_outside(signal.SIGSTOP)
 
     (found,) = explore_all([acting(stop)], "dpor", jobs=2)
     assert found.verdict == ("lost" if always else "proven")
@@ -307,7 +307,7 @@ def test_an_interrupt_leaves_no_processes() -> None:
 
 class Polls(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
-        for _ in range(100):  # not for ever, since the run in time would find that
+        for _ in range(100):  # and ends, since the run in time finds a livelock
             await rank.mailbox("nothing").poll("for.long")
 
 

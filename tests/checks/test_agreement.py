@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dpsim.contract.interface import Rank
-from tests.programs import Script, judged, world_of
+from dpsim.contract.ops import DECISION_LOCAL
+from dpsim.trace.form import canonical, decode, encode
+from tests.programs import Script, explored, judged, world_of
+from tests.records import raw
 
 Plan = dict[int, list[tuple[int, int]]]
 """For each rank, the steps in which it decides, and what."""
@@ -36,7 +39,101 @@ def test_one_decided_more_seldom(plan: Plan, culprit: str) -> None:
     ids=["one-after-the-other", "alone", "all-leave-it-out"],
 )
 def test_nobody_leaves_anything_out(plan: Plan) -> None:
+    """Members that do nothing in a step have no part in it. Those that decide a local label may begin and end one after
+    the other.
+    """
     assert judged(world_of(3, ["dp_cpu"]), script(plan)) == []
+    assert judged(world_of(3, ["dp_cpu"]), script(plan, local=True, busy=True)) == []
+
+
+def test_who_takes_part_in_a_step_has_to_decide_its_label() -> None:
+    plan: Plan = {0: [(0, 7), (1, 7)], 1: [(0, 7), (1, 7)], 2: [(0, 7)]}
+    [finding] = judged(world_of(3, ["dp_cpu"]), script(plan, busy=True))
+    assert (finding.klass, str(finding.culprit).partition(" at ")[0]) == ("DISAGREEMENT:PLAN", "rank 2, step 1, plan")
+    assert finding.message.startswith(
+        "rank 2 of dp_cpu did not decide 'plan' in step 1, and rank 0 decided 7 at tests/"
+    )
+    assert finding.message.endswith("; every member has to decide it, or mark it local")
+    assert judged(world_of(3, ["dp_cpu"]), script(plan)) == [], "rank 2 has no step 1"
+
+
+Labels = dict[int, tuple[str, str]]
+"""For each rank, the label that it decides and on what."""
+
+
+def labelled(labels: Labels, until: int = 1) -> Script:
+    """Each rank decides its own label in the last step, and `plan` in those before."""
+
+    async def decides(rank: Rank) -> None:
+        for rank.step in range(until):
+            label, kind = labels[rank.rank] if rank.step == until - 1 else ("plan", "dp_cpu")
+            rank.decide(label, 7, kind)
+            await rank.host("dp_cpu").barrier(site="end")
+
+    return decides
+
+
+PLAN, PLNA, OTHER = ("plan", "dp_cpu"), ("plna", "dp_cpu"), ("plan", "other")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "culprit", "hint"),
+    [
+        (PLNA, "rank 1, step 0, plna", "rank 1 decided 'plna' at {where}: did you mean 'plan'?"),
+        (OTHER, "rank 1, step 0, plan", "rank 1 decided 'plan' on other at {where}: did you mean dp_cpu?"),
+        (("size", "dp_cpu"), "rank 1, step 0, plan", "every member has to decide it, or mark it local"),
+    ],
+    ids=["misspelt", "elsewhere", "another"],
+)
+def test_a_label_that_no_other_member_decides(wrong: tuple[str, str], culprit: str, hint: str) -> None:
+    told = world_of(3, ["dp_cpu", "other"])
+    found = judged(told, labelled({0: PLAN, 1: wrong, 2: PLAN}))
+    assert found[0].klass == "DISAGREEMENT:PLAN"
+    assert len(found) == (2 if "mark it" in hint else 1), "two that are alike are one"
+    who, _, where = str(found[0].culprit).partition(" at ")
+    assert who == culprit
+    assert hint.format(where=where) in found[0].message
+    assert explored(told, labelled({0: PLAN, 1: wrong, 2: PLAN})).verdict == "violated"
+    assert explored(told, labelled({0: PLAN, 1: PLAN, 2: PLAN})).verdict == "proven"
+    assert explored(told, labelled({0: wrong, 1: wrong, 2: wrong})).verdict == "proven"
+
+
+@pytest.mark.parametrize("until", [1, 3])
+def test_of_two_members_the_one_with_the_new_label_misspelt_it(until: int) -> None:
+    """Where no other step has the label, nothing tells which of both is right."""
+    [found] = judged(world_of(2, ["dp_cpu"]), labelled({0: PLAN, 1: PLNA}, until))
+    assert str(found.culprit).partition(" at ")[0] == ("None" if until == 1 else "rank 1, step 2, plna")
+    assert "did you mean 'plan'?" in found.message or "did you mean 'plna'?" in found.message
+
+
+def test_a_rank_that_hangs_may_not_have_come_to_it() -> None:
+    async def hangs(rank: Rank) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            await rank.mailbox("in").get("never")
+        rank.decide("plan", 7, "dp_cpu")
+
+    assert [one.klass for one in judged(world_of(2, ["dp_cpu"]), hangs)] == ["HANG:MAILBOX:NO_MESSAGE"]
+
+
+def test_one_that_is_asleep_may_be_asked_to_go_on() -> None:
+    async def sleeps(rank: Rank) -> None:
+        for rank.step in range(2):
+            await rank.host("dp_cpu").barrier(site="step")
+            if rank.rank == 1 and rank.step == 1:
+                await rank.mailbox("in").get("in", idle=True)
+            rank.decide("plan", 7, "dp_cpu")
+
+    assert judged(world_of(2, ["dp_cpu"]), sleeps) == []
+
+
+def test_a_trace_does_not_tell_which_labels_are_due() -> None:
+    """So what comes back from one is compared where it is there."""
+    record = raw("decision", "plan", communicator="dp_cpu", value=7)
+    rank, back = decode(encode(0, record))
+    assert (rank, back) == (0, canonical(record))
+    assert back[DECISION_LOCAL] is True
+    assert record[DECISION_LOCAL] is False
 
 
 def test_who_stopped_may_not_have_come_to_it() -> None:
@@ -48,10 +145,15 @@ def test_who_stopped_may_not_have_come_to_it() -> None:
     assert [one.klass for one in judged(world_of(2, ["dp_cpu"]), breaks_off)] == ["CRASH:VALUEERROR"]
 
 
-def script(plan: Plan) -> Script:
+def script(plan: Plan, local: bool = False, busy: bool = False) -> Script:
+    """`busy`: each rank takes part in each of the first four steps."""
+
     async def decides(rank: Rank) -> None:
-        for step, value in plan.get(rank.rank, []):
-            rank.step = step
-            rank.decide("plan", value, "dp_cpu")
+        for rank.step in range(4):
+            if busy:
+                await rank.host("dp_cpu").barrier(site="step")
+            for step, value in plan.get(rank.rank, []):
+                if step == rank.step:
+                    rank.decide("plan", value, "dp_cpu", local=local)
 
     return decides

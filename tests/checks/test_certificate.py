@@ -246,7 +246,9 @@ FAULTS: list[tuple[Any, str, str]] = [
     (certificate, "if paired and said.ended:", "if said.ended:"),
     (certificate, "if paired and said.ended:", "if paired:"),
     (certificate, "and said.alike", ""),
-    (certificate, "if said.agreed:", "if True:"),
+    (certificate, "if said.agreed and all(", "if True or all("),
+    (certificate, "if said.agreed and all(", "if said.agreed or all("),
+    (certificate, "if not row[0][DECISION_LOCAL]:", "if False:"),
     (certificate, "(step, call) for step, _, *call in one] == [(step, call) for step, _, *call in other]", "0] == [0]"),
     (
         certificate,

@@ -326,3 +326,25 @@ def test_equal_journals_of_two_ranks_give_one_finding() -> None:
     assert "1 more like it, on 2 ranks" in found.message
     assert found.culprit is not None
     assert found.culprit.rank == 0
+
+
+# ---- both orders
+
+
+@pytest.mark.parametrize(
+    ("written", "how", "both"),
+    [(True, "reads", True), (False, "reads", False), (False, "writes", True)],
+    ids=["read-of-what-was-written-before", "first-write", "two-writes"],
+)
+def test_the_cure_names_both_orders_where_both_are_possible(written: bool, how: str, both: bool) -> None:
+    made = Made(1)
+    x = made[0].alloc("main", 8)
+    if written:
+        made[0].launch("before", "main", writes=[x])
+        made[0].order("main", "side")
+    made[0].launch("write", "main", writes=[x])
+    made[0].launch("use", "side", **{how: [x]})
+    found = next(one for one in made.findings() if one.klass == "RACE:BUFFER")
+    assert "stream side must wait for an event recorded on stream main after write[0]" in found.message
+    other = "stream main must wait for one recorded on stream side after use[0], before write[0]"
+    assert found.details[3:] == ((f"or the other way round: {other}",) if both else ())

@@ -403,6 +403,12 @@ def nobody_leaves_a_decision_out(made: Made, wrong: bool) -> None:
 
 
 @twin("agreement", "DISAGREEMENT:PLAN", 2)
+def a_label_is_spelt_alike(made: Made, wrong: bool) -> None:
+    for hand in made.hands:
+        hand.add("decision", "plna" if wrong and hand.rank else "plan", communicator="cpu", value=7)
+
+
+@twin("agreement", "DISAGREEMENT:PLAN", 2)
 def decisions_are_of_one_step(made: Made, wrong: bool) -> None:
     for hand in made.hands:
         for number in range(2):

@@ -5,7 +5,6 @@ Each is of two ranks or more; rank 0 looks into a box, the others send to it.
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import Any
 
@@ -16,6 +15,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.registry import register_protocol
 from tests.programs import set_to
 from tests.sized import Sized, SizedProgram, sized_scenario
+from tests.trouble import from_outside
 
 scenario = sized_scenario
 
@@ -90,7 +90,7 @@ class Deadly(Look):
     """Ends the process that runs it."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
+        from_outside(signal.SIGKILL)
 
 
 @register_protocol("t_cross")

@@ -139,7 +139,7 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(100):
             await rank.mailbox("box").poll("poll")
 
-    monkeypatch.setattr(Polls, "run", polls_for_long)  # not for ever, since the run in time would find that
+    monkeypatch.setattr(Polls, "run", polls_for_long)  # and ends, since the run in time finds a livelock
     answer = explore("t_polls")
     line = polls_for_long.__code__.co_firstlineno + 2
     assert answer.code == 1
@@ -149,6 +149,18 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/test_explore.py:{line}",
         "expected: held; NOT met: no schedule was judged",
     ]
+
+
+@pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
+def test_dpor_goes_on_until_its_budget(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A budget alone bounds it, and where there is none or a number is given it is that of schedules."""
+    monkeypatch.setattr("dpsim.cli.explore.SCHEDULES", 2)
+    bounded = explore("t_look", "--strategy", "dpor", "--json").json["scenarios"][0]
+    assert (bounded["verdict"], bounded["schedules"]) == ("sampled", 2)
+    by_both = explore("t_look", "--strategy", "dpor", "--budget", "60s", "--schedules", "1", "--json").json["scenarios"]
+    assert (by_both[0]["verdict"], by_both[0]["schedules"]) == ("sampled", 1)
+    by_time = explore("t_look", "--strategy", strategy, "--budget", "60s", "--json").json["scenarios"][0]
+    assert (by_time["verdict"] == "proven") == (strategy == "dpor")
 
 
 def test_no_time() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -113,3 +114,50 @@ def test_before_the_first_op(tmp_path: Path) -> None:
         "dpsim: rank 0 in step 5: all_reduce int32[1] on world_cpu #0 at agree[0], endless.py:56",
         "dpsim: rank 1 before the first op",
     ]
+
+
+COUNTING = """
+import os
+import signal
+from pathlib import Path
+from dpsim.contract.registry import register_protocol
+from tests.sized import SizedProgram
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+RUNS = [0]
+
+
+@register_protocol("t_counts")
+class Counts(SizedProgram):
+    '''Two messages of each rank to rank 0, which polls for them; the 200th run that begins interrupts.'''
+
+    async def run(self, rank, args):
+        rank.step = 0
+        RUNS[0] += rank.rank == 0
+        if RUNS[0] >= int(os.environ["AFTER"]):
+            os.kill(os.getpid(), signal.SIGINT)
+        for number in range(3):
+            rank.send(0, "box", number, f"send{number}")
+            await rank.mailbox("box").poll("look")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "sampled: {} schedules, no failure"),
+        (("--strategy", "dpor"), "sampled: {} schedules, no failure"),
+        (("--swarm", "500:delay"), "sampled: {} of 500 worlds, {} schedules, no failure"),
+    ],
+    ids=["portfolio", "dpor", "swarm"],
+)
+def test_an_exploration_says_what_was_done(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    (tmp_path / "endless.py").write_text(COUNTING)
+    (tmp_path / "one.yaml").write_text(scenario("t_counts"))
+    command = [sys.executable, "-m", "dpsim.cli", "explore", "one.yaml", "--module", "endless", *words]
+    told = {**os.environ, "AFTER": "40", "PYTHONPATH": os.pathsep.join([str(ROOT), str(tmp_path), *sys.path])}
+    done = subprocess.run(command, cwd=tmp_path, env=told, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (130, "")
+    first = done.stderr.splitlines()[0]
+    number = r"[1-9][\d,]*" if "worlds" not in said else r"\d[\d,]*"
+    assert re.fullmatch(f"dpsim: interrupted; {said}".replace("{}", number), first), done.stderr

@@ -26,6 +26,7 @@ MODULES = ("pytest_plugin", "runner", "version")
 """The modules that lie in dpsim/ itself."""
 
 ROOMS = (
+    "alone",
     "backend",
     "campaign",
     "checks",

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from tests.interpreter import meeting
+from tests.interpreter import graphs, meeting
 from tests.interpreter.language import MODULUS, Script
 from tests.interpreter.meeting import Values
-from tests.interpreter.state import Call, Host, Item, Map, Part, State, Token, elements
+from tests.interpreter.state import Call, Host, Item, Map, Part, State, Thread, Token, elements
 
 
 def reached(host: Host) -> Iterator[tuple[int, Item]]:
@@ -36,7 +36,7 @@ def steps(script: Script, state: State, rank: int) -> Iterator[tuple[bool, State
                 continue
             if part.call is None:
                 read = brings(host, part)
-                yield False, _over(state, rank, stream, item, number, _kernel(part, read), None in read)
+                yield False, _over(script, state, rank, stream, item, number, _kernel(part, read), None in read)
             elif name not in host.begun:
                 if script.residency is None or len(host.begun - host.over) < script.residency:
                     came = state.came.plus(part.call.token, brings(host, part))
@@ -45,7 +45,7 @@ def steps(script: Script, state: State, rank: int) -> Iterator[tuple[bool, State
                 got = outcome(script, rank, part.call, state.came)
                 unwritten = None in got or None in state.came.get(part.call.token, ())
                 free = not part.call.perhaps <= state.came.keys()
-                yield free, _over(state, rank, stream, item, number, got, unwritten)
+                yield free, _over(script, state, rank, stream, item, number, got, unwritten)
 
 
 def outcome(script: Script, rank: int, call: Call, came: Mapping[Token, Any]) -> Values:
@@ -76,7 +76,12 @@ def done(host: Host, stream: int) -> Host:
         events=Map({event: after - place for event, after in host.events.items()}),
         freed=tuple((buffer, after - place) for buffer, after in host.freed),
         asked=None if host.asked is None else host.asked - place,
+        parked=Map({name: _done(one, place) for name, one in host.parked.items()}) if host.parked else host.parked,
     )
+
+
+def _done(thread: Thread, place: set[float]) -> Thread:
+    return thread if thread.asked is None else thread._replace(asked=thread.asked - place)
 
 
 def waited(host: Host) -> Host:
@@ -90,14 +95,17 @@ def waited(host: Host) -> Host:
     return host
 
 
-def _over(state: State, rank: int, stream: int, item: Item, number: int, values: Values, unwritten: bool) -> State:
+def _over(
+    script: Script, state: State, rank: int, stream: int, item: Item, number: int, values: Values, unwritten: bool
+) -> State:
     host = state.hosts[rank]
     host = host._replace(
         memory=_written(host.memory, item.parts[number], values), over=host.over | {(item.place, number)}
     )
     if all((item.place, other) in host.over for other in range(len(item.parts))):
         host = waited(done(host, stream))
-    return state.with_host(rank, host)._replace(unwritten=state.unwritten or unwritten)
+    marks, host = graphs.freshness(script, rank, host, item, number)
+    return state.with_host(rank, host).marked(*marks, *["unwritten"] * unwritten)
 
 
 def brings(host: Host, part: Part) -> Values:

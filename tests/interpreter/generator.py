@@ -29,13 +29,13 @@ def random_script(seed: int) -> Script:
     rng = random.Random(seed)
     flavour = rng.choice(FLAVOURS)
     size = 1 if flavour == "memory" and rng.random() < 0.4 else rng.choice((2, 2, 2, 3))
-    world = _World(rng, flavour, size)
+    world = Drawn(rng, flavour, size)
     for _ in range(rng.randint(3, 6 if size == 3 else 9)):
         world.act()
     return world.script()
 
 
-class _World:
+class Drawn:
     def __init__(self, rng: random.Random, flavour: str, size: int) -> None:
         self.rng = rng
         self.flavour = flavour
@@ -197,7 +197,7 @@ class _World:
                 done = {how[1] for how in one.said if how[0] == "await"}
                 one.said += [("await", handle) for handle in sorted(started - done)]
             if one.rank in self.mortal:
-                one.said = [*_rested(one.said)]
+                one.said = [*rested(one.said)]
             ranks.append(tuple(one.said))
         hosts, devices = tuple(self.hosts.items()), tuple(self.devices.items())
         return tidy(Script(tuple(ranks), hosts, devices, self.mortal, self.residency))
@@ -208,7 +208,7 @@ AWAITED = ("poll", "get", "idle", "await", "read", "query", "sync")
 HOST_ONLY = ("post", "poll", "get", "idle", "start", "await", "stop", "raise")
 
 
-def _rested(said: list[Instruction]) -> Iterator[Instruction]:
+def rested(said: list[Instruction]) -> Iterator[Instruction]:
     """With an awaited call before each call that others notice at once, and each host collective awaited at once."""
     before = ""
     for instruction in said:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.interpreter import meeting
+from tests.interpreter import clock, graphs, meeting, sharing, threads
 from tests.interpreter.device import outcome, waited
-from tests.interpreter.language import STREAMS, Instruction, Script, Shape, View, learned, unwrapped
+from tests.interpreter.language import STREAMS, Instruction, Script, Shape, View, unwrapped
+from tests.interpreter.moves import goes_on, learns
 from tests.interpreter.state import NOTHING, Call, Host, Item, Map, Part, Places, State, elements
 
 RETURN = ("stop",)
@@ -20,36 +21,39 @@ RETURN = ("stop",)
 def current(script: Script, host: Host, rank: int) -> Instruction | None:
     """What the host does next; None if its program has ended. To return is a step: a rank may die before it."""
     instructions = script.ranks[rank]
-    return None if host.end else instructions[host.pc] if host.pc < len(instructions) else RETURN
+    if host.end:
+        return None
+    return instructions[host.pc] if host.pc < len(instructions) and instructions[host.pc][0] != "thread" else RETURN
 
 
 def final(script: Script, state: State, rank: int) -> str:
     """How a rank ends if nothing happens any more. To stand idle is no hang."""
     host = state.hosts[rank]
-    instruction = current(script, host, rank)
-    if host.end in ("raised", "died"):
-        return host.end
-    rests = host.end == "returned" or (instruction is not None and unwrapped(instruction)[0] == "idle")
+    views = [threads.turn(host, name) for name in threads.names(host)]
+    ends = [view.end for view in views]
+    if "died" in ends or "raised" in ends:
+        return "died" if "died" in ends else "raised"
+    rests = all(view.end or unwrapped(current(script, view, rank) or RETURN)[0] == "idle" for view in views)
     return "finished" if rests and not any(host.queues) else "blocked"
 
 
 def gone(state: State, rank: int) -> bool:
     """Whether a rank has ended, whatever that was; one that returned when its streams are empty."""
     host = state.hosts[rank]
-    return host.end in ("raised", "died") or (host.end == "returned" and not any(host.queues))
+    return host.end in ("raised", "died") or (threads.over(host) and not any(host.queues))
 
 
 def prompt(script: Script, state: State, rank: int) -> bool:
     """Whether the host's next step can be taken at once, and nothing is lost by it."""
     host = state.hosts[rank]
     instruction = current(script, host, rank)
-    if instruction is None or rank in script.mortal:
+    if instruction is None or rank in script.mortal or host.parked or clock.delay(script, rank, host) is not None:
         return False
     if instruction[0] == "odd" and not host.number % 2:
         return True
     what, *how = unwrapped(instruction)
     match what:
-        case "poll" | "query":
+        case "poll" | "query" | "put" | "look" | "within" | "sleep" | "capture" | "spawn" | "flag" | "ended":
             return False
         case "read":
             return host.asked is None
@@ -64,16 +68,32 @@ def prompt(script: Script, state: State, rank: int) -> bool:
     return True
 
 
-def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
-    """The host's next step, and whether it is free; None if it cannot take one now."""
+def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tuple[bool, State] | None:
+    """The next step of the thread at hand, and whether it is free; None if it cannot take one now."""
     host = state.hosts[rank]
     instruction = current(script, host, rank)
     if instruction is None:
         return None
+    late = clock.delay(script, rank, host)
+    if late is not None:
+        return _sure(clock.held_up(state, rank, host, late, mode))
     if instruction[0] == "odd" and not host.number % 2:
-        return False, _next(state, rank, host)
+        return False, goes_on(state, rank, host)
     what, *how = unwrapped(instruction)
     match what:
+        case "within":
+            return _sure(clock.within(state, rank, host, how[0], how[1], mode))
+        case "sleep":
+            return _sure(clock.waits(state, rank, host, how[0], mode))
+        case "spawn" | "ended" | "set" | "flag" | "append" | "show":
+            return _sure(threads.step(script, state, rank, what, how))
+        case "put" | "look":
+            return False, sharing.step(script, state, rank, what, how)
+        case "kernel" if how[0] in sharing.DIRTY:
+            return False, state.with_host(rank, host._replace(end="raised"))
+        case "capture":
+            still = not any(host.queues)
+            return (False, goes_on(state, rank, graphs.captured(host, how[0], how[2]))) if still else None
         case "get" | "idle" | "poll":
             return _take(state, rank, what, how[0])
         case "await":
@@ -82,18 +102,19 @@ def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
                 return None
             free = not call.perhaps <= state.came.keys()
             host = host._replace(works=host.works.minus(how[0]))
-            return free, _learn(state, rank, host, outcome(script, rank, call, state.came))
+            got = outcome(script, rank, call, state.came)
+            return free, learns(state.marked(*meeting.marks(call.op, call.shape)), rank, host, got)
         case "read":
             return _read(script, state, rank, how[0], how[1])
         case "query":
-            return False, _learn(state, rank, host, not host.events[how[0]])
+            return False, learns(state, rank, host, not host.events[how[0]])
         case "sync":
-            return None if host.events[how[0]] else (False, _learn(state, rank, host, ()))
+            return None if host.events[how[0]] else (False, learns(state, rank, host, ()))
         case "post":
             return False, _post(state, rank, *how)
         case "watch":
             watched = state.watched | {(rank, how[0], how[1], host.pc)}
-            return False, _next(state._replace(watched=watched), rank, host)
+            return False, goes_on(state._replace(watched=watched), rank, host)
         case "start":
             return False, _start(script, state, rank, *how)
         case "stop":
@@ -102,23 +123,18 @@ def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
             return False, state.with_host(rank, host._replace(end="raised"))
     if what == "device" and meeting.is_idle(how[2], how[3], script.members(how[0]), rank):
         return False, _pass(script, state, rank, host, how)
-    return False, _next(state, rank, _put(script, host, rank, what, how))
+    return False, goes_on(state, rank, _put(script, host, rank, what, how))
 
 
 def _pass(script: Script, state: State, rank: int, host: Host, how: list[Any]) -> State:
     """A device collective in which the rank has no part: nothing happens on its stream, and nobody need wait for it."""
     kind, _, op, shape, _ = how
     host, call = _call(script, host, rank, kind, op, shape)
-    return _next(state._replace(came=state.came.plus(call.token, ())), rank, host)
+    return goes_on(state._replace(came=state.came.plus(call.token, ())), rank, host)
 
 
-def _next(state: State, rank: int, host: Host) -> State:
-    return state.with_host(rank, host._replace(pc=host.pc + 1))
-
-
-def _learn(state: State, rank: int, host: Host, value: Any) -> State:
-    noted = (*host.learned, (host.pc, value))
-    return _next(state, rank, host._replace(learned=noted, number=learned(host.number, value)))
+def _sure(state: State | None) -> tuple[bool, State] | None:
+    return None if state is None else (False, state)
 
 
 # ---- awaited calls
@@ -128,9 +144,9 @@ def _take(state: State, rank: int, what: str, box: str) -> tuple[bool, State] | 
     there = state.boxes.get((rank, box), ())
     host = state.hosts[rank]
     if not there:
-        return (False, _learn(state, rank, host, None)) if what == "poll" else None
+        return (False, learns(state, rank, host, None)) if what == "poll" else None
     rest = state._replace(boxes=state.boxes.plus((rank, box), there[1:]))
-    return False, _learn(rest, rank, host, there[0])
+    return False, learns(rest, rank, host, there[0])
 
 
 def _read(script: Script, state: State, rank: int, view: View, stream: str | None) -> tuple[bool, State] | None:
@@ -142,8 +158,7 @@ def _read(script: Script, state: State, rank: int, view: View, stream: str | Non
         return None
     values = elements(host.memory, view)
     known = tuple(value or 0 for value in values)
-    unwritten = state._replace(unwritten=state.unwritten or None in values)
-    return False, _learn(unwritten, rank, host._replace(asked=None), known)
+    return False, learns(state.marked(*["unwritten"] * (None in values)), rank, host._replace(asked=None), known)
 
 
 # ---- plain calls that others see
@@ -153,14 +168,14 @@ def _post(state: State, rank: int, to: int, box: str) -> State:
     host = state.hosts[rank]
     way = (rank, to, box)
     flying = state.flying.plus(way, (*state.flying.get(way, ()), host.number + 1))
-    return _next(state._replace(flying=flying), rank, host)
+    return goes_on(state._replace(flying=flying), rank, host)
 
 
 def _start(script: Script, state: State, rank: int, handle: str, kind: str, op: str, shape: Shape) -> State:
     host, call = _call(script, state.hosts[rank], rank, kind, op, shape)
     size = meeting.brings(op, shape, script.members(kind), rank)
     came = state.came.plus(call.token, (host.number,) * size)
-    return _next(state._replace(came=came), rank, host._replace(works=host.works.plus(handle, call)))
+    return goes_on(state._replace(came=came), rank, host._replace(works=host.works.plus(handle, call)))
 
 
 def _call(script: Script, host: Host, rank: int, kind: str, op: str, shape: Shape) -> tuple[Host, Call]:
@@ -193,7 +208,7 @@ def pool(script: Script, rank: int, buffer: str) -> str:
 def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Host:
     match what:
         case "alloc":
-            buffer, stream, size = how
+            buffer, stream, size = how[:3]
             mine = [freed for freed, after in host.freed if not after and pool(script, rank, freed) == stream]
             memory = host.memory.plus(buffer, (None,) * size)
             return host._replace(memory=memory, alias=host.alias.plus(buffer, frozenset(mine)))
@@ -202,15 +217,18 @@ def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Ho
         case "free":
             kept = [host.pending(STREAMS.index(stream)) for stream in host.marks.get(how[0], ())]
             return host._replace(freed=(*host.freed, (how[0], NOTHING.union(*kept))))
+        case "kernel":
+            return _queue(host, how[1], (Part("fill", (), (how[2],), host.number),))
         case "fill":
             return _queue(host, how[0], (Part("fill", (), (how[1],), host.number),))
         case "copy":
             return _queue(host, how[0], (Part("copy", (how[1],), (how[2],)),))
         case "mix":
             return _queue(host, how[0], (Part("mix", (how[1], how[2]), (how[2],)),))
-        case "record":  # it ends by itself, some time after what was before it
-            host = host._replace(events=host.events.plus(how[0], frozenset({host.pc})))
-            return _queue(host, how[1], (Part("record", (), ()),))
+        case "record":
+            return _record(script, host, rank, *how)
+        case "replay":
+            return _replay(host, *how)
         case "wait":
             return _queue(host, how[0], after=host.events[how[1]])
         case "join":
@@ -222,6 +240,20 @@ def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Ho
         case "group":
             return _transfers(script, host, rank, *how)
     raise ValueError(what)
+
+
+def _record(script: Script, host: Host, rank: int, event: str, stream: str) -> Host:
+    """An event is work of its stream, which is done some time after what came before. Only a query can tell."""
+    if any(unwrapped(how) == ("query", event) for how in script.ranks[rank]):
+        host = _queue(host, stream, (Part("record", (), ()),))
+    return host._replace(events=host.events.plus(event, host.pending(STREAMS.index(stream))))
+
+
+def _replay(host: Host, name: str, stream: str) -> Host:
+    queues, number, items = [*host.queues], STREAMS.index(stream), graphs.replayed(host, name)
+    queues[number] = (*queues[number], *items)
+    replays = host.replays.plus(name, frozenset(item.place for item in items))
+    return waited(host._replace(queues=tuple(queues), replays=replays))
 
 
 def _queue(

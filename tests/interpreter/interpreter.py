@@ -21,9 +21,11 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, TypeAlias
 
-from tests.interpreter import device, host, meeting, memory
+from tests.interpreter import clock, device, host, meeting, memory, threads
 from tests.interpreter.language import GONE, STREAMS, Script, unwrapped
 from tests.interpreter.state import Call, Map, State, Token
+
+TAKES = ("poll", "get", "idle", "within")
 
 Noted: TypeAlias = tuple[tuple[int, Any], ...]
 Outcome: TypeAlias = tuple[tuple[str, Noted], ...]
@@ -32,31 +34,55 @@ Outcome: TypeAlias = tuple[tuple[str, Noted], ...]
 @dataclass
 class Allowed:
     """`races`: in some execution both accesses are made; `doubtful`: one is not, as its stream stands for ever.
-    `standing`: in some execution a stream stands for ever before work on memory. `complete`: the limit was not met.
+    `some` and `always`: marks (`State`) of some executions, and of all. `standing`: in some execution a stream stands
+    for ever before work on memory. `complete`: the limit was not met.
     """
 
     outcomes: set[Outcome] = field(default_factory=set)
     races: set[memory.Race] = field(default_factory=set)
     doubtful: set[memory.Race] = field(default_factory=set)
-    unwritten: bool = False
+    some: frozenset[str] = frozenset()
+    always: frozenset[str] | None = None
     standing: bool = False
     complete: bool = False
     states: int = 0
 
     @property
+    def unwritten(self) -> bool:
+        return "unwritten" in self.some
+
+    @property
     def bad(self) -> bool:
-        return bool(self.races) or self.unwritten
+        return bool(self.races) or bool(self.some & {"unwritten", "stale"})
+
+    def joined(self, other: Allowed) -> Allowed:
+        """What one or the other allows."""
+        both = Allowed(
+            self.outcomes | other.outcomes,
+            self.races | other.races,
+            (self.doubtful | other.doubtful) - self.races - other.races,
+            self.some | other.some,
+            (self.always or frozenset()) & (other.always or frozenset()),
+            self.standing or other.standing,
+            self.complete and other.complete,
+            self.states + other.states,
+        )
+        return both
 
 
-def interpret(script: Script, limit: int = 20_000, generous: bool = False) -> Allowed:
-    """Everything that may happen, or what the first `limit` states show."""
+def interpret(script: Script, limit: int = 20_000, generous: bool = False, mode: str = clock.PATIENT) -> Allowed:
+    """Everything that may happen, or what the first `limit` states show. `mode`: a reading of time (`clock`)."""
     allowed = Allowed()
     first = _settled(script, State(tuple(host.born(rank) for rank in range(script.size))))
     known, todo = {first}, [first]
     while todo and len(known) <= limit:
         state = todo.pop()
-        following, deaths = [*_steps(script, state)], [*_deaths(script, state, generous)]
-        _note(script, state, allowed, all(free for free, _ in following), bool(deaths))
+        following, deaths = [*_steps(script, state, mode)], [*_deaths(script, state, generous)]
+        last = all(free for free, _ in following)
+        after = clock.later(script, state) if last else None
+        if after is not None:
+            following.append((False, after))
+        _note(script, state, allowed, last and after is None, bool(deaths))
         new = {_settled(script, after) for after in [*(after for _, after in following), *deaths]} - known
         known |= new
         todo += new
@@ -67,12 +93,13 @@ def interpret(script: Script, limit: int = 20_000, generous: bool = False) -> Al
 
 def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bool) -> None:
     """What a state shows. `last`: nothing has to happen any more."""
-    allowed.unwritten |= state.unwritten
+    allowed.some |= state.marks
     allowed.doubtful |= {*memory.races(script, state)} - allowed.races
     if last:
         allowed.standing |= any(memory.standing(one) for one in state.hosts)
         allowed.races |= {race for race in allowed.doubtful if memory.took_place(state, race)}
         allowed.doubtful -= allowed.races
+        allowed.always = state.marks if allowed.always is None else allowed.always & state.marks
         if not deaths or state.watched:  # who stands still need not die, and who watches it knows
             ends = [host.final(script, state, rank) for rank in range(script.size)]
             allowed.outcomes.add(told([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script))
@@ -104,18 +131,17 @@ def _settled(script: Script, state: State) -> State:
 def _looks(script: Script, state: State, rank: int, box: str) -> bool:
     """Whether a rank may take something out of a mailbox later."""
     one = state.hosts[rank]
-    rest = () if one.end else script.ranks[rank][one.pc :]
-    return any(unwrapped(how)[0] in ("poll", "get", "idle") and unwrapped(how)[1] == box for how in rest)
+    threaded = ("thread",) in (how[:1] for how in script.ranks[rank])
+    rest = () if one.end and not threaded else script.ranks[rank][0 if threaded else one.pc :]
+    return any(unwrapped(how)[0] in TAKES and unwrapped(how)[1] == box for how in rest)
 
 
-def _steps(script: Script, state: State) -> Iterator[tuple[bool, State]]:
+def _steps(script: Script, state: State, mode: str) -> Iterator[tuple[bool, State]]:
     """Every step that can be taken, and whether it is free."""
     for rank, one in enumerate(state.hosts):
         if one.end != "died":
             yield from device.steps(script, state, rank)
-            taken = host.step(script, state, rank)
-            if taken is not None:
-                yield taken
+            yield from _host_steps(script, state, rank, mode)
     for one_watch in state.watched:
         rank, peer, name, _ = one_watch
         if host.gone(state, peer) and (peer, rank, name) not in state.flying:
@@ -128,14 +154,40 @@ def _steps(script: Script, state: State) -> Iterator[tuple[bool, State]]:
         yield False, state._replace(flying=flying, boxes=arrived)
 
 
+def _host_steps(script: Script, state: State, rank: int, mode: str) -> Iterator[tuple[bool, State]]:
+    """Those of each thread of a rank."""
+    one = state.hosts[rank]
+    if not one.parked:
+        taken = host.step(script, state, rank, mode)
+        return iter(() if taken is None else ((taken[0], _in_python(script, taken[1], rank, one.pc)),))
+    ready = []
+    for name in threads.names(one):
+        taken = host.step(script, state.with_host(rank, threads.turn(one, name)), rank, mode)
+        if taken is not None:
+            ready.append((name, threads.turn(one, name).pc, taken))
+    marks = ["unordered"] * threads.unordered(script, state, rank, [name for name, *_ in ready])
+    return ((free, threads.rested(script, after, rank, at).marked(*marks)) for _, at, (free, after) in ready)
+
+
+def _in_python(script: Script, state: State, rank: int, place: int) -> State:
+    """A call that starts a thread is one step with the Python behind it."""
+    return threads.rested(script, state, rank, place) if state.hosts[rank].parked else state
+
+
 def _deaths(script: Script, state: State, generous: bool) -> Iterator[State]:
     """The same with one rank less, and without what may be lost with it."""
     for rank in script.mortal:
         one = state.hosts[rank]
-        if one.end in ("raised", "died") or (one.end == "returned" and not any(one.queues)):
+        if one.end in ("raised", "died") or (threads.over(one) and not any(one.queues)):
             continue
         dead = one._replace(
-            end="died", queues=((),) * len(STREAMS), begun=frozenset(), over=frozenset(), asked=None, works=Map()
+            end="died",
+            parked=Map(),
+            queues=((),) * len(STREAMS),
+            begun=frozenset(),
+            over=frozenset(),
+            asked=None,
+            works=Map(),
         )
         after = state.with_host(rank, dead)
         losses = [token for token in _losses(script, rank, state, generous) if _matters(script, token, after)]

@@ -16,6 +16,15 @@ Every awaited call is noted with its place in the list and its result; that, and
     ("device", kind, stream, op, shape, views)      a device collective; views: (in place,) or (output, source)
     ("transfer", kind, stream, (way, view, peer))   way: "send" or "recv"
     ("group", kind, stream, ((way, view, peer), ...))
+    ("within", box, ms)  ("sleep", ms)      a get with a time-out; a delay is (rank, place of the instruction, ms)
+    ("capture", graph, stream, (kernels))  ("replay", graph, stream)
+    ("alloc", buffer, stream, size, "each")         each replay needs fresh contents of it
+    ("kernel", name, stream, view)          a fill, if the kernel is none that is refused
+    ("put", way)  ("look", way)             the number goes into a module; what is there is noted
+    ("start", handle, kind, "float", (op, (value of each member)))      a reduction of floats
+    ("spawn", name)  ("ended", name)        a thread, and its join; its program follows ("thread", name)
+    ("set", flag)  ("flag", flag)           `flag` waits for one
+    ("append",)  ("show",)                  the threads' list gets the place, and is noted
     ("odd", instruction)                    only if the number is odd
     ("stop",)  ("raise",)                   the program ends here, or raises
 
@@ -27,7 +36,7 @@ member's piece), all_to_all (row of member 0, row of member 1, ...), barrier (),
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 Instruction: TypeAlias = tuple[Any, ...]
@@ -51,7 +60,7 @@ def learned(number: int, value: Any) -> int:
 @dataclass(frozen=True)
 class Script:
     """`hosts` and `devices`: members of the communicators by kind. `mortal`: ranks that die at some time. `residency`:
-    as in `World`.
+    as in `World`. `delays`: (rank, place, ms). `promise`: the program says that flags order what its threads share.
     """
 
     ranks: tuple[tuple[Instruction, ...], ...]
@@ -59,6 +68,8 @@ class Script:
     devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
     mortal: tuple[int, ...] = ()
     residency: int | None = None
+    delays: tuple[tuple[int, int, int], ...] = ()
+    promise: bool = False
 
     @property
     def size(self) -> int:
@@ -88,4 +99,4 @@ def tidy(script: Script) -> Script:
     }
     hosts = tuple(spec for spec in script.hosts if spec[0] in used)
     devices = tuple(spec for spec in script.devices if spec[0] in used)
-    return Script(script.ranks, hosts, devices, script.mortal, script.residency)
+    return replace(script, hosts=hosts, devices=devices)

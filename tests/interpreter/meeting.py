@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+import numpy as np
+
 from tests.interpreter.language import Shape
 
 Values: TypeAlias = tuple[int | None, ...]
@@ -27,6 +29,8 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
             heard = set(members)
         case "all_reduce":
             heard = set(members) if shape[0] else set()
+        case "float":
+            heard = set(members)
         case "reduce_scatter":
             heard = set(members) if shape[mine] else set()
         case "broadcast":
@@ -81,6 +85,8 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape[mine]))
         case "barrier" | "recv":
             return 0
+        case "float":
+            return 1
         case _:
             return int(shape[0])
 
@@ -97,6 +103,8 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(row[mine] for row in shape))
         case "barrier" | "send":
             return 0
+        case "float":
+            return 1
         case _:
             return int(shape[0])
 
@@ -104,6 +112,24 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
 def is_idle(op: str, shape: Shape, members: tuple[int, ...], me: int) -> bool:
     """Whether a member neither brings nor gets anything."""
     return op != "barrier" and not brings(op, shape, members, me) and not gets(op, shape, members, me)
+
+
+def marks(op: str, shape: Shape) -> list[str]:
+    """What comes to light when a member is through: of ("float", (reduction, value of each member))."""
+    if op != "float":
+        return []
+    reduction, values = shape
+    if "nan" in values:
+        return ["lost"] if reduction in ("max", "min") else []
+    return ["rounded"] if reduction == "sum" and _differ(values) else []
+
+
+def _differ(values: tuple[float, ...]) -> bool:
+    """Whether floats of 32 bits have another sum backwards."""
+    there, back = np.float32(0), np.float32(0)
+    for one, other in zip(values, reversed(values), strict=True):
+        there, back = there + np.float32(one), back + np.float32(other)
+    return bool(there != back)
 
 
 def _sums(size: int, brought: Mapping[int, Values], members: tuple[int, ...]) -> Values:

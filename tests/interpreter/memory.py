@@ -26,7 +26,7 @@ class Access(NamedTuple):
     """`place`: of the instruction in the rank's list. `sure`: nothing speaks against it."""
 
     rank: int
-    place: int
+    place: float
     reads: tuple[View, ...]
     writes: tuple[View, ...]
     sure: bool = True

@@ -23,15 +23,18 @@ def shrunk(script: Script, shows: Callable[[Script], bool]) -> Script:
 
 
 def _smaller(script: Script) -> Iterator[Script]:
+    for place in range(len(script.delays)):
+        yield replace(script, delays=script.delays[:place] + script.delays[place + 1 :])
     if script.mortal:
         yield replace(script, mortal=())
     if script.residency is not None:
         yield replace(script, residency=None)
     for rank, instructions in enumerate(script.ranks):
-        yield _with(script, rank, ())
+        yield _with(_moved(script, rank, 0, len(instructions)), rank, ())
         for place in range(len(instructions)):
             for length in (8, 4, 2, 1):
-                yield _with(script, rank, instructions[:place] + instructions[place + length :])
+                moved = _moved(script, rank, place, min(place + length, len(instructions)))
+                yield _with(moved, rank, instructions[:place] + instructions[place + length :])
         for place, instruction in enumerate(instructions):
             for simpler in _simpler(instruction):
                 yield _with(script, rank, (*instructions[:place], simpler, *instructions[place + 1 :]))
@@ -40,6 +43,16 @@ def _smaller(script: Script) -> Iterator[Script]:
                 yield _with(script, rank, rest)
     for kind in {how[1] for rank in script.ranks for how in rank if how[0] == "device"}:
         yield _without_first(script, kind)
+
+
+def _moved(script: Script, rank: int, first: int, end: int) -> Script:
+    """With the delays where they are when the instructions between these places are gone."""
+    delays = [
+        (one, place - (end - first) * (one == rank and place >= end), ms)
+        for one, place, ms in script.delays
+        if one != rank or not first <= place < end
+    ]
+    return replace(script, delays=tuple(delays))
 
 
 def _without_first(script: Script, kind: str) -> Script:
@@ -81,7 +94,9 @@ def sound(script: Script) -> bool:
             what, *how = unwrapped(instruction)
             if not _uses(what, how) <= known:
                 return False
-            if what in ("alloc", "record", "start"):
+            if what == "spawn" and ("thread", how[0]) not in instructions:
+                return False
+            if what in ("alloc", "record", "start", "spawn", "capture"):
                 known.add(how[0])
             elif what in ("free", "await"):
                 known.remove(how[0])
@@ -101,8 +116,12 @@ def sound(script: Script) -> bool:
 
 def _uses(what: str, how: list[object]) -> set[str]:
     match what, how:
-        case (("free" | "mark" | "await" | "query" | "sync"), [name, *_]):
+        case (("free" | "mark" | "await" | "query" | "sync" | "ended" | "replay"), [name, *_]):
             return {str(name)}
+        case "capture", [_, _, tuple(kept)]:
+            return set().union(*(_uses(inner, rest) for inner, *rest in kept))
+        case "kernel", [_, _, (str(buffer), _, _)]:
+            return {buffer}
         case "wait", [_, event]:
             return {str(event)}
         case "read", [(str(buffer), _, _), _]:

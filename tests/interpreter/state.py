@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 from tests.interpreter.language import Shape, View
 
 Token: TypeAlias = tuple[Hashable, ...]
-Places: TypeAlias = frozenset[int]
+Places: TypeAlias = frozenset[float]
 """Items that are not done, by place; those that become done are taken out."""
 
 NOTHING: Places = frozenset()
@@ -59,26 +59,46 @@ class Part(NamedTuple):
 class Item(NamedTuple):
     """`after`: of a wait, what it waits for."""
 
-    place: int
+    place: float
     parts: tuple[Part, ...] = ()
     after: Places = NOTHING
     kind: str | None = None  # the communicator's
 
 
+class Thread(NamedTuple):
+    """A host thread that is not at hand. `until`: the time that it still waits, in ms. `held`: its delay is over."""
+
+    pc: int = 0
+    number: int = 0
+    end: str = ""
+    asked: Places | None = None
+    until: int | None = None
+    held: bool = False
+
+
 class Host(NamedTuple):
-    """A rank. `asked`: of a read that was issued, the work that it waits for. `begun` and `over`: parts of items that
-    are not done, as (place, number of the part). `freed`: buffers with the work that their memory is kept for.
-    `alias`: which freed buffers a buffer's memory may be of.
+    """A rank. The first seven fields are those of the thread at hand, `parked` has the others. `asked`: of a read that
+    was issued, the work that it waits for. `begun` and `over`: parts of items that are not done, as (place, number of
+    the part). `freed`: buffers with the work that their memory is kept for. `alias`: which freed buffers a buffer's
+    memory may be of. `shared`: the list of its threads. `kept`: what the rank put into modules. `graphs`: parts by
+    name. `replays`: the work of each graph's last replay. `used`: which replay read a buffer's content last.
     """
 
     pc: int = 0
     number: int = 0
     end: str = ""
-    learned: tuple[tuple[int, Any], ...] = ()
     asked: Places | None = None
+    until: int | None = None
+    held: bool = False
+    thread: str = "main"
+    parked: Map = Map()
+    flags: frozenset[str] = frozenset()
+    shared: tuple[int, ...] = ()
+    kept: Map = Map()
+    learned: tuple[tuple[int, Any], ...] = ()
     queues: tuple[tuple[Item, ...], ...] = ()
-    begun: frozenset[tuple[int, int]] = frozenset()
-    over: frozenset[tuple[int, int]] = frozenset()
+    begun: frozenset[tuple[float, int]] = frozenset()
+    over: frozenset[tuple[float, int]] = frozenset()
     memory: Map = Map()
     events: Map = Map()
     marks: Map = Map()
@@ -86,6 +106,9 @@ class Host(NamedTuple):
     alias: Map = Map()
     calls: Map = Map()
     works: Map = Map()
+    graphs: Map = Map()
+    replays: Map = Map()
+    used: Map = Map()
 
     def pending(self, stream: int) -> Places:
         """What a stream has to do."""
@@ -106,7 +129,16 @@ class Host(NamedTuple):
 class State(NamedTuple):
     """`came`: tokens, with the elements that came with them. `flying`: messages by (sender, receiver, mailbox);
     `boxes`: those that arrived, by (rank, mailbox). `watched`: who is to be told of whom, (rank, peer, mailbox, place).
-    `unwritten`: something was read that nobody wrote.
+    `modules`: what modules would have if ranks shared them. `marks`: what has happened that a verdict must tell:
+
+        unwritten   something was read that nobody wrote
+        leaked      a rank found in a module what another rank has put there
+        left        the same, of what a run before has put there
+        unordered   two threads use one list, one of them changes it, and nothing orders the two
+        stale       a replay read what was not written since another replay read it
+        lost        a NaN went into a maximum or minimum
+        rounded     a floating-point sum depends on the order of its terms
+        tied        a time-out and something else were due at the same time
     """
 
     hosts: tuple[Host, ...]
@@ -114,7 +146,11 @@ class State(NamedTuple):
     flying: Map = Map()
     boxes: Map = Map()
     watched: frozenset[tuple[int, int, str, int]] = frozenset()
-    unwritten: bool = False
+    modules: Map = Map()
+    marks: frozenset[str] = frozenset()
+
+    def marked(self, *marks: str) -> State:
+        return self._replace(marks=self.marks | {*marks}) if marks else self
 
     def with_host(self, rank: int, host: Host) -> State:
         return self._replace(hosts=(*self.hosts[:rank], host, *self.hosts[rank + 1 :]))

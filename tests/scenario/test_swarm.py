@@ -12,7 +12,7 @@ from dpsim.scenario.swarm import KINDS, MOST_FAULTS, STANDS, Drawn, Place, Swarm
 from tests.protocols import agreed, served
 
 PLACES = [
-    Place(who, site, ordinal, "main", site == "dp.agree", site != "plan")
+    Place(who, site, ordinal, "main", site == "dp.agree", site != "plan", site == "look")
     for who in (0, 1, 2)
     for site in ("dp.agree", "look", "plan")
     for ordinal in range(3)
@@ -29,7 +29,8 @@ def drawn(kinds: tuple[str, ...] = KINDS, worlds: int = 200, seed: int = 0, **mo
 
 def planted(one: Drawn) -> list[tuple[str, int | str]]:
     faults = [(fault.kind, fault.rank) for fault in one.scenario.faults]
-    return faults + [("delay", delay.rank) for delay in one.scenario.delays]
+    early = [("timeout", "any rank")] * one.scenario.limits.early_timeouts
+    return faults + [("delay", delay.rank) for delay in one.scenario.delays] + early
 
 
 def test_one_or_two_faults_of_the_kinds_that_are_possible() -> None:
@@ -45,7 +46,7 @@ def test_one_or_two_faults_of_the_kinds_that_are_possible() -> None:
         subsets[len(one.possible)] += 1
         seen.update(kind for kind, _ in what)
     assert set(numbers) == {1, MOST_FAULTS}
-    assert set(subsets) == {1, 2, 3, 4, 5}
+    assert set(subsets) == {1, 2, 3, 4, 5, 6}
     assert min(seen[kind] for kind in KINDS) > 20
 
 
@@ -90,9 +91,12 @@ def test_words(text: str, made: Swarm) -> None:
         ("1000000", "got '1000000'"),
         (":die", "got ''"),
         ("3:", "'' is no kind of fault"),
-        ("3:raise", "'raise' is not for --swarm; plant it in the scenario (die, kill, delay, skip, repeat are drawn)"),
+        (
+            "3:raise",
+            "'raise' is not for --swarm; plant it in the scenario (die, kill, delay, skip, repeat, timeout are drawn)",
+        ),
         ("3:die,hang", "'hang' is not for --swarm; plant it in the scenario"),
-        ("3:dye", "'dye' is no kind of fault; did you mean 'die'? (there are die, kill, delay, skip, repeat)"),
+        ("3:dye", "'dye' is no kind of fault; did you mean 'die'? (there are die, kill, delay, skip, repeat, timeout)"),
     ],
 )
 def test_bad_words(text: str, said: str) -> None:

@@ -54,10 +54,8 @@ def test_first_uses_in_another_order_hang_where_they_are_meetings() -> None:
         assert seen.run.ends == ["blocked", "blocked"]
         assert seen.classes == [FIRST_USE]
         [found] = seen.findings
-        assert found.message == (
-            "rank 0 stands in its first use of e, where it waits for rank 1, "
-            "which stands in its first use of d, where it waits for rank 0"
-        )
+        stands = "stands in its first use of {}, where it waits for rank {}"
+        assert found.message == f"rank 0 {stands.format('e', 1)}, which {stands.format('d', 0)}"
         assert found.culprit is None, "either could turn round"
 
 
@@ -142,7 +140,7 @@ def test_two_that_send_first_to_one_another_have_met() -> None:
 
 
 def chain(right: bool) -> Script:
-    """Rank 0 has its first transfer with rank 1, and rank 1 with rank 2, which waits for a message of rank 0."""
+    """Rank 0 begins with rank 1, and rank 1 with rank 2, which waits for a message of rank 0."""
 
     async def script(rank: Rank) -> None:
         main, group = rank.stream("main"), rank.device("d")

@@ -130,7 +130,7 @@ def test_a_host_that_is_held_up_is_late() -> None:
 
 
 def launches_on_and_asks(behind: int = 2, cost: int = LONG) -> Script:
-    """`behind`: so many kernels are launched behind the event that it asks for."""
+    """`behind`: how many kernels it launches behind the event that it asks for."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
@@ -152,7 +152,7 @@ def test_whoever_got_through_knows_what_has_ended(room: int, holds: bool) -> Non
 
 @pytest.mark.parametrize(("room", "holds"), [(1, True), (2, False)])
 def test_with_time_an_event_has_passed_with_the_work_before_it(room: int, holds: bool) -> None:
-    """Where there is none the host, which knows of that work, may still be told that the event has not passed."""
+    """Where there is none the host, which knows of that work, may still hear that the event has not passed."""
     world = world_of(1, launch_queue=room)
     assert (not judged(world, launches_on_and_asks(1))) == holds
     assert explored(world, launches_on_and_asks(1)).verdict == "violated"

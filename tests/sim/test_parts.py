@@ -68,7 +68,7 @@ def sends(rank: Rank) -> None:
 
 
 def reuses(through: Callable[[Rank], Any]) -> set[bool]:
-    """Whether rank 0, which was told, took its own part for over."""
+    """Whether rank 0, which heard of its peer, took its own part for over."""
     found = set()
     for _, run in runs(world_of(2, devices=["d"]), reuses_when_told(through)):
         taken = {raw[SITE]: raw[ALLOC_PLACE] for raw in run.journals[0] if raw[KIND] == "alloc"}

@@ -65,7 +65,7 @@ def test_the_record_that_did_it_is_named(stands: Callable[[Rank, Event], Any], f
         f"event 0 of rank 0 is recorded again on stream {'last' if far else 'side'} (record, "
     )
     assert marks[-1][WHERE] in one.message
-    assert f"its record before (record, {marks[0][WHERE]}, step 0) is not behind" in one.message
+    assert f"The record before (record, {marks[0][WHERE]}, step 0) is not behind" in one.message
     assert "stream side for flag f (hold, " in one.message
     assert explored(world, wrong).findings[0].klass == one.klass
     right = held(True, stands, far)

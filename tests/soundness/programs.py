@@ -58,3 +58,21 @@ class Late(Program[Mapping[str, Any]]):
         if rank.rank != late:
             rank.send(late, "told", rank.rank, "tell")
         assert told is None, f"rank {told} was through before rank {late} came"
+
+
+@register_protocol("sound_chain")
+class Chain(Program[Mapping[str, Any]]):
+    """The last rank sleeps, then each tells the one before it; rank 0 gives up after a while."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        box = rank.mailbox("told")
+        await rank.host("h").barrier(site="connected")
+        if rank.rank == prepared["ranks"] - 1:
+            await rank.sleep(prepared["sleep_ns"], "late")
+        elif rank.rank:
+            await box.get("hear")
+        if rank.rank:
+            rank.send(rank.rank - 1, "told", rank.rank, "tell")
+        else:
+            assert await box.get("wait", timeout_ns=prepared["timeout_ns"]) is not None, "nothing came"

@@ -125,7 +125,7 @@ def test_who_hears_of_an_error_comes_after_what_failed(monkeypatch: pytest.Monke
 
 
 async def asks_behind_an_allocation(rank: Rank) -> None:
-    """The allocation waits until the stream has come to its end, so the event there has passed."""
+    """The allocation waits until the stream has reached its end, so the event there has passed."""
     left, right = rank.stream("left"), rank.stream("right")
     filled(left, "x", size=1)
     event = left.record()

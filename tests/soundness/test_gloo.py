@@ -11,6 +11,7 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
 from dpsim.contract.world import Backend
+from dpsim.diagnose.timeouts import passed_timeouts
 from tests.programs import world_of
 from tests.properties import every, slow_but
 from tests.soundness import programs
@@ -84,3 +85,18 @@ def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -
 def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: Backend, ranks: int, what: str, late: int) -> None:
     """Exploring may find more here than gloo shows: a send of gloo ends when its peer receives, of no bytes too."""
     assert on_gloo(gloo, ranks, {"what": what, "late": late}) == set()
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize(("sleep_ns", "timeout_ns", "passes"), [(400, 20, True), (1, 20_000, False)])
+def test_a_time_out_passes_on_gloo_where_exploring_finds_it(
+    gloo: Backend, ranks: int, sleep_ns: int, timeout_ns: int, passes: bool
+) -> None:
+    """What rank 0 waits for lies behind a sleep, through up to two other ranks."""
+    args = {"ranks": ranks, "sleep_ns": sleep_ns * 1_000_000, "timeout_ns": timeout_ns * 1_000_000}
+    world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)
+    run = gloo.run(world, "sound_chain", args)
+    found = explore_subject(Subject(world, programs.Chain(), args), "dpor")
+    assert found.verdict == ("violated" if passes else "proven")
+    assert "CRASH:ASSERTIONERROR" in {one.klass for one in judge(world, run)} if passes else not judge(world, run)
+    assert bool(passed_timeouts(run)) == passes

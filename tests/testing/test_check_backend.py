@@ -635,7 +635,11 @@ TWINS: list[tuple[type[Twin], str, str]] = [
         "expected a finding of class CRASH:KERNELERROR, the checks find nothing",
     ),
     (LetsKernelsReturn, "footprint", "expected a finding of class CRASH:KERNELERROR, the checks find nothing"),
-    (RefusesToWriteWhatIsReadAsWell, "footprint", "expected as culprit rank 1, step 3, KernelError; came None"),
+    (
+        RefusesToWriteWhatIsReadAsWell,
+        "footprint",
+        "expected as culprit rank 1, step 3, KernelError; came every rank, step 0",
+    ),
     (ForgetsTags, "overwritten", r"rank 1: expected check.fill\[0\]"),
 ]
 

@@ -53,6 +53,7 @@ VALUES = st.recursive(
 )
 FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     int: NUMBERS,
+    bool: st.booleans(),
     str: TEXTS,
     str | None: st.none() | TEXTS,
     int | None: st.none() | NUMBERS,

@@ -135,6 +135,7 @@ FAULTY_IMPORTS = [
     ("sim-floors", "dpsim.sim.wiring", "dpsim.sim.backend"),
     ("sim-floors", "dpsim.sim.collectives", "dpsim.sim.services"),
     ("real", "real", "dpsim.vllm.config"),
+    ("alone", "dpsim.alone", "dpsim.sim"),
     ("judges", "dpsim.checks", "dpsim.explore"),
     ("judges", "dpsim.diagnose", "dpsim.scenario"),
     ("judges", "dpsim.trace", "dpsim.sim"),

@@ -231,7 +231,7 @@ async def in_front_of_a_collective(rank: Rank) -> bool | None:
 
 @certain
 async def a_peer_is_through_with_a_collective_behind(rank: Rank) -> bool | None:
-    """Rank 0 waits for none of its own work: rank 1 tells that it has read the sum."""
+    """Rank 0 waits for no work on its device: rank 1 tells that it has read the sum."""
     main = rank.stream("main")
     x = written(main)
     event = main.record()

@@ -22,6 +22,8 @@ from tests.worlds.event_answers import CERTAIN, MAYBE, EventAnswers, Threaded, a
 from tests.worlds.explored import missed
 
 WORLD = world_of(2, ["dp_cpu"], ["dp"])
+LONG = 1_000_000_000
+"""Longer than all that goes on where there is time."""
 
 
 def case_of(script: Script | str, world: World = WORLD, program: type[EventAnswers] = EventAnswers) -> Case:
@@ -111,7 +113,7 @@ async def asks_after_a_time_out(rank: Rank) -> bool | None:
     main = rank.stream("main")
     written(main)
     event = main.record()
-    await rank.mailbox("never").get("get", timeout_ns=5)
+    await rank.mailbox("never").get("get", timeout_ns=LONG)
     return await asks(event)
 
 
@@ -123,13 +125,13 @@ def sends_and_asks(comes: str) -> Script:
         x = written(main)
         if rank.rank:
             if comes == "late":
-                await rank.mailbox("never").get("get", timeout_ns=50)
+                await rank.mailbox("never").get("get", timeout_ns=10 * LONG)
             if comes != "never":
                 group.recv(x, 0, main)
             return None
         group.send(x, 1, main)
         event = main.record()
-        await rank.mailbox("never").get("get", timeout_ns=5)
+        await rank.mailbox("never").get("get", timeout_ns=LONG)
         return await asks(event)
 
     return script
@@ -170,7 +172,7 @@ def test_a_machine_whose_time_outs_tell_nothing_says_no(monkeypatch: pytest.Monk
 
 def test_an_event_recorded_after_a_time_out_is_open() -> None:
     async def script(rank: Rank) -> Any:
-        await rank.mailbox("never").get("get", timeout_ns=5)
+        await rank.mailbox("never").get("get", timeout_ns=LONG)
         return await asks(rank.stream("main").record())
 
     assert possible(case_of(script, world_of(1))) == {True, False}

@@ -165,7 +165,11 @@ class JournaledRank(Rank):
         delay = self.journal.note("sleep", site, (ns,))
         return Work(self.journal, self._sleep(ns + delay))
 
-    def decide(self, label: str, value: Frozen, kind: str) -> None:
+    def turn(self, site: str) -> Work:
+        delay = self.journal.note("sleep", site, (0,))
+        return Work(self.journal, self._sleep(delay))
+
+    def decide(self, label: str, value: Frozen, kind: str, *, local: bool = False) -> None:
         if type(value) not in PLAIN or value != value:
             check_plain(value, "the decision", label)
         if kind in self.hosts:
@@ -174,7 +178,7 @@ class JournaledRank(Rank):
             name = self.devices[kind].name
         else:
             raise _missing([*self.hosts, *self.devices], kind, self.rank, "")
-        self.journal.note("decision", label, (name, value))
+        self.journal.note("decision", label, (name, value, local))
 
     def probe(self, label: str) -> None:
         self.journal.note("probe", label, ())

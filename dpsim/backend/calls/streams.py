@@ -28,6 +28,17 @@ from dpsim.contract.ops import DTYPES, DType
 
 INT = frozenset({int})
 
+PER_REPLAY = "per_replay"
+"""The site of the record that says so of a buffer."""
+
+
+def captured_per_replay(site: str) -> ValueError:
+    """What `per_replay` says of memory that a capture takes."""
+    return ValueError(
+        f"{site}: per_replay within a capture, where each replay takes its memory anew; allocate the buffer before the "
+        "capture, or leave per_replay out"
+    )
+
 
 class JournaledEvent(Event):
     """A point in a stream; `number` counts the events of the rank."""
@@ -85,7 +96,9 @@ class JournaledStream(OwnStream):
         self.capture: GraphCapture | None = None
         """The one that keeps what is put on it."""
 
-    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
+        if per_replay and self.capture is not None:
+            raise captured_per_replay(site)
         if type(shape) is int and shape >= 0:
             shape = (shape,)
         elif type(shape) is not tuple or not INT.issuperset(map(type, shape)) or min(shape, default=0) < 0:
@@ -99,6 +112,8 @@ class JournaledStream(OwnStream):
         buffer.named(number, site, self.journal.ordinal)
         if self.capture is not None:
             self.capture.took(self, buffer, (site, self.journal.ordinal, self.journal.place(site)))
+        if per_replay:
+            self.journal.note("fresh", PER_REPLAY, (self.home, number))
         return buffer
 
     def launch(

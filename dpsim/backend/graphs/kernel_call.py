@@ -9,9 +9,9 @@ as a default, may hold what the program changes before the stream comes to the k
 The globals that a kernel reads are in `dpsim.backend.graphs.kernel_globals`.
 
 A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
-the same buffer is named in `writes`, and it returns nothing. It keeps none of its arrays, since the program may read or
-write them later behind the back of the machine. In the simulation the first calls of each kernel get arrays of their
-own on the same memory, and the references to these are counted (`OnTrial`).
+the same buffer is named in `writes`, and it returns nothing. It keeps none of its arrays, since the program might use
+them later, and the machine would not see that. In the simulation the first calls of a kernel get new arrays on the same
+memory, whose references are counted (`OnTrial`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 
 from numpy import asarray, ndarray
 
-from dpsim.backend.graphs.kernel_globals import Refused, check_globals
+from dpsim.backend.graphs.kernel_globals import KernelRefused, check_globals
 from dpsim.backend.journal.call_site import place_in
 from dpsim.backend.journal.plain import check_plain, typed
 from dpsim.contract.interface import Buffer, Frozen, Kernel
@@ -90,7 +90,7 @@ def check_kernel(kernel: Any, site: str) -> None:
     if key not in _READ:
         try:
             check_globals(kernel)
-        except Refused as refused:
+        except KernelRefused as refused:
             raise TypeError(f"{site}: {refused}") from None
         _remember(_READ, key)
 
@@ -114,9 +114,9 @@ class OnTrial:
         self.kernel = kernel
 
     def __call__(self, *args: Any) -> Any:
-        given = [asarray(memoryview(value)) if type(value) is ndarray else value for value in args]
+        given = [asarray(value.data) if type(value) is ndarray else value for value in args]
         before = [*map(_references, given)]
-        result: Any = self.kernel(*given)  # type: ignore[func-returns-value]  # it may, and must not
+        result: Any = self.kernel(*given)
         if result is not None:
             return result
         if before != [*map(_references, given)]:

@@ -1,6 +1,7 @@
 """What a kernel reads beside its arguments: the globals of its module. A launch refuses those that may change.
 
-A kernel runs later than its launch, and in a process of its own on real hardware. So it may use what stays as it is:
+A kernel runs later than its launch, and on real hardware in another process than that of other ranks.
+So it may use what stays as it is:
 
     functions, classes, modules             each function of a program is looked into, as the kernel itself is
     a cache of such a function              functools.cache and lru_cache
@@ -8,14 +9,13 @@ A kernel runs later than its launch, and in a process of its own on real hardwar
     functions of Python and of libraries    as they are: what they remember by themselves is not seen
 
 A list, a dictionary, an array, a ContextVar, `os.environ`, another object or a method bound to one is refused. So is a
-store to a global or to an attribute of a module, a class or a function, and a call of `globals`, `setattr` and `exec`.
+kernel that sets a global, or an attribute of a module, a class or a function. It may not call `globals`, `setattr` or
+`exec`.
 The names are read from the code: of the kernel, of functions and lambdas within it, and of each function it names.
 A chain of attributes (`os.environ`, `config.table`) is followed, also through a local variable that holds a module.
 
 A number that a function of its module sets by `global` is refused as well. One that is set from elsewhere
 (`config.STEP = 2`) is compared at the end of each run (`dpsim.contract.rules.kernel_constants`).
-
-Each function is looked into once in a process.
 """
 
 from __future__ import annotations
@@ -39,12 +39,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.backend.journal.call_site import place_in
-from dpsim.backend.journal.plain import typed
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.kernel_constants import watch
 
 
-class Refused(TypeError):
+class KernelRefused(TypeError):
     """A kernel uses what may change before it runs."""
 
 
@@ -65,7 +64,7 @@ _KEPT = (
 )
 """Types of what stays as it is."""
 
-_FORBIDDEN = {
+_FORBIDDEN: dict[Any, str] = {
     globals: "globals",
     vars: "vars",
     eval: "eval",
@@ -84,7 +83,7 @@ _MISSING = object()
 
 
 def check_globals(kernel: FunctionType) -> None:
-    """Raise Refused, which names the global, unless a kernel uses only what stays as it is."""
+    """Raise KernelRefused, which names the global, unless a kernel uses only what stays as it is."""
     _Reader(packages() | {kernel.__module__.partition(".")[0]}).function(kernel, f"the kernel {kernel.__qualname__}")
 
 
@@ -112,18 +111,20 @@ class _Reader:
         self._code(code, names, function.__module__, who, {})
 
     def value(self, found: _Value, who: str, where: str) -> None:
-        """Raise Refused for a value that may change."""
+        """Raise KernelRefused for a value that may change."""
         value = found.value
         if isinstance(value, types.BuiltinFunctionType | FunctionType) and value in _FORBIDDEN:
-            raise Refused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
+            raise KernelRefused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
         if isinstance(found.owner, ModuleType) and not self._is_own(found.owner.__name__):
             if isinstance(value, FunctionType):  # of a library, also where it is replaced while a run is made again
                 return
         elif found.owner is not None:
             self._rebound(found, who, where)
+        kind = type(value).__qualname__
         for part in self._parts(value):
             if part is _MISSING:
-                raise Refused(f"{who} uses {found.text} ({where}): {typed(value)}, which may change; {_CURE}")
+                what = f"uses {found.text} ({where}), which may change, of type {kind}"
+                raise KernelRefused(f"{who} {what}; {_CURE}")
             if isinstance(part, FunctionType):
                 self.function(part, f"{who} calls {part.__qualname__}, which")
             else:
@@ -149,7 +150,7 @@ class _Reader:
             if not (held is None or isinstance(held, _KEPT)):
                 yield _MISSING
         elif is_dataclass(value) and not isinstance(value, type):
-            frozen = kind.__dataclass_params__.frozen  # type: ignore[attr-defined]
+            frozen = kind.__dataclass_params__.frozen
             yield from [getattr(value, one.name) for one in fields(value)] if frozen else [_MISSING]
         elif isinstance(value, _KEPT) or kind.__module__ == "typing":
             if isinstance(value, type) and self._is_own(value.__module__):
@@ -169,9 +170,9 @@ class _Reader:
             if name in _KEEPS_CHAIN:
                 continue
             if name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
-                raise Refused(f"{who} sets the global {step.argval} ({where}); write to the arrays of writes instead")
+                raise KernelRefused(f"{who} sets the global {step.argval} ({where}); write to an array of writes")
             if name in ("STORE_ATTR", "DELETE_ATTR") and chain is not None:
-                raise Refused(f"{who} sets {chain.text}.{step.argval} ({where}); write to the arrays of writes instead")
+                raise KernelRefused(f"{who} sets {chain.text}.{step.argval} ({where}); write to an array of writes")
             if name.startswith(("STORE_FAST", "STORE_DEREF")) and chain is not None and isinstance(step.argval, str):
                 known[step.argval] = chain
             chain = self._next(step, chain, names, known)
@@ -205,12 +206,12 @@ class _Reader:
         return None
 
     def _rebound(self, found: _Value, who: str, where: str) -> None:
-        """Raise Refused for a global that a function of its module sets, and watch it if something else may."""
+        """Raise KernelRefused for a global that a function of its module sets, and watch it if something else may."""
         owner = found.owner
         if isinstance(owner, ModuleType):
             by = _setters(owner).get(found.name)
             if by is not None:
-                raise Refused(f"{who} uses {found.text} ({where}), which {by} sets; {_CURE}")
+                raise KernelRefused(f"{who} uses {found.text} ({where}), which {by} sets; {_CURE}")
         elif not (isinstance(owner, type) and self._is_own(owner.__module__)):
             return
         if not isinstance(found.value, ModuleType) and found.name in vars(owner):
@@ -256,9 +257,8 @@ def _made_by(kind: type) -> Iterator[FunctionType]:
             yield made
 
 
-def _line(step: Any) -> int | None:
-    line: int | None = getattr(step, "line_number", None)  # from Python 3.13 on
-    return line
+def _line(step: Any) -> Any:
+    return getattr(step, "line_number", None)  # from Python 3.13 on
 
 
 @functools.lru_cache(1024)

@@ -20,6 +20,7 @@ from dpsim.backend.journal.plain import shape_of
 from dpsim.contract.collectives.rules import Call
 from dpsim.contract.interface import HostArray, HostCommunicator
 from dpsim.contract.ops import DTYPES, DType
+from dpsim.contract.rules.floats import COMPARES, FLOATS, has_nan
 from dpsim.contract.world import CommunicatorSpec
 
 
@@ -69,6 +70,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
                 f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
             )
         issues = self.journal.collective(self.name, issue, None, site)
+        if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
+            self.journal.brings_nan(self.name, site, self.journal.ordinal)
         return Work(self.journal, self._start(issues, array, shape))
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:

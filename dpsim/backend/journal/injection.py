@@ -22,7 +22,9 @@ from dpsim.contract.world import At, Fault, Kill, Message, World
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
 
-IN_TIME = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask", "thread", "store", "watch", "abort"})
+IN_TIME = frozenset(
+    {"alloc", "decision", "probe", "used", "fresh", "mark", "wait", "ask", "thread", "store", "watch", "abort"}
+)
 """Kinds of op that cannot be late: a delay there never happens."""
 
 

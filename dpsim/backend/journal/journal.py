@@ -44,6 +44,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
 from dpsim.contract.interface import Aborted
 from dpsim.contract.ops import BROKEN_OFF, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
+from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import World
 
 REST = "", "", ""
@@ -66,6 +67,8 @@ class RankJournal:
         contract hold it."""
         self.capture: Lawful | None = None
         """The capture that is under way."""
+        self.undefined: list[Undefined] = []
+        """The NaNs that this rank brought to a reduction that compares."""
         self.aborts = False
         """Whether the program may abort communicators."""
         self.issuing: AbstractContextManager[object] = nullcontext()
@@ -216,6 +219,10 @@ class Journal(FaultInjector):
         where = place_of(site, _getframe(2))
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
+
+    def brings_nan(self, communicator: str, site: str, ordinal: int) -> None:
+        """This rank brought a NaN to a reduction that compares."""
+        self.shared.undefined.append(Undefined(self.rank, communicator, site, ordinal))
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """An awaited op returned: an array, or what else was learned."""

@@ -1,5 +1,6 @@
 """What is said of mistakes that Python, or a library, would tell of in words of its own.
 
+    rank.send(1, "box", 4)          # send of a Rank lacks 'site'; write send(to, mailbox, message, site)
     rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
     await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from inspect import Parameter, Signature, signature
 
 from dpsim.contract.interface import (
     Buffer,
@@ -56,6 +58,9 @@ _AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression")
 _ATTRIBUTE = re.compile(r"'(\w+)' object (has no attribute|attribute) '(\w+)'")
 
 
+_ARGUMENTS = re.compile(r"(\w+)\.(\w+)\(\) (missing|takes|got) (.*)")
+
+
 class ForeignAwait(BaseException):
     """Raised where a program suspends by an await that no backend can answer. A BaseException: a program that catches
     it and awaits the same again would never come to an end.
@@ -75,6 +80,8 @@ def said(error: BaseException) -> str:
         given = _of_contract(awaited[1])
         if given is not None or awaited[1] == "NoneType":
             return f"{'nothing' if given is None else a_or_an(given)} was awaited; {PLAIN}"
+    if isinstance(error, TypeError) and (called := _ARGUMENTS.match(message)) is not None:
+        return _arguments(*called.groups()) or message
     match = _ATTRIBUTE.match(message) if isinstance(error, AttributeError) else None
     kind = _of_contract(match[1]) if match is not None else None
     if match is None or kind is None:
@@ -86,6 +93,24 @@ def said(error: BaseException) -> str:
         f"{a_or_an(kind)} has no attribute {match[3]!r}{did_you_mean(match[3], there_are) or '.'} A protocol can add "
         "none; keep what is its own in local variables of run"
     )
+
+
+def _arguments(name: str, method: str, how: str, rest: str) -> str:
+    """What is wrong with the arguments of a call of the contract; empty for any other call."""
+    kind = _of_contract(name)
+    call = getattr(kind, method, None)
+    if kind is None or call is None:
+        return ""
+    parameters = [one.replace(annotation=Parameter.empty) for one in list(signature(call).parameters.values())[1:]]
+    form = f"{method}{Signature(parameters)}"
+    if how == "missing":
+        wrong = "lacks " + " and ".join(re.findall(r"'\w+'", rest))
+    elif how == "takes":
+        wrong = "has too many arguments without a name"
+    else:
+        wrong = rest.replace("an unexpected keyword argument", "has no argument").replace("got ", "")
+    named = "; what stands behind * needs its name" if "*, " in form and how == "takes" else ""
+    return f"{method} of {a_or_an(kind)} {wrong}; write {form}{named}"
 
 
 def a_or_an(kind: type) -> str:

@@ -5,9 +5,9 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-To repeat is to poll, to ask for an event or a flag, with an outcome that the place has had before; to sleep; to decide
-what was decided there before; to mark a stream; to pass a probe; to agree on a host communicator, with a result that
-the place has had before. All else is progress.
+A rank repeats itself if it polls, or asks for an event or a flag, with an outcome that the place has had before. So it
+does if it decides what it decided there, or agrees on a host communicator with a result that came there before. To
+sleep, to mark a stream and to pass a probe is no progress either. All else is progress.
 
 The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
 """
@@ -31,7 +31,7 @@ from dpsim.contract.ops import (
 )
 
 VALUES = 8
-"""So many different outcomes of a place are still a repetition."""
+"""This number of different outcomes of a place are still a repetition."""
 
 
 FEW = 8
@@ -39,7 +39,7 @@ FEW = 8
 
 
 TAIL = 1_000
-"""So many last records of a rank tell whether it repeats itself."""
+"""This number of last records of a rank tell whether it repeats itself."""
 
 
 def repeating(journals: Sequence[Sequence[RawRecord]]) -> tuple[int, ...]:
@@ -61,9 +61,9 @@ def repeating(journals: Sequence[Sequence[RawRecord]]) -> tuple[int, ...]:
 
 
 class Repetition:
-    """What a rank has repeated since any rank made progress. `read`: so many of its records were looked at; `epoch`: in
-    which time between two steps of progress; `seen`: the outcomes of each place; `agreements`: collectives among the
-    repeats, and `agreed`: their sites.
+    """What a rank has repeated since any rank made progress. `read`: the number of its records that were looked at.
+    `epoch`: in which time between two steps of progress. `seen`: the outcomes of each place. `agreements`: collectives
+    among the repeats, and `agreed`: their sites.
     """
 
     def __init__(self, rank: int, records: Sequence[RawRecord]) -> None:
@@ -78,7 +78,7 @@ class Repetition:
         self.seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     def begin(self, epoch: int, old: int | None = None) -> None:
-        """There was progress: so many records are old, or all that are there by now."""
+        """There was progress: this number of records is old, or all that are there by now."""
         self.read, self.epoch = len(self.records) if old is None else old, epoch
         self.repeats = self.asks = self.agreements = 0
         self.seen.clear()

@@ -6,6 +6,7 @@ A fact of a run is a tuple: the kind of a record, then the fields of that record
     ("collective", None, "dp_cpu")       a rank was in a collective of a host communicator
     ("store", "close")                   a rank closed a store
     ("time-out",)                        a rank waited with a time-out
+    ("sums",)                            a floating-point sum would differ with its terms in another order
 
 `note` looks at all records of a run. It calls no function of Python for a record, so exploring stays as fast as it is.
 """
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.checks.stale_replay import repeated
 from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, STORE_HOW, STREAM
 from dpsim.contract.program import Program
 from dpsim.contract.words import counted, ranks_text
@@ -24,6 +26,10 @@ from dpsim.sim.backend import SimRun
 Fact: TypeAlias = tuple[Any, ...]
 
 TIMEOUT: Fact = ("time-out",)
+
+SUMS: Fact = ("sums",)
+OLD_CONTENTS: Fact = ("old contents",)
+"""A replay read what the replay before it had read."""
 
 MEETINGS = ("collective", "transfer")
 """Kinds of record where ranks meet. The fact has the stream, None for hosts, and the communicator."""
@@ -44,14 +50,24 @@ FAULTS_OF_A_CALL = ("raise", "hang")
 
 def note(facts: set[Fact], run: SimRun) -> None:
     """Add what this run did."""
+    replays = False
     for journal in run.journals:
         for raw in journal:
             kind = raw[KIND]
             fact = (kind, *raw[PARTS[kind]]) if kind in PARTS else (kind,)
+            if kind == "replay":
+                replays = True
             if fact not in facts:
                 facts.add(fact)
+    if run.order_of_sums:
+        facts.add(SUMS)
     if run.timeouts:
         facts.add(TIMEOUT)
+    if replays and OLD_CONTENTS not in facts:
+        for journal in run.journals:
+            for _ in repeated(journal):
+                facts.add(OLD_CONTENTS)
+                break
 
 
 class Facts(NamedTuple):

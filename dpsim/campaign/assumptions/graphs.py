@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dpsim.campaign.assumptions.devices import LAUNCH_QUEUE
+from dpsim.campaign.assumptions.facts import OLD_CONTENTS
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 
 REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
@@ -50,6 +51,12 @@ GRAPHS = Section(
             "makes it",
             "no: it is refused with 900 where it is called",
             nothing="the call is refused",
+        ),
+        Assumption(
+            "let a replay read what a host meant to write anew before it, and did not",
+            "option: a finding for buffers that say so; else a replay may read old contents, as it may read weights",
+            "`Stream.alloc` with `per_replay=True`",
+            (Says("replays may read old contents", lambda on: OLD_CONTENTS in on.runs),),
         ),
         Assumption(
             "fuse, leave out or move kernels of a graph",

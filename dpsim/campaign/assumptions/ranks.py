@@ -116,7 +116,7 @@ RANKS = Section(
             "`delays` for a run with time",
         ),
         Assumption(
-            "run each rank in a Python process of its own, with other process ids, hashes and addresses",
+            "run each rank in its own Python process, with other process ids, hashes and addresses",
             "always: each rank of a run that holds runs once more alone in a process. Of many worlds only some are "
             "looked at, and their summary says how many. Where a program cannot be made in another process, no",
             "",

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpsim.campaign.assumptions.facts import Facts
+from dpsim.campaign.assumptions.facts import SUMS, Facts
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 
 RESIDENCY = Says("unlimited residency", lambda on: on.meets_on_devices and on.world.residency is None)
 
 CONNECTED = Says("communicators are connected", lambda on: on.meets_on_devices and not on.world.lazy)
+
+SUM_ORDER = Says("the order of floating-point sums does not matter", lambda on: on.did(*SUMS))
 
 MAIL = "no mail is lost, doubled, reordered or added"
 
@@ -37,6 +39,12 @@ COLLECTIVES = Section(
             "its `all_to_all` waits for empty pieces too)",
             "always. On a device it stands on no stream, takes no slot and orders nothing. On hosts it need not "
             "wait for any rank, and exploring tries both",
+        ),
+        Assumption(
+            "add floating-point numbers in any order, and round after each",
+            "no: sums are in the order of the group. A proof says so where the terms added forwards, backwards and "
+            "exactly differ; a NaN under a maximum or minimum is a finding",
+            says=(SUM_ORDER,),
         ),
         Assumption("run collectives of one communicator in the order of issue across streams (NCCL)", "always"),
         Assumption(

@@ -34,8 +34,13 @@ class Sent:
         """The elementwise reduction of all."""
         total: HostArray | None = self._made.get(how)
         if total is None:
+            if self.wires[0].dtype.kind == "f":
+                self.floats(how)
             total = self._made[how] = reduced(how, self.wires)
         return total
+
+    def floats(self, how: str | None) -> None:
+        """Floating-point numbers are reduced, of which the order matters."""
 
     def gathered(self) -> HostArray:
         """All, one after the other."""

@@ -1,7 +1,9 @@
 """Rules of the contract that both the machines and the checks ask.
 
 wait_set.py        the ranks that a member of a collective waits for
+floats.py          NaNs that are compared, and sums whose order matters
 replay_frame.py    the replay of a graph that a record belongs to
 kernel_constants.py  globals that kernels read, which no run may set
 shared_state.py    what the ranks of one process share, which no run may change
+unordered.py       uses of one thing by two host threads, which nothing orders
 """

@@ -1,7 +1,7 @@
 """Globals that kernels read, and that stay as they are while programs run: compared at the end of each run.
 
 A kernel may read a number of its module, or of a class. If the program sets another one (`config.STEP = 2`), a kernel
-that runs later reads that one, and ranks in processes of their own do not see it.
+that runs later reads that one. A rank in another process does not see it.
 
     watch(config, "STEP")           # when a kernel that reads it is launched first
     begin()                         # a run begins

@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.contract.schedule import Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
+from dpsim.contract.schedule import TIME, Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
 from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
@@ -199,7 +199,7 @@ class Dpor(Picker):
         step.at = at
         self.places[at].step = step
         if at >= self._fresh and step.races:
-            self._turn_round(step.label, step.races, step.causes, at)
+            self._turn_round(step.label, step.races, step.causes, at, step.footprint)
         return index
 
     def select(self, candidates: Sequence[Candidate]) -> int:
@@ -245,8 +245,9 @@ class Dpor(Picker):
         if self._at < len(self.places):
             return  # was told when this point was new
         for one in candidates:
-            causes, races = self.order.before(one.touches(), one.causes)
-            self._turn_round(one.label, races, causes, self._at)
+            footprint = tuple(one.touches())
+            causes, races = self.order.before(footprint, one.causes)
+            self._turn_round(one.label, races, causes, self._at, footprint)
 
     # ---- inside
 
@@ -276,9 +277,12 @@ class Dpor(Picker):
         both = {**last.sleep, **last.tried}
         return {label: fp for label, fp in both.items() if label != last.chosen and not overlap(fp, footprint)}
 
-    def _turn_round(self, label: str, races: list[Step], causes: int, end: int) -> None:
+    def _turn_round(self, label: str, races: list[Step], causes: int, end: int, footprint: Footprint) -> None:
         """For each step that this one races with: see to it that this one, or what it needs, is tried in its place.
         `end`: the place of this one.
+
+        A time-out is possible only where little else is, so what it needs may be a death that takes the rest away. No
+        order tells of that: where a time-out was not possible, all that was is tried.
         """
         for other in races:
             place = self.places[other.at]
@@ -296,3 +300,5 @@ class Dpor(Picker):
                 enabled = next((one for one in first if one in place.options), None)
                 if enabled is not None:  # else only `other` made it possible
                     place.todo.append(enabled)
+                elif (TIME, "w") in footprint:
+                    place.todo += [one for one in place.options if one not in place.todo]

@@ -16,6 +16,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import role
 from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.rules.floats import COMPARES, FLOATS
 from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
 from dpsim.sim.calls.streams import SimStream
@@ -151,6 +152,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 on.chain.make_room(host)
             heads = self._start(on.chain.heads(host))
             own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
+            if issue.dtype in FLOATS and issue.reduce in COMPARES:
+                own.at = host.journal, self.name, host.journal.site, host.journal.ordinal
             if machine.memory:
                 gives, gets = role(issue.op, issue.root, host.rank)
                 own.touches = touched([source] if gives else [], [output] if gets else [])

@@ -124,6 +124,8 @@ class SimRank(JournaledRank):
         threads = self.threads
         assert threads is not None
         assert self._begin is not None
+        if threads.watch is not None:
+            threads.watch.started(name, program)
         thread = SimThread(threads, name, threads.host_of(name))
         self.own_device.tell(thread.host)
         threads.begin(thread.host, self._begin(self, thread, program))

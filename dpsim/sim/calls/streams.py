@@ -118,8 +118,8 @@ class SimEvent(JournaledEvent):
         self._records = 1
 
     def _query(self) -> Outcome:
-        """Untimed, the device may be slower than it looks: that the point is seen to have passed is an op of its own,
-        made when a host asks, and conflicts with the asking. What the host knows to have passed has.
+        """Untimed, the device may be slower than it looks. The op by which the point is seen to have passed is made
+        when a host asks, and conflicts with the asking. What the host knows to have passed has.
         """
         host, machine = self.host, self.host.machine
         op = host.op(host.address(), 0, self._passed, host=True)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import resized
 from dpsim.contract.interface import HostArray
 from dpsim.contract.schedule import Footprint
@@ -23,10 +24,11 @@ class Contribution:
     """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
     same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
     footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send
-    that is over on its own side before it is received.
+    that is over on its own side before it is received. `at`: of floating-point numbers on a device that are compared,
+    whose call it is: journal, communicator, site, ordinal.
     """
 
-    __slots__ = ("arrival", "before", "eager", "issue", "joined", "output", "source", "touches")
+    __slots__ = ("arrival", "at", "before", "eager", "issue", "joined", "output", "source", "touches")
 
     def __init__(
         self,
@@ -45,6 +47,7 @@ class Contribution:
         self.touches = touches
         self.eager = False
         self.arrival: Op | None = None
+        self.at: tuple[Journal, str, str, int] | None = None
 
     def sent(self) -> HostArray:
         """What goes out: the memory itself, so to be used before anything is received."""

@@ -82,7 +82,8 @@ class JointGroup(Transfers):
         del self._unfired[op]
         waited = self._waited
         start = self.machine.now - op.cost
-        for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
+        results = Results(self._indices, brought, self.machine).all()
+        for (rank, own), result in zip(brought.items(), results, strict=True):
             if result is not None:
                 own.receive(result)
             came = own.joined

@@ -205,7 +205,7 @@ class PartedGroup(Group):
         together, brought = meeting.together, meeting.brought
         if not together:
             return
-        results = Results(meeting.indices, brought)
+        results = Results(meeting.indices, brought, self.machine)
         whole = len(together) == len(brought)
         for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
             if result is not None:
@@ -218,7 +218,7 @@ class PartedGroup(Group):
         if own.issue.op != "send" and role(own.issue.op, own.issue.root, rank).gets:
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
-            result = Results(meeting.indices, brought).of(rank)
+            result = Results(meeting.indices, brought, self.machine).of(rank)
             if result is not None:
                 own.receive(result)
 

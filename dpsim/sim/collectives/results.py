@@ -14,7 +14,9 @@ from dpsim.contract.collectives import role
 from dpsim.contract.collectives.rules import Call
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import HostArray
+from dpsim.contract.rules.floats import COMPARES, has_nan, order_matters
 from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.graph.machine import Machine
 
 
 class Results(Sent):
@@ -22,7 +24,8 @@ class Results(Sent):
     of None: the member gets nothing, and its memory stays as it is.
     """
 
-    def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution]) -> None:
+    def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution], machine: Machine) -> None:
+        self.machine = machine
         self.indices = indices
         self.brought = brought
         self.wires = [one.sent() if (one := brought[rank]).issue.altered else one.source for rank in indices]
@@ -46,6 +49,16 @@ class Results(Sent):
             return [result if role(issue.op, issue.root, rank)[1] else None for rank in self.brought]
         results = rules.results(call, self)
         return [results[self.indices[rank]] for rank in self.brought]
+
+    def floats(self, how: str | None) -> None:
+        """Note what has no defined result: the members of a device bring what no host sees."""
+        if how in COMPARES:
+            for own in self.brought.values():
+                if own.at is not None and has_nan(own.source):
+                    journal, name, site, ordinal = own.at
+                    journal.brings_nan(name, site, ordinal)
+        elif not self.machine.order_of_sums:
+            self.machine.order_of_sums = order_matters(self.wires)
 
     def of(self, rank: int) -> HostArray | None:
         """Of one member."""

@@ -1,14 +1,14 @@
-"""Time-outs: what happens when nobody did what was waited for.
+"""Time-outs: what happens when a rank has waited in vain.
 
 A time-out is longer than all that goes on, but for sleeps and planted delays. Where there is time it is an op with a
-cost, taken back when it is not needed, so that the run does not last until then.
+cost. It is taken back when it is not needed, so that the run does not last until then.
 
-Where there is none, the rule is: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep under
-way ends before it**. It lasts from the latest end among the sleeps and time-outs that its call comes after, and so does
-a sleep (`dpsim.sim.graph.sleeps`): all else takes no time. So a time-out of 50 ms may pass before what lies behind a
-sleep of 100 ms, or two of 30 ms, through any number of messages, collectives, stores, ports and flags. It does not pass
-before what lies behind one of 10 ms. It need not pass first, as its own host may be slow. Of several time-outs the one
-passes first whose time is up first; which of several at one time is a choice.
+Where there is none, this is the rule: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep
+under way ends before it**. It lasts from the latest end among the sleeps and time-outs before its call. So does a sleep
+(`dpsim.sim.graph.sleeps`): all else takes no time. So a time-out of 50 ms may pass before what lies behind a sleep of
+100 ms, or two of 30 ms. Messages, collectives, stores, ports and flags may lie between, any number of them. It does not
+pass before what lies behind a sleep of 10 ms. It need not pass first, as its own host may be slow. Of several time-outs
+the one passes first whose time is up first; which of several at one time is a choice.
 
 Beyond these a world may let some time-outs of a run pass early (`World.early_timeouts`). Whether one may is drawn when
 it is set. Then it may pass at any time, whatever it is for.
@@ -27,12 +27,12 @@ from collections.abc import Callable
 from heapq import heapify
 from typing import Any, Protocol
 
-from dpsim.contract.schedule import Footprint, Strategy
+from dpsim.contract.schedule import TIME, Footprint, Strategy
 from dpsim.sim.graph.environment import Environment, Halt
 from dpsim.sim.graph.op import Op
 from dpsim.sim.graph.sleeps import Sleeps
 
-PASSING: Footprint = ((("time",), "w"),)
+PASSING: Footprint = ((TIME, "w"),)
 IN_TIME, EARLY = "in time", "early"
 
 
@@ -44,12 +44,14 @@ class Clockwork(Protocol):
     dead: dict[int, bool]
     enabled: list[Op]
     submit: Callable[[Op], None]
-    halt: Callable[[BaseException], Halt]
     strategy: Strategy | None
+
+    def halt(self, error: BaseException) -> Halt:
+        """End the run with this error."""
 
 
 class Alarms:
-    """Of one machine. `most`: so many time-outs of a run may pass early. `quiet`: ops that can happen and do not keep
+    """Of one machine. `most`: this number of time-outs may pass early. `quiet`: ops that can happen and do not keep
     time-outs from passing: sleeps, and time-outs that may pass early.
     """
 
@@ -69,14 +71,14 @@ class Alarms:
         self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
 
     def sleep(self, op: Op, ns: int) -> None:
-        """An op takes so long, at least: a sleep or a planted delay. To be said before it is submitted."""
+        """An op takes so long, at least: a sleep or a planted delay. Call it before the op is submitted."""
         if ns and not self._machine.timed:
             self.sleeps.add(op, ns)
             self.quiet.add(op)
 
     def set(self, op: Op, ns: int, causes: int = 0, lives: Footprint = (), ends: Footprint = ()) -> None:
-        """Let an op happen `ns` from now. `causes`: what the call knows that sets it; `lives`: what it reads beside,
-        where its rank may be killed; `ends`: what it touches together with whatever takes it back.
+        """Let an op happen `ns` from now. `causes`: what the call knows that sets it. `lives`: what it reads beside,
+        where its rank may be killed. `ends`: what it touches together with the op that takes it back.
         """
         if self._machine.timed:
             op.cost = max(ns, 1)
@@ -137,6 +139,12 @@ class Alarms:
             return []
         shortest, strategy = min(ups), self._machine.strategy
         asleep = self.sleeps.under_way
+        dead = [op for op in asleep if op.life in self._machine.dead]
+        for op in dead:
+            del asleep[op]
+            self.quiet.discard(op)
+        if dead:
+            self._taken |= self._deaths
         if asleep and any(begun is not None and begun[0] < shortest for begun in asleep.values()):
             return []
         due = [op for op, up in self._waiting.items() if up == shortest and op not in self._early]

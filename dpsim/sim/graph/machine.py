@@ -2,8 +2,8 @@
 
 `edge(before, after)` is the only source of order: the op before it on its stream, an event that its stream waits
 for, the arrival of each member at a collective, what a host waits for. An op is *ready* when everything before it
-has fired, and then it *fires*: its effect happens and what waited for it may become ready. Recording and waiting for
-events are edges, not ops.
+has fired, and then it *fires*: its effect happens and what waited for it may become ready. Waiting for an event is an
+edge and no op; so is recording one, where there is time.
 
     machine = Machine()
     a, b = Op("a", cost=5), Op("b", cost=7)
@@ -43,9 +43,8 @@ from dpsim.sim.graph.edges import Edges
 from dpsim.sim.graph.environment import CoroutineThread, Environment, Halt
 from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
 
-
 LOOK_STEPS = 100
-"""After so many steps of an untimed run each, its watch looks whether they brought anything new."""
+"""After this number of steps the watch of an untimed run looks whether they brought anything new."""
 
 
 class Machine(Edges):
@@ -69,6 +68,8 @@ class Machine(Edges):
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
+        self.order_of_sums = False
+        """Whether a floating-point sum would be another one with its terms in another order."""
         self._steps, self._look_at = 0, LOOK_STEPS
         self.still: Callable[[int], None] = _go_on
         """Untimed, called after every LOOK_STEPS steps with the number of all: what it raises ends the run."""

@@ -184,7 +184,6 @@ class Host:
             raise
 
     def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
-        """Let the host stand still."""
         op = self.op(label, ns, host=True)
         self.machine.alarms.sleep(op, ns)
         self.machine.submit(op)

@@ -1,8 +1,8 @@
 """The time is up, and a program goes on without a call that leaves a record: `while True: pass`, or `buffer.view()`.
 
 A clock is looked at where ops happen, and such a loop issues none. So while runs are made that have an end of their
-time, a thread of this process looks at what the main thread does. Once the time is up it raises `Overtime` there, but
-only where the program's own code runs within a run: nothing of the simulation is ever broken off.
+time, a thread of this process looks at what the main thread does. Once the time is up it raises `Overtime` there.
+It does so only where the program's own code runs within a run: the simulation itself is never broken off.
 
     with interrupted(lambda: time.monotonic() > end):
         backend.run_program(world, program, None)       # raises OutOfTime, which says at which line a rank stood

@@ -21,7 +21,7 @@ from dpsim.contract.ops import KIND, RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.watch import Endless
 
-NO_OPS = frozenset({"ended", "finished", "free", "learned", "probe", "raised", "used"})
+NO_OPS = frozenset({"ended", "finished", "free", "fresh", "learned", "probe", "raised", "used"})
 """Kinds of record that tell of no new op of a host."""
 
 

@@ -33,7 +33,9 @@ from dpsim.backend.journal.misuse import ForeignAwait
 from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.turns import TurningHost, stand
+
 
 class HostThread:
     """A thread that goes on whenever what it stood at has happened, as a `CoroutineThread` of the environment does."""
@@ -63,7 +65,10 @@ class HostThread:
         if threads.over:
             return
         threads.enter(self.host)
-        event = self._greenlet.switch()
+        if threads.watch is None:
+            event = self._greenlet.switch()
+        else:
+            event = threads.watch.within(self.host.seen, self._greenlet.switch)
         if event is not None:
             event.callbacks.append(self.go_on)
 
@@ -81,7 +86,12 @@ class Threads:
     """All host threads of a rank. `host` and `journal`: the fronts. `over`: the rank has ended, no thread goes on."""
 
     def __init__(
-        self, shared: RankJournal, records: list[RawRecord], machine: Machine, by_object: bool = False
+        self,
+        shared: RankJournal,
+        records: list[RawRecord],
+        machine: Machine,
+        by_object: bool = False,
+        watch: SharedWatch | None = None,
     ) -> None:
         self.shared = shared
         self.records = records
@@ -92,6 +102,9 @@ class Threads:
         self.journal = shared.front = front_of(journal)
         self.by_object = by_object
         self.main = TurningHost(journal, self.journal, records, machine, by_object)
+        self.watch = watch
+        if watch is not None:
+            self.main.watch()
         self.host: TurningHost = front_of(self.main)
         self._running: list[HostThread] = []
         self.started: list[SimThread] = []
@@ -112,6 +125,8 @@ class Threads:
         if host is None:
             host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine, self.by_object)
             self._hosts[name] = host
+            if self.watch is not None:
+                host.watch()
         host.own_journal.step = self.journal.step
         host.seen_marks |= starter.seen_marks
         host.causes |= starter.causes

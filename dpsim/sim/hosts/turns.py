@@ -24,6 +24,7 @@ from dpsim.contract.schedule import numbered_label, visit_label
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.shared import SeenTurns
 
 TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "set": (("state", "w"),),
@@ -65,8 +66,15 @@ class TurningHost(Host):
         """Its last turn."""
         self.stands = False
         """It stands in a plain call that a limit of the world holds up."""
+        self.seen: SeenTurns | None = None
+        """Its turns, where what it shares is watched."""
         journal.looks = True
         journal.turn = self.turn
+
+    def watch(self) -> None:
+        """From now on its turns are seen."""
+        own = self.own_journal
+        self.seen = SeenTurns(own.thread, [], lambda: self.seen_marks, lambda: (own.step, own.site))
 
     def starts(self) -> None:
         """Stand still until it is the turn of this thread to begin."""
@@ -117,6 +125,8 @@ class TurningHost(Host):
                 self.before(op)
         if machine.timed and machine.env.due:
             self._give_way()
+        if self.seen is not None:
+            self.seen.marks.append(machine.mark(op))
         machine.submit(op)
         if op.at < 0:
             stand(machine.until(op, self.waiter))
@@ -177,6 +187,8 @@ class TurningHost(Host):
         after = self.alone(self.op(label, host=True), joined)
         self._gone_on += 1
         machine.edge(op, after)
+        if self.seen is not None:
+            self.seen.marks.append(machine.mark(after))
         machine.submit(after)
         if after.at < 0:
             yield machine.until(after, self.waiter)

@@ -6,17 +6,16 @@ with an outcome that the place has had before; to sleep; to decide what was deci
 pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 
 * A get whose time is up is a poll that has found nothing.
-* A collective of hosts with a result that its place has had before is a repetition of whoever polls beside it: ranks
-  poll, and agree that there is nothing to do. A rank that only agrees may count how often, and is never called endless.
+* A collective of hosts with a result that its place has had before is a repetition: ranks poll, and agree that there is
+  nothing to do. A rank that only agrees may count how often, and is never called endless.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records.
 * A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
   message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move are given REPEATS
   records each; where there is no time ASKS, since there every poll is a choice.
 
-So a poll loop whose message is under way is never called endless, however long a schedule holds the message back: such
-a run is cut off after SAME steps that brought nothing new (`still`). And one that gives up after so many polls is not,
-if it gives up before that.
+So a poll loop whose message is under way is never called endless, however long a schedule holds the message back. Such
+a run is cut off after SAME steps that brought nothing new (`still`). A loop that gives up before that is not.
 
 What goes on for ever and makes progress is stopped by the memory that the process has taken since the run began: a
 record has some 200 bytes, an op that waits on a device three times as many, and a message as many as its sender likes.
@@ -24,7 +23,7 @@ Where there is no time each op knows what came before it, so there memory grows 
 stopped by the number of its records, which is the same on every machine, and no other schedule is tried.
 
 The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), so the journals
-know nothing of all this, and a run that ends pays a comparison an op. A loop that issues no op at all is out of reach.
+know nothing of all this, and a run that ends pays a comparison an op. A loop that issues no op is ended by `overtime`.
 
 Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
 """
@@ -51,7 +50,7 @@ REPEATS = 100_000
 ASKS = 1_000
 """Records of each rank that moves, two for a poll. What the order of an untimed run costs grows with their square."""
 SAME = 1_000
-"""An untimed run ends after so many steps in which all ranks repeat themselves, though something else could happen."""
+"""An untimed run ends after this number of steps that are repetition, where something else could happen."""
 MOST_BYTES = 1_000_000_000
 """So much may the process grow in a run."""
 MOST_RECORDS = 10_000_000

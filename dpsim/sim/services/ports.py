@@ -11,8 +11,7 @@ listener that leaves, conflicts with it.
     rank 0   open 5, set k      close 5
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
-When a time-out passes where there is no time says `dpsim.sim.graph.alarms`. Who waits 0 ns looks once, and may be too
-early.
+`dpsim.sim.graph.alarms` says when a time-out passes. Who waits 0 ns looks once, and may be too early.
 """
 
 from __future__ import annotations
@@ -69,8 +68,7 @@ class Waiting:
         self.verb = verb
         self.site = host.journal.site, host.journal.ordinal
         self.alarm: Op | None = None
-        self.ends: Footprint = ()
-        """What its time-out and its looks touch, where either may come first."""
+        self.ends: Footprint = ()  # what its time-out and its looks touch, where either may come first
         self.polls = timeout_ns == 0
         if timeout_ns:
             label = host.address("waits in vain at")

@@ -1,6 +1,6 @@
 """What a query of an event may answer.
 
-The record of an event is work of its own on its stream: it ends some time after what was before it. So a host that has
+The record of an event is itself work on its stream: it ends some time after what was before it. So a host that has
 waited for that alone may be answered either way, and this part takes both answers. Once the host has waited for the
 event, has found it passed, or has waited for something behind it, the answer is yes.
 """

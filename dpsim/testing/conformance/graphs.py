@@ -20,6 +20,7 @@ async def graphs(at: Round) -> None:
     await _weak(at)
     await _refused(at)
     await _again(at)
+    await _fresh(at)
 
 
 async def _replayed(at: Round) -> None:
@@ -169,5 +170,27 @@ async def _again(at: Round) -> None:
         wanted = at.line(at.rank.rank, 4, "int32") + turn + 1
         law = "an event that is recorded again stands behind what was put on the stream before"
         expect("a copy behind it", await copy.read("conformance.read"), wanted, law)
+    source.free()
+    copy.free()
+
+
+async def _fresh(at: Round) -> None:
+    """Memory that says that each replay reads fresh contents is as any other where each replay finds them."""
+    main, copy = at.main, at.alloc(4, "int32")
+    source = main.alloc(4, "int32", "conformance.fresh", per_replay=True)
+    graph = at.rank.graph(f"conformance.fresh.{at.step}")
+    async with graph.capture(main):
+        main.launch("conformance.copy", copy_to, reads=[source], writes=[copy])
+        refused = ""
+        try:
+            main.alloc(4, "int32", "conformance.refused", per_replay=True)
+        except ValueError as error:
+            refused = str(error).partition(",")[0]
+    expect("per_replay in a capture", refused, "conformance.refused: per_replay within a capture", "a ValueError")
+    for turn in range(2):
+        main.launch("conformance.line", line, writes=[source], args=(turn, 1))
+        graph.replay(main, "conformance.replay")
+        wanted = np.arange(turn, turn + 4, dtype=np.int32)
+        expect(f"a copy of replay {turn}", await copy.read("conformance.read"), wanted, "a replay reads what is there")
     source.free()
     copy.free()

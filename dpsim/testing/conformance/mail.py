@@ -77,8 +77,9 @@ async def polling(at: Round) -> None:
 
 
 async def sleep(at: Round) -> None:
-    """Let the host stand still. How long it did is seen from outside."""
+    """Let the host stand still. How long it did is seen from outside. A turn is a sleep of no time."""
     await at.rank.sleep(SLEEP_NS, "conformance.sleep")
+    await at.rank.turn("conformance.turn")
 
 
 def _letter(sender: int, number: int, step: int) -> Frozen:

@@ -24,13 +24,13 @@ from array_api_compat import device as device_of
 
 def namespace(array: Any) -> Any:
     """The namespace of an array's library."""
-    return _namespace_of(type(array))
+    return _namespace_of(type(array).__module__.partition(".")[0])
 
 
 @cache
-def _namespace_of(kind: type[Any]) -> Any:
-    """The same for a type of arrays. Kernels may use a cache, and no dictionary of the module."""
-    return import_module(f"array_api_compat.{kind.__module__.partition('.')[0]}")
+def _namespace_of(library: str) -> Any:
+    """The same for a library. Kernels may use a cache, and no dictionary of the module."""
+    return import_module(f"array_api_compat.{library}")
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:

@@ -56,11 +56,11 @@ class CapturedAgain(AssertionError):
 
 
 class Running(NamedTuple):
-    """Microbatches whose threads have been started. `results`: number and outputs of those that are through."""
+    """Microbatches whose threads have been started. `results`: outputs of those that are through, by number."""
 
     contexts: list[UBatchContext]
     threads: list[Thread]
-    results: list[tuple[int, Outputs]]
+    results: dict[int, Outputs]
     errors: list[BaseException]
 
 
@@ -161,7 +161,7 @@ class UBatchWrapper:
         ]
         ring(contexts)
         self.state.forward = None
-        running = Running(contexts, [], [], [])
+        running = Running(contexts, [], {}, [])
         for context, part in zip(contexts, parts, strict=True):
             running.threads.append(self.start_one(context, part, running, capturing))
         return running
@@ -206,7 +206,7 @@ class UBatchWrapper:
         """After its exit: the next one may be through already. No flag says who comes first, so who relies on it has to
         say so by one, or a search with the promise does not try both (`Program.ordered_by_flags`).
         """
-        running.results.append((number, outputs))
+        running.results[number] = outputs
 
     def failed(self, error: Exception, running: Running) -> None:
         """A microbatch has raised: nobody may stand and wait for it."""
@@ -227,7 +227,7 @@ class UBatchWrapper:
             await thread.join("ubatch.join")
         self.state.end()
         self.surface(running)
-        return self.ordered(running.results)
+        return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
         """Raise what went wrong in a thread."""

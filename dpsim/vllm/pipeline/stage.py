@@ -91,7 +91,7 @@ class Stage(PipelineWorker):
             counts = (await result.counts.read("counts.read", self.output)).tolist()
             result.tokens.free()
             result.counts.free()
-            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors)
+            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors, local=True)
             self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.told(result.batch))
 
     def told(self, batch: Batch) -> Sequence[int]:

@@ -53,7 +53,7 @@ def test_as_json(mail: Path) -> None:
     answer = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow", "--only", "M-DP-10", "--json")
     assert (answer[0], answer[2]) == (0, "")
     found = json.loads(answer[1])
-    assert list(found) == ["limit", "entries", "without_exhibit", "as_registered"]
+    assert list(found) == ["limit", "entries", "without_exhibit", "not_reached", "as_registered"]
     assert (found["limit"], found["without_exhibit"], found["as_registered"]) == (200, [], True)
     first = entries(answer)["MAIL-FIRST"]
     assert first["class"] == first["found"] == "DISAGREEMENT:LEADER"
@@ -67,6 +67,45 @@ def test_as_json(mail: Path) -> None:
     assert 1 <= random["median"] <= random["worst"] <= 10
     slow = entries(answer)["MAIL-SLOW"]
     assert (slow["class"], slow["found"], slow["by"], slow["reason"]) == (None, None, None, "slow only")
+
+
+def test_a_budget_ends_the_museum_and_names_what_was_left(mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out, err = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow", "--budget", "0s")
+    assert (code, err) == (0, "")
+    assert "not reached in time: MAIL-FIRST, MAIL-SLOW" in out
+    assert out.splitlines()[-1] == "0 of 0 variants are as registered"
+    assert "not reached in time" not in mail_museum(mail, "--only", "mail-first", "--budget", "5min")[1]
+    assert museum("--budget", "soon")[0] == 2
+
+
+def test_an_interrupt_shows_the_variants_so_far(mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, row = list[str](), visit.row
+
+    def interrupted(entry: registry.VariantEntry, *given: Any) -> visit.Row:
+        if made:
+            raise KeyboardInterrupt
+        made.append(entry.name)
+        return row(entry, *given)
+
+    monkeypatch.setattr(visit, "row", interrupted)
+    code, out, err = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow")
+    assert (code, made) == (130, ["MAIL-FIRST"])
+    assert re.search("^MAIL-FIRST +DISAGREEMENT:LEADER ", out, re.MULTILINE)
+    assert "not reached in time: MAIL-SLOW" in out
+    assert err.startswith("dpsim: interrupted; 1 of 2 variants were shown")
+
+
+def test_a_twin_and_a_harmless_variant_are_searched_by_dpor(mail: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which needs a run for each class, where the portfolio samples three for each of these from its 65th on."""
+    asked, seek = list[tuple[str, str]](), visit.seek
+
+    def noted(subject: Any, by: Any, wanted: str, *given: Any, **more: Any) -> Any:
+        asked.append((by.name, wanted))
+        return seek(subject, by, wanted, *given, **more)
+
+    monkeypatch.setattr(visit, "seek", noted)
+    mail_museum(mail, "--only", "mail-first")
+    assert asked[-1] == ("dpor", "*")
 
 
 def test_misses_are_shown(mail: Path) -> None:

@@ -1,0 +1,47 @@
+"""What was done before Ctrl-C: it goes with the KeyboardInterrupt, as its `done`, to the user who pressed it.
+
+except KeyboardInterrupt as error:
+    with_done(error, Done(51, 0))
+    raise                               # dpsim: interrupted; sampled: 51 schedules, no failure
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpsim.contract.words import counted
+
+
+class Done(NamedTuple):
+    """The schedules that were run, in all scenarios together, and the failures among them. `worlds`: how many of them
+    were finished, and of how many, where worlds are explored in turn.
+    """
+
+    schedules: int
+    failures: int
+    worlds: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        """As it is printed; empty if no schedule was run.
+
+        >>> str(Done(51, 0)), str(Done(1, 1)), str(Done(90, 0, (3, 100))), str(Done(0, 0))
+        ('sampled: 51 schedules, no failure', 'violated: 1 schedule, 1 failure', \
+'sampled: 3 of 100 worlds, 90 schedules, no failure', '')
+        """
+        if not self.schedules:
+            return ""
+        failures = counted(self.failures, "failure") if self.failures else "no failure"
+        worlds = f"{self.worlds[0]:,} of {self.worlds[1]:,} worlds, " if self.worlds is not None else ""
+        verdict = "violated" if self.failures else "sampled"
+        return f"{verdict}: {worlds}{counted(self.schedules, 'schedule')}, {failures}"
+
+
+def with_done(error: KeyboardInterrupt, done: object) -> None:
+    """Let the interrupt carry what was done."""
+    error.done = done  # type: ignore[attr-defined]
+
+
+def done_before(error: KeyboardInterrupt) -> Done:
+    """What an interrupt carries of an exploration."""
+    done = getattr(error, "done", None)
+    return done if isinstance(done, Done) else Done(0, 0)

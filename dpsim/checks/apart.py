@@ -1,0 +1,61 @@
+"""Apart: the first place in a step at which two members of a communicator made calls at different sites.
+
+Where a rank makes one call too many, or leaves one out, the calls behind it pair up with others. If these are equal in
+op, size and type, the lists differ at their ends alone, and the sites tell where it began:
+
+    rank 0   first                second
+    rank 1   first    first       second        ->   the second `first` of rank 1 met `second` of rank 0
+
+Two members may call one collective by two names. So two sites are not apart if neither member ever reaches the site of
+the other. Nor are they if one is that of a root (`crosswise`), or if another step shows that they are one call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.checks.crosswise import are_one_call, roles
+from dpsim.checks.run_index import Entry, by_step
+from dpsim.contract.ops import COLLECTIVE_ROOT, SITE
+
+
+class Apart(NamedTuple):
+    """Where the calls of a member went apart from those of another one, `theirs`: at that index, or nowhere."""
+
+    theirs: list[Entry]
+    at: int | None
+    text: str
+
+
+def first_apart(members: dict[int, list[Entry]], step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
+    """Of several members that made the right calls in a step, the one with which `mine` has the most in common."""
+    found = [(own, _index(members, step, mine, own)) for own in others]
+    theirs, index = max(found, key=lambda one: len(one[0]) if one[1] is None else one[1])
+    if index is None:
+        return Apart(theirs, None, "")
+    own, other = mine[index].record, theirs[index].record
+    text = f"; its {own.site} at {own.where} met {other.site} of rank {theirs[index].rank} at {other.where}"
+    return Apart(theirs, index, text)
+
+
+def _index(members: dict[int, list[Entry]], step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
+    """The index of the first calls of a step that are at different sites; None if there are none."""
+    if not mine or not theirs:
+        return None
+    of_roots, of_others = roles(members)
+    elsewhere = {
+        rank: {when: own for when, own in by_step(entries).items() if when != step} for rank, entries in members.items()
+    }
+    reached = [{entry.raw[SITE] for entry in members[own[0].rank]} for own in (mine, theirs)]
+    for index, pair in enumerate(zip(mine, theirs, strict=False)):
+        one, other = (entry.raw[SITE] for entry in pair)
+        if one == other or (one not in reached[1] and other not in reached[0]):
+            continue
+        is_root = [entry.rank == entry.raw[COLLECTIVE_ROOT] for entry in pair]
+        apart = all(
+            site not in (of_others if root else of_roots) for site, root in zip((one, other), is_root, strict=True)
+        )
+        if not (any(is_root) and apart) and not are_one_call(elsewhere, one, other):
+            return index
+    return None

@@ -1,0 +1,193 @@
+"""Stale replays: a replay reads what the replay before it has read, and its program needs fresh contents each time.
+
+    x = main.alloc(4, "int32", "x", per_replay=True)        # each replay of a graph reads fresh contents
+
+    host:     write x    replay 0 of g: read x    replay 1 of g: read x      ->   STALE:NOT_WRITTEN_FOR_REPLAY
+
+A replay may read elements of such a buffer if they were written since the replay before it, of the same graph, has
+read them. Any write counts: eager, in another graph, or in this one. Several graphs may each read one write once.
+
+Journals are gone through in the order of issue. A write that is issued before a replay, and that nothing orders with
+the replay, is a race and `dpsim.checks.race` finds it.
+
+`repeated` also takes all buffers for such ones: so an exploration learns whether a replay read old contents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import NamedTuple, TypeAlias
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import (
+    BUFFER,
+    COLLECTIVE_READS,
+    COLLECTIVE_WRITES,
+    GRAPH,
+    KEPT_CALL,
+    KEPT_FIELDS,
+    KIND,
+    LAUNCH_READS,
+    LAUNCH_WRITES,
+    ORDINAL,
+    READ_READS,
+    REPLAY_CALLS,
+    SITE,
+    STEP,
+    TRANSFER_READS,
+    TRANSFER_WRITES,
+    WHERE,
+    RawRecord,
+    Refs,
+)
+from dpsim.contract.rules.replay_frame import MADE, UNCOUNTED, within
+
+CLASS = "STALE:NOT_WRITTEN_FOR_REPLAY"
+
+PLACES = {
+    "launch": (LAUNCH_READS, LAUNCH_WRITES),
+    "collective": (COLLECTIVE_READS, COLLECTIVE_WRITES),
+    "transfer": (TRANSFER_READS, TRANSFER_WRITES),
+    "read": (READ_READS,),
+}
+"""Where records of each kind have their memory."""
+
+Span: TypeAlias = tuple[int, int, int]
+"""First element, end, and the index in the journal of the op that read them in a replay."""
+
+
+class Repeated(NamedTuple):
+    """Indices in the journal: an op of a replay that reads old contents, and the op of an earlier replay that read
+    them.
+    """
+
+    at: int
+    buffer: int
+    before: int
+
+
+class _Contents:
+    """What replays of each graph have read of each buffer and no op has written since."""
+
+    def __init__(self) -> None:
+        self._old: dict[tuple[str, int], list[Span]] = {}
+        self._now: dict[tuple[str, int], list[Span]] = {}  # by the present replay
+
+    def read(self, graph: str, refs: Refs, at: int) -> Iterator[Repeated]:
+        for buffer, first, end, *_ in refs:
+            for begin, stop, before in self._old.get((graph, buffer), ()):
+                if begin < end and first < stop:
+                    yield Repeated(at, buffer, before)
+                    break
+            self._now.setdefault((graph, buffer), []).append((first, end, at))
+
+    def write(self, refs: Refs) -> None:
+        for buffer, first, end, *_ in refs:
+            for kept in (self._old, self._now):
+                for key in kept:
+                    if key[1] == buffer:
+                        kept[key] = [rest for span in kept[key] for rest in _without(span, first, end)]
+
+    def replayed(self) -> None:
+        """The present replay is over."""
+        for key, spans in self._now.items():
+            self._old.setdefault(key, []).extend(spans)
+        self._now.clear()
+
+
+def _without(span: Span, first: int, end: int) -> Iterator[Span]:
+    """What is left of a span.
+
+    >>> [*_without((0, 8, 5), 2, 4)], [*_without((0, 8, 5), 0, 9)]
+    ([(0, 2, 5), (4, 8, 5)], [])
+    """
+    begin, stop, at = span
+    if begin < min(first, stop):
+        yield begin, min(first, stop), at
+    if max(end, begin) < stop:
+        yield max(end, begin), stop, at
+
+
+def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> Iterator[Repeated]:
+    """Reads of old contents in replays, of these buffers. Default: of all, and then what was written before the capture
+    of the graph is old for its first replay.
+    """
+    contents, graph, left = _Contents(), "", 0
+    for at, raw in enumerate(journal):
+        kind = raw[KIND]
+        if graph and kind not in UNCOUNTED:
+            left -= 1
+            if left < 0 or kind not in MADE:
+                graph = ""
+                contents.replayed()
+        if kind == "replay":
+            graph, left = raw[GRAPH], raw[REPLAY_CALLS] + 1
+        elif kind == "kept" and marked is None and raw[KEPT_CALL] in PLACES:
+            reads = raw[KEPT_FIELDS][PLACES[raw[KEPT_CALL]][0] - WHERE - 1]
+            for _ in contents.read(raw[GRAPH], reads, at):
+                pass
+            contents.replayed()
+        elif kind in PLACES:
+            reads, *writes = (raw[place] for place in PLACES[kind])
+            if graph:
+                asked = reads if marked is None else tuple(ref for ref in reads if ref[0] in marked)
+                yield from contents.read(graph, asked, at)
+            for written in writes:
+                contents.write(written)
+
+
+def marked(journal: list[RawRecord]) -> set[int]:
+    """The buffers that have to be written for each replay."""
+    return {raw[BUFFER] for raw in journal if raw[KIND] == "fresh"}
+
+
+def found(run_index: RunIndex) -> list[Finding]:
+    """The first such read of each buffer's site, on any rank; the message counts the rest."""
+    cases: dict[tuple[str, str], list[tuple[tuple[int, int], int, Repeated]]] = {}
+    for rank, journal in enumerate(run_index.run.journals):
+        buffers = marked(journal)
+        if not buffers:
+            continue
+        names = {raw[BUFFER]: (raw[SITE], raw[WHERE]) for raw in journal if raw[KIND] == "alloc"}
+        for one in repeated(journal, buffers):
+            position = run_index.position(Entry(rank, one.at, journal[one.at]))
+            cases.setdefault(names[one.buffer], []).append((position, rank, one))
+    return [_finding(run_index, sorted(some)) for some in cases.values()]
+
+
+def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeated]]) -> Finding:
+    position, rank, first = cases[0]
+    journal = run_index.run.journals[rank]
+    entry = Entry(rank, first.at, journal[first.at])
+    record = entry.record
+    alloc = next(raw for raw in journal if raw[KIND] == "alloc" and raw[BUFFER] == first.buffer)
+    name = f"{alloc[SITE]}[{alloc[ORDINAL]}]"
+    more, ranks = len(cases) - 1, len({of for _, of, _ in cases})
+    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
+    writes = [at for at in range(first.at) if _writes(journal[at], first.buffer)]
+    details = [f"read before in {within(journal, first.before)}"]
+    if writes:
+        last = journal[writes[-1]]
+        where = f" at {last[WHERE]}" if last[WHERE] else ""
+        details.append(f"last written by {last[SITE]}[{last[ORDINAL]}] in step {last[STEP]}{where}")
+    where = f" at {alloc[WHERE]}" if alloc[WHERE] else ""
+    details += [
+        f"alloc of {name} says per_replay in step {alloc[STEP]}{where}",
+        f"cure: write {name} before each replay, on a stream that the replay is behind; or leave per_replay out",
+    ]
+    op = f"{record.site}[{record.ordinal}] ({record.describe()})"
+    read = f"reads {name} in {within(journal, first.at)}, and no op wrote it since the replay before"
+    return Finding(
+        check="stale",
+        klass=CLASS,
+        message=f"rank {rank}, step {record.step}: {op} {read}{rest}",
+        culprit=run_index.culprit(entry),
+        position=position,
+        details=tuple(details),
+    )
+
+
+def _writes(raw: RawRecord, buffer: int) -> bool:
+    """Whether an op writes a buffer."""
+    return raw[KIND] in PLACES and any(ref[0] == buffer for place in PLACES[raw[KIND]][1:] for ref in raw[place])

@@ -1,0 +1,136 @@
+"""Labels that a member does not decide: a part of agreement.
+
+In a step in which one member decides a label, every member that takes part in the step has to. It takes part if it
+issued anything there. So a label that one rank misspells disagrees with all others, and so does one that it decides on
+another communicator:
+
+    rank 0   decides plan=8 on dp_cpu
+    rank 1   decides plna=8 on dp_cpu       ->   DISAGREEMENT:PLAN, "did you mean 'plan'?"
+
+A label that is `local` (`Rank.decide`) may be left out. Pipeline stages begin and end one after the other, and a last
+stage alone has results. Yet a member that decided it before and after a step has to decide it in that step. A member
+that decided it in a step has to decide it as often as the others.
+
+A rank that stands still, died or raised may not have reached its decision, and another check finds what stopped it. One
+that is asleep in an idle get may yet go on with its step.
+
+Where one rank decides another label in the place of this one, one finding has both. The culprit is the minority. Of two
+members it is the one whose label no other step has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, split
+from dpsim.contract.ops import DECISION_LOCAL, KIND, STEP
+from dpsim.contract.words import counted, nearest, ranks_text, short
+from dpsim.contract.world import SILENT
+
+
+class Undecided(NamedTuple):
+    """The first step in which members decided a label more seldom than others. `counts`: how often, of those that had
+    to. `entry`: the decision that the others lack. `alone`: none of the `fewer` decided it at all in this step.
+    """
+
+    communicator: str
+    label: str
+    step: int
+    counts: dict[int, int]
+    fewer: tuple[int, ...]
+    entry: Entry
+    alone: bool
+
+
+def first_undecided(
+    run_index: RunIndex, communicator: str, label: str, members: dict[int, list[Entry]]
+) -> Undecided | None:
+    local = any(entry.raw[DECISION_LOCAL] for entries in members.values() for entry in entries)
+    steps = {rank: by_step(entries) for rank, entries in members.items() if entries or not local}
+    for step in sorted({step for own in steps.values() for step in own}):
+        counts = {
+            rank: len(own.get(step, []))
+            for rank, own in steps.items()
+            if step in own or (own and min(own) < step < max(own)) or (not local and _takes_part(run_index, rank, step))
+        }
+        most = max(counts.values())
+        fewer = tuple(rank for rank, count in counts.items() if count < most)
+        if fewer:
+            rank = next(rank for rank, count in counts.items() if count == most)
+            entry = steps[rank][step][counts[fewer[0]]]
+            alone = not any(counts[one] for one in fewer)
+            return Undecided(communicator, label, step, counts, fewer, entry, alone)
+    return None
+
+
+NO_PART = SILENT - {"decision"} | {"raised"}
+
+
+def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:
+    """Whether a rank issued or decided anything in a step, and is through with it."""
+    if run_index.asleep(rank) and run_index.reached(rank) == step:
+        return False
+    return any(raw[STEP] == step and raw[KIND] not in NO_PART for raw in run_index.run.journals[rank])
+
+
+def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Finding]:
+    """One finding each; but where a rank decided one label in the place of another, one of both."""
+    findings, told = [], set[tuple[str, str]]()
+    for one in sorted(undecided, key=lambda one: -max(one.counts.values()) * (len(one.counts) - len(one.fewer))):
+        if (one.communicator, one.label) in told:
+            continue
+        instead = _instead(run_index, one, undecided)
+        if instead is not None:
+            told.add((instead.communicator, instead.label))
+        findings.append(_finding(run_index, one, instead))
+    return findings
+
+
+def _instead(run_index: RunIndex, one: Undecided, undecided: Sequence[Undecided]) -> Undecided | None:
+    """What those that lack a label decided in its place: the same on another communicator, or one spelt alike."""
+    others = [
+        other
+        for other in undecided
+        if other is not one and other.step == one.step and other.alone and other.entry.rank in one.fewer and one.alone
+    ]
+    same = [other for other in others if other.label == one.label]
+    alike = nearest(one.label, [other.label for other in others if other.communicator == one.communicator])
+    spelt = [other for other in others if other.communicator == one.communicator and other.label in alike]
+    return next(iter([*same, *spelt]), None)
+
+
+def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> Finding:
+    said, parted = decision(one.entry), split(one.counts)
+    rank = next(rank for rank, count in one.counts.items() if count == max(one.counts.values()))
+    culprit = Culprit(parted[1][0], one.step, one.label, said.where) if parted else None
+    details = [f"rank {member} decided it {counted(count, 'time')}" for member, count in one.counts.items()]
+    hint = ""
+    if instead is not None:
+        entry, other = instead.entry, decision(instead.entry)
+        on = f" on {instead.communicator}" if instead.communicator != one.communicator else ""
+        hint = f"; rank {entry.rank} decided {other.site!r}{on} at {other.where}"
+        hint += f": did you mean {one.label!r}?" if other.site != one.label else f": did you mean {one.communicator}?"
+        odd = parted[1] == [entry.rank] if parted else _is_new(run_index, one, instead)
+        culprit = Culprit.of(entry.rank, other) if odd else culprit
+    often = "" if one.alone else " as often"
+    as_rank = f"rank {rank} decided {short(said.value)} at {said.where}"
+    return Finding(
+        check="agreement",
+        klass=f"DISAGREEMENT:{one.label.upper()}",
+        message=f"{ranks_text(one.fewer)} of {one.communicator} did not decide {one.label!r} in step {one.step}{often}"
+        + (f", and {as_rank}" if one.alone else f" as rank {rank}, which decided {short(said.value)} at {said.where}")
+        + hint
+        + f"; every member has to decide it{', or mark it local' if one.alone and instead is None else ''}",
+        culprit=culprit,
+        position=run_index.position(one.entry),
+        details=tuple(details),
+    )
+
+
+def _is_new(run_index: RunIndex, one: Undecided, instead: Undecided) -> bool:
+    """Whether the rank decided the right label in another step, and no other step or rank has the other one."""
+    right = run_index.decisions[one.communicator, one.label][instead.entry.rank]
+    wrong = run_index.decisions[instead.communicator, instead.label]
+    return bool(right) and {entry.step for entries in wrong.values() for entry in entries} == {one.step}

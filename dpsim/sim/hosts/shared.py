@@ -1,0 +1,300 @@
+"""What the host threads of a rank share in Python, and which of its uses nothing orders.
+
+A program with `ordered_by_flags = True` promises that flags order what its threads share. Here that is looked at:
+
+    Two threads use one thing, in turns of which none comes before the other, and one of these turns changes it.
+
+A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
+dictionary. Any other container is one thing. A thread *uses* a thing where the program asks
+something of it: an attribute, a method, an item, a comparison, a loop, a function of Python. To hand an object on is no
+use. The order of a dictionary's items is no thing, so each thread may set an item that no other thread uses.
+
+A turn *changes* a thing that it uses, or a container in that, which is another one at the turn's end. The graph of ops
+says which turn comes before another: by a flag, a start, a join, a message, a collective. So does work of the device
+that a thread waited for.
+
+The uses are seen by tracing the program's instructions. So only a few runs are watched (`SimBackend(sharing=True)`),
+and none where a debugger or a measurement of coverage traces. XX: what a library does with an object is seen only where
+it changes a container. What a thread reads through a container of containers is not seen.
+
+Prior art: FastTrack (Flanagan and Freund, PLDI 2009), which keeps the last uses alone, as here.
+"""
+
+from __future__ import annotations
+
+import array
+import sys
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from inspect import CO_COROUTINE
+from types import CellType, FrameType, FunctionType, MemberDescriptorType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
+from dpsim.backend.journal.misuse import CONTRACT
+from dpsim.contract.registry import packages
+from dpsim.contract.rules.unordered import SharedUse, Unordered
+from dpsim.sim.hosts.uses import Use, uses_of
+
+_CONTAINERS = (list, dict, set, deque, bytearray, array.array, np.ndarray)
+_PLAIN = (int, float, complex, str, bytes, bool, type(None))
+_NO_OBJECTS: tuple[Any, ...] = (*_PLAIN, *_CONTAINERS, tuple, frozenset, FunctionType, ModuleType, *CONTRACT)
+_MISSING = object()
+_ALL = "*"
+_LENGTH = "its length"
+ITEMS = 1_000
+"""A container of more items is one thing."""
+
+
+class _Seen(NamedTuple):
+    """The uses of one thing in the present turn. `name`, `where`: of the first. `before`: what was there, by key.
+    `only`: the names that are used of an object or a module; None for all that a container holds.
+    """
+
+    thing: Any
+    name: str
+    where: str
+    before: dict[Any, Any]
+    reads: set[Any]
+    only: set[str] | None
+
+
+class SeenTurns(NamedTuple):
+    """The turns of one thread: the mark of the op that begins each, what the thread knows, and where it is."""
+
+    thread: str
+    marks: list[int]
+    knows: Callable[[], int]
+    at: Callable[[], tuple[int, str]]
+
+
+class SharedWatch:
+    """Of one rank in one run. `found`: the first pair of uses that nothing orders."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._packages = packages()
+        self._turn = 0
+        self.found: Unordered | None = None
+        self._functions: dict[str, FunctionType] = {}
+        self._turns: SeenTurns | None = None
+        self._seen: dict[int, _Seen] = {}
+        self._kept: dict[int, Any] = {}  # so that no other object gets the same id
+        self._uses: dict[int, dict[tuple[str, Any, bool], tuple[SeenTurns, int, SharedUse]]] = {}
+
+    def started(self, name: str, program: Any) -> None:
+        """The program starts a thread of that name."""
+        function = getattr(program, "__func__", program)
+        if isinstance(function, FunctionType):
+            self._functions[name] = function
+
+    def within(self, turns: SeenTurns | None, go_on: Callable[[], Any]) -> Any:
+        """Let a thread go on until it stands still again."""
+        if turns is None or self.found is not None or sys.gettrace() is not None:
+            return go_on()
+        self._turns, self._turn = turns, len(turns.marks)
+        sys.settrace(self._enter)
+        try:
+            return go_on()
+        finally:
+            sys.settrace(None)
+            self._end(turns)
+            self._turns = None
+
+    def _end(self, turns: SeenTurns) -> None:
+        """The turn is over: what it changed, and what it read."""
+        seen, self._seen = self._seen, {}
+        for number, one in seen.items():
+            now = dict(_state(one.thing, one.only))
+            changed = {key for key in now.keys() | one.before.keys() if _differ(now, one.before, key)}
+            for key in changed:
+                self._use(turns, number, one, key, True)
+            for key in one.reads - changed:
+                self._use(turns, number, one, key, False)
+
+    # ---- seeing uses
+
+    def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if (
+            is_own_code(frame)
+            or is_library(frame, self._packages)
+            or not (frame.f_code.co_flags & CO_COROUTINE or _is_called(frame, self._packages))
+        ):
+            return None  # a kernel, too: the machine calls it
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._step
+
+    def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if event == "opcode" and self._turns is not None:
+            use = uses_of(frame.f_code).get(frame.f_lasti)
+            if use is not None:
+                self._look(frame, use)
+        return self._step
+
+    def _look(self, frame: FrameType, use: Use) -> None:
+        value, name = self._variable(frame, use), use.root
+        for at, attribute in enumerate(use.path):
+            if isinstance(value, _CONTAINERS):
+                self._note(value, name, frame, _ALL)
+                return
+            value = self._attribute(value, attribute, name, frame, at + 1 == len(use.path))
+            name = f"{name}.{attribute}"
+        if use.how == "set" and use.name and not isinstance(value, _NO_OBJECTS) and value is not _MISSING:
+            self._note(value, f"{name}.{use.name}", frame, None, {use.name})
+        elif isinstance(value, _CONTAINERS) and use.how != "load":
+            self._note(value, name, frame, None if use.how == "store" else self._key(frame, use, value))
+
+    def _variable(self, frame: FrameType, use: Use) -> Any:
+        """The value of the variable; where threads may share the variable itself, that is a use as well."""
+        reads = None if use.how == "set" and not use.name else use.root
+        if use.scope == "global":
+            value = frame.f_globals.get(use.root, _MISSING)
+            if reads is None or isinstance(value, _PLAIN):
+                self._note(frame.f_globals, use.root, frame, reads, {use.root})
+            return value
+        if use.scope == "deref" and (cell := self._cell(frame, use.root)) is not None:
+            self._note(cell, use.root, frame, reads and _ALL)
+        return frame.f_locals.get(use.root, _MISSING)
+
+    def _attribute(self, owner: Any, attribute: str, name: str, frame: FrameType, last: bool) -> Any:
+        if owner is _MISSING or isinstance(owner, _NO_OBJECTS):
+            named = isinstance(owner, ModuleType) or attribute in getattr(owner, "_fields", ())
+            return getattr(owner, attribute, _MISSING) if named else _MISSING
+        value = _field(owner, attribute)
+        if value is not _MISSING and not isinstance(value, FunctionType | staticmethod | classmethod | property):
+            self._note(owner, f"{name}.{attribute}", frame, attribute, {attribute})
+        return value
+
+    def _cell(self, frame: FrameType, name: str) -> CellType | None:
+        """The variable of an enclosing function: those that started functions know, or functions that these call."""
+        code, functions = frame.f_code, self._functions
+        own = functions.get(self._turns.thread) if self._turns is not None else None
+        for function in (*(() if own is None else (own,)), *functions.values()):
+            inner = [cell.cell_contents for cell in function.__closure__ or () if _is_function(cell)]
+            for one in (function, *inner):
+                names = one.__code__.co_freevars
+                within = one.__code__.co_qualname.startswith(f"{code.co_qualname}.<locals>.")
+                if name in names and (one.__code__ is code or (name in code.co_cellvars and within)):
+                    cell: CellType = one.__closure__[names.index(name)]
+                    if _MISSING is not (held := _content(cell)) and held is frame.f_locals.get(name, held):
+                        return cell
+        return None
+
+    def _key(self, frame: FrameType, use: Use, container: Any) -> Any:
+        """What is read of a container: one item, or all."""
+        if use.how != "item":
+            return _ALL
+        scope, name = use.name
+        if scope == "const":
+            key = name
+        else:
+            key = (frame.f_globals if scope == "global" else frame.f_locals).get(name, _MISSING)
+        if isinstance(container, dict):
+            return _token(key)
+        return key if isinstance(container, list) and isinstance(key, int) and key >= 0 else _ALL
+
+    def _note(self, thing: Any, name: str, frame: FrameType, reads: Any, only: set[str] | None = None) -> None:
+        """A use. `reads`: what of it is read; None: nothing. `only`: names of an object or a module."""
+        number = id(thing)
+        self._kept[number] = thing
+        seen = self._seen.get(number)
+        if seen is None:
+            where = place_in(frame.f_globals.get("__name__", "?"), frame.f_code, frame.f_lineno)
+            seen = self._seen[number] = _Seen(thing, name, where, dict(_state(thing, only)), set(), only)
+            if only is None and isinstance(thing, _CONTAINERS):
+                for inner in _within(thing):
+                    self._note(inner, f"{name}[...]", frame, None)
+        elif only is not None and seen.only is not None and not only <= seen.only:
+            seen.before.update(_state(thing, only - seen.only))
+            seen.only.update(only)
+        if reads is not None:
+            seen.reads.add(reads)
+
+    # ---- judging them
+
+    def _use(self, turns: SeenTurns, number: int, one: _Seen, key: Any, writes: bool) -> None:
+        step, site = turns.at()
+        mine = SharedUse(turns.thread, step, site, one.where, writes)
+        others = self._uses.setdefault(number, {})
+        for (thread, part, wrote), (before, turn, use) in sorted(others.items(), key=lambda one: not one[0][2]):
+            if thread == turns.thread or not (writes or wrote) or not (part == key or _ALL in (part, key)):
+                continue
+            mark = before.marks[turn] if turn < len(before.marks) else 0
+            if not turns.knows() & mark:
+                self.found = self.found or Unordered(self._rank, one.name, use, mine)
+        others[turns.thread, key, writes] = turns, self._turn, mine
+
+
+def _is_called(frame: FrameType, packages: Collection[str]) -> bool:
+    """Whether code of the program that is traced called this, perhaps by means of a library."""
+    back = frame.f_back
+    while back is not None and is_library(back, packages):
+        back = back.f_back
+    return back is not None and back.f_trace is not None
+
+
+def _differ(now: dict[Any, Any], before: dict[Any, Any], key: Any) -> bool:
+    return bool(now.get(key, _MISSING) != before.get(key, _MISSING))
+
+
+def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]]:
+    """What is in a thing, by key. `only`: names of an object or a module."""
+    if isinstance(thing, CellType):
+        yield _ALL, _token(_content(thing))
+    elif isinstance(thing, dict) and only is None:
+        if len(thing) > ITEMS:
+            yield _ALL, [(_token(key), _token(value)) for key, value in thing.items()]
+        else:
+            yield from ((_token(key), _token(value)) for key, value in thing.items())
+    elif isinstance(thing, list | deque):
+        tokens = [_token(value) for value in thing]
+        if len(tokens) > ITEMS or isinstance(thing, deque):
+            yield _ALL, tokens
+        else:
+            yield _LENGTH, len(tokens)
+            yield from enumerate(tokens)
+    elif isinstance(thing, set):
+        yield _ALL, {_token(value) for value in thing}
+    elif isinstance(thing, bytearray | array.array | np.ndarray):
+        yield _ALL, bytes(thing) if isinstance(thing, bytearray) else thing.tobytes()
+    else:
+        for name in only or ():
+            value = thing.get(name, _MISSING) if isinstance(thing, dict) else _field(thing, name)
+            yield name, _token(value)
+
+
+def _token(value: Any) -> Any:
+    """Equal for what is the same: a plain value, or one object."""
+    return (type(value), value) if isinstance(value, _PLAIN) else ("object", id(value))
+
+
+def _within(container: Any) -> list[Any]:
+    """The containers in a container."""
+    if isinstance(container, dict | list | deque) and len(container) <= ITEMS:
+        values = container.values() if isinstance(container, dict) else container
+        return [value for value in values if isinstance(value, _CONTAINERS) and not isinstance(value, np.ndarray)]
+    return []
+
+
+def _field(owner: Any, name: str) -> Any:
+    """An attribute of an object, without running any code of it."""
+    own = getattr(owner, "__dict__", None)
+    if own is not None and name in own:
+        return own[name]
+    slot = getattr(type(owner), name, None)
+    if isinstance(slot, MemberDescriptorType):
+        return getattr(owner, name, _MISSING)
+    return _MISSING
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _is_function(cell: CellType) -> bool:
+    return isinstance(_content(cell), FunctionType)

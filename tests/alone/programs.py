@@ -1,0 +1,152 @@
+"""Programs whose ranks share something in Python, each in another way, and healthy ones that only seem to."""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import logging
+import os
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from dpsim import Arguments, Program, Rank, register_protocol
+
+BOARD: dict[str, int] = {}
+LOG: list[int] = []
+VAR: contextvars.ContextVar[int | None] = contextvars.ContextVar("VAR", default=None)
+ARRAY = np.zeros(1, np.int32)
+LIMIT = 7
+TABLE = (7, 8)
+
+
+class Noted:
+    value: int | None = None
+
+
+@functools.cache
+def plan() -> dict[str, int]:
+    return {}
+
+
+def closed() -> tuple[Callable[[int], None], Callable[[], int | None]]:
+    kept: int | None = None
+
+    def put(value: int) -> None:
+        nonlocal kept
+        kept = value
+
+    return put, lambda: kept
+
+
+def default(value: int | None = None, kept: list[int] = []) -> int | None:  # noqa: B006 - it is what is tested
+    if value is not None:
+        kept.append(value)
+    return kept[-1] if kept else None
+
+
+def counting() -> Generator[int | None, int | None, None]:
+    last: int | None = None
+    while True:
+        value = yield last
+        last = last if value is None else value
+
+
+GENERATOR = counting()
+next(GENERATOR)
+
+
+def environ() -> int | None:
+    word = os.environ.get("DPSIM_TEST_PLAN")
+    return None if word is None else int(word)
+
+
+@functools.cache
+def square(number: int) -> int:
+    return number * number
+
+
+SHARED: dict[str, tuple[Callable[[int], Any], Callable[[], int | None]]] = {
+    "dict": (lambda value: BOARD.update(plan=value), lambda: BOARD.get("plan")),
+    "list": (LOG.append, lambda: LOG[-1] if LOG else None),
+    "cache": (lambda value: plan().update(plan=value), lambda: plan().get("plan")),
+    "context": (VAR.set, VAR.get),
+    "array": (ARRAY.fill, lambda: int(ARRAY[0]) or None),
+    "environ": (lambda value: os.environ.update(DPSIM_TEST_PLAN=str(value)), environ),
+    "attribute": (lambda value: setattr(Noted, "value", value), lambda: Noted.value),
+    "closure": closed(),
+    "default": (default, default),
+    "generator": (GENERATOR.send, lambda: next(GENERATOR)),
+}
+"""How rank 0 leaves a number, and how another one finds it."""
+
+OWN: dict[str, Callable[[], Any]] = {"pid": os.getpid, "hash": lambda: hash("plan"), "id": lambda: id(SHARED)}
+"""What is the same for all ranks of one process, and of no two."""
+
+HEALTHY: dict[str, Callable[[], Any]] = {
+    "constant": lambda: TABLE[0] + LIMIT,
+    "logger": lambda: logging.getLogger("dpsim.tests").debug("here"),
+    "pure cache": lambda: square(LIMIT),
+    "numpy": lambda: int(np.arange(LIMIT).sum()),
+}
+
+
+class Way(BaseModel):
+    way: str
+
+
+class Ways(Program[Arguments[Way]]):
+    Params = Way
+
+    @staticmethod
+    def ranks(params: Way) -> int:
+        return 2
+
+
+@register_protocol("alone_through")
+class Through(Ways):
+    """Rank 0 leaves a number where rank 1 finds it, in one process."""
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        put, get = SHARED[args.params.way]
+        if rank.rank == 0:
+            put(7)
+        await rank.host("world").barrier(site="meet")
+        assert get() == 7, f"rank {rank.rank} has {get()}"
+
+
+@register_protocol("alone_decides")
+class Decides(Ways):
+    """All ranks decide alike, in one process."""
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        rank.decide("plan", (OWN | HEALTHY)[args.params.way](), "world")
+        await rank.host("world").barrier(site="meet")
+
+
+@register_protocol("alone_started")
+class Started(Ways):
+    """Threads of rank 0 and rank 1 append to lists: to a list of the rank, or to one of the module."""
+
+    threaded = True
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        own: list[int] = LOG if args.params.way == "module" else []
+        before = len(own) if args.params.way == "own" else 0
+
+        async def append(rank: Rank) -> None:
+            await rank.flag("go").wait("wait")
+            own.append(rank.rank)
+
+        first, second = rank.start("first", append), rank.start("second", append)
+        rank.flag("go").set("set")
+        await first.join("join")
+        await second.join("join")
+        await rank.host("world").barrier(site="meet")
+        rank.decide("long", len(own) - before, "world")
+        await rank.host("world").barrier(site="end")

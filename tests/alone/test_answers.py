@@ -1,0 +1,50 @@
+"""A rank that shares nothing does the same alone, whatever it awaits: each call of the contract, in every part."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.campaign import lone_ranks
+from dpsim.campaign.subject import Origin, Subject
+from dpsim.contract.registry import prepared
+from dpsim.contract.world import At, Delay, Fault, World
+from dpsim.testing import programs as steps
+from dpsim.testing.conformance.program import PARTS
+from tests.programs import world_of
+
+
+def looked(protocol: str, args: Any, world: World) -> lone_ranks.Looked:
+    program, made = prepared(protocol, args)
+    origin = Origin(protocol, args, dict(os.environ))
+    return lone_ranks.looked_at(Subject(world, program, made, origin=origin, alone=True, make=None), 0.0, 1)
+
+
+WORLD = world_of(2, hosts=["dp_cpu"], devices=["dp", "ep"])
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_of_the_contract(part: str) -> None:
+    found = looked("conformance", {"rounds": 1, "parts": [part]}, WORLD)
+    assert (found.finding, found.why, found.runs) == (None, "", 1)
+
+
+def test_host_threads() -> None:
+    found = looked("conformance_threads", {"rounds": 1, "parts": ["threads", "streams", "graphs"]}, WORLD)
+    assert (found.finding, found.why, found.runs) == (None, "", 1)
+
+
+def test_communicators_that_are_made_at_their_first_use() -> None:
+    found = looked("conformance_lazy", {"rounds": 1}, replace(WORLD, lazy=True))
+    assert (found.finding, found.why, found.runs) == (None, "", 1)
+
+
+def test_what_is_planted_happens_alone_as_well() -> None:
+    delays = (Delay(1, At(site="check.sum", ordinal=2), 1_000),)
+    faults = (Fault("skip", 0, At(site="check.none")),)
+    assert steps.STEPS > 2  # so that the delay is met
+    found = looked("testing_steps", {"parts": ["host", "device"]}, replace(WORLD, delays=delays, faults=faults))
+    assert (found.finding, found.why, found.runs) == (None, "", 1)

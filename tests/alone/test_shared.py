@@ -1,0 +1,98 @@
+"""What ranks share in Python is found, however they do it; what they may share is not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.campaign import lone_ranks
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.files import Options, explore_whole
+from dpsim.campaign.properties import DoesNotHold, holds
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import Scenario, scenario_from
+from tests.alone import programs
+
+
+def scenario(protocol: str, way: str) -> Scenario:
+    return scenario_from({"name": "shared", "protocol": {"name": protocol, "params": {"way": way}}})
+
+
+def explored(protocol: str, way: str) -> Explored:
+    return explore_subject(replace(Subject.of(scenario(protocol, way)), alone=True))
+
+
+NAMES = {
+    "dict": "BOARD of programs.py",
+    "list": "LOG of programs.py",
+    "cache": "plan of programs.py",
+    "context": "VAR of programs.py",
+    "array": "ARRAY of programs.py",
+    "environ": "os.environ['DPSIM_TEST_PLAN']",
+    "attribute": "Noted.value of programs.py",
+    "default": "default of programs.py",
+    "generator": "GENERATOR of programs.py",
+}
+"""What the finding calls it. A closure has none but that of the table that holds it."""
+
+
+@pytest.mark.parametrize("way", programs.SHARED)
+def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
+    found = explored("alone_through", way)
+    (finding,) = found.findings
+    assert finding.klass == "NONDETERMINISM:SHARED_STATE"
+    assert finding.culprit is not None
+    assert finding.culprit.rank == 1
+    told = found.report()
+    assert NAMES.get(way, "SHARED of programs.py") in told
+    assert "with the others: the program ends" in told
+    assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
+
+
+@pytest.mark.parametrize("way", programs.OWN)
+def test_what_each_process_has_for_itself_is_found(way: str) -> None:
+    assert [one.klass for one in explored("alone_decides", way).findings] == ["NONDETERMINISM:SHARED_STATE"]
+
+
+@pytest.mark.parametrize("way", programs.HEALTHY)
+def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
+    found = explored("alone_decides", way)
+    assert (found.verdict, found.looked.runs > 0, found.looked.why) == ("proven", True, "")
+    assert "share nothing" not in found.summary()
+
+
+def test_threads_go_on_in_their_order() -> None:
+    found = explored("alone_started", "own")
+    assert (found.failure, found.looked.runs) == (None, 2)
+    assert explored("alone_started", "module").failure is not None
+
+
+def test_holds_raises_for_what_is_shared() -> None:
+    with pytest.raises(DoesNotHold, match="NONDETERMINISM:SHARED_STATE"):
+        holds(scenario("alone_through", "dict"))
+    assert holds(scenario("alone_decides", "constant")).looked.runs == 1
+
+
+def test_of_many_worlds_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    account = lone_ranks.Account()
+    monkeypatch.setattr(lone_ranks, "ACCOUNT", account)
+    account.alone = 1.0  # more than a tenth of the time
+    worlds = [scenario("alone_decides", "constant")] * 3
+    assert explore_whole(worlds, 3, Options()).alone == 1
+    account.explored = 1_000.0
+    assert explore_whole(worlds, 3, Options()).alone == 3
+
+
+def test_a_switched_off_class_is_not_looked_for() -> None:
+    protocol = {"name": "alone_through", "params": {"way": "list"}}
+    off = scenario_from({"name": "off", "protocol": protocol, "checks": {"switched_off": ["NONDETERMINISM"]}})
+    assert holds(off).verdict == "proven"
+
+
+def test_a_program_that_no_other_process_can_make_is_named() -> None:
+    subject = Subject.of(scenario("alone_decides", "constant"))
+    assert subject.origin is not None
+    held = replace(subject.origin, args=lambda: None)
+    found = explore_subject(replace(subject, alone=True, origin=held))
+    assert any(one.startswith("ranks share nothing in Python: not looked for, because") for one in found.assumes)

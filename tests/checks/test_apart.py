@@ -1,0 +1,64 @@
+"""The first calls of a step at different sites: there the surplus or missing call is, not at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from tests.checks.handmade import Made
+
+
+def called(*plans: str, root: int | None = None) -> Made:
+    """For each rank its steps, joined by |, and the sites of each. All calls are alike."""
+    made = Made(len(plans))
+    for hand, plan in zip(made.hands, plans, strict=True):
+        for hand.step, sites in enumerate(plan.split("|")):
+            for site in sites.split():
+                form: dict[str, Any] = {"dtype": "int32", "root": root, "reduce": None, "sizes": (), "op": "all_reduce"}
+                seq = hand.number("seq")
+                form |= {"stream": None, "communicator": "cpu", "seq": seq, "count": 8, "reads": (), "writes": ()}
+                hand.learned(hand.note("collective", site, **form))
+    return made
+
+
+def first(made: Made) -> Finding:
+    return made.findings(*["blocked"] * (len(made.hands) - 1), "finished")[0]
+
+
+PAIR = "first second"
+
+
+def test_the_surplus_call_is_the_one_that_met_another_site() -> None:
+    found = first(called(f"{PAIR}|{PAIR}|{PAIR}", f"{PAIR}|first first second|{PAIR}"))
+    assert found.klass == "HANG:COLLECTIVE:EXTRA_CALL"
+    assert str(found.culprit) == "rank 1, step 1, first at here.py:6"
+    assert found.message == (
+        "rank 1 made 3 calls on cpu in step 1, rank 0 2; its first at here.py:6 met second of rank 0 at here.py:6"
+    )
+
+
+@pytest.mark.parametrize(("plan", "site"), [("first third", "second"), ("second third", "first"), (PAIR, "third")])
+def test_the_call_that_is_left_out_is_the_one_that_met_another_site(plan: str, site: str) -> None:
+    whole = "first second third"
+    found = first(called(f"{whole}|{whole}|{whole}", f"{whole}|{whole}|{whole}", f"{whole}|{plan}|{whole}"))
+    assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert (found.culprit and found.culprit.rank, found.culprit and found.culprit.site) == (2, site)
+    assert found.message.startswith(f"rank 2 left out {site} (all_reduce on cpu) in step 1; ranks 0, 1 made it")
+
+
+def test_two_names_of_one_call_are_not_apart() -> None:
+    """Another step shows that a and b are one call, or neither rank knows the name of the other."""
+    for healthy, other in (("a c", "b c"), ("a", "b")):
+        right = f"{healthy}|{healthy}|{healthy}"
+        made = called(right, f"{other}|{other} c c|{other}", right)
+        found = first(made)
+        assert (found.klass, found.culprit and found.culprit.site) == ("HANG:COLLECTIVE:EXTRA_CALL", "c")
+        assert " met " not in found.message
+
+
+def test_roles_that_are_swapped_are_not_apart() -> None:
+    """a and b meet in step 0, where neither rank reaches both."""
+    found = first(called("a|a b|b", "b|b a x|a"))
+    assert " met " not in found.message

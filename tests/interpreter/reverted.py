@@ -1,0 +1,106 @@
+"""Each repair of the machine or the checks, taken back: the random scripts of a row have to notice that at once.
+
+    python -m tests.interpreter.reverted        # a table: how many scripts until the first difference
+
+A row of `tests.interpreter.rows` is worth something only if it shows the mistake that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pytest
+
+from dpsim.backend.calls import streams
+from dpsim.backend.graphs import kernel_call
+from dpsim.campaign import explored
+from dpsim.campaign.lone_ranks import Looked
+from dpsim.checks import stale_replay, unordered
+from dpsim.checks.expected import Expected
+from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.collectives import results
+from dpsim.sim.graph.alarms import Alarms
+from dpsim.sim.wiring import Wiring
+from tests.interpreter.rows import drawn
+from tests.interpreter.verdicts import judged
+
+Revert: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+
+MOST = 500
+
+
+def _records_take_no_time(patch: pytest.MonkeyPatch) -> None:
+    """An event has passed as soon as the work before it has."""
+    record, known = SimStream._record, SimEvent._known
+    patch.setattr(SimStream, "_record", lambda self, number, joins=False: record(self, number, True))
+    patch.setattr(SimEvent, "_known", lambda self: self.op is None or known(self))
+
+
+def _sleeps_order_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A time-out passes when nothing else can happen, and a sleep always can."""
+    patch.setattr(Alarms, "sleep", lambda *_: None)
+
+
+def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(kernel_call, "check_globals", lambda _: None)
+    known: set[object] = set()  # what is checked here is not checked for others
+    for module in (kernel_call, streams):
+        patch.setattr(module, "KNOWN", known)
+    patch.setattr(kernel_call, "_READ", set())
+    patch.setattr(kernel_call, "_CALLS", {})
+
+
+def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(explored, "looked_at", lambda *_: Looked())
+
+
+def _floats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Wiring, "undefined", ())
+    patch.setattr(results, "order_matters", lambda _: False)
+
+
+def _promises_are_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(unordered, "of", lambda _: [])
+
+
+def _replays_read_anything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(stale_replay, "found", lambda _: [])
+
+
+def _nothing_is_as_good_as_held(patch: pytest.MonkeyPatch) -> None:
+    real = Expected.unmet
+    patch.setattr(Expected, "unmet", lambda self, came, *more: real(self, came.replace("vacuous", "held"), *more))
+
+
+REVERTED: Mapping[str, Revert] = {
+    "events": _records_take_no_time,
+    "time-outs": _sleeps_order_nothing,
+    "kernels": _kernels_may_use_globals,
+    "modules": _no_rank_runs_alone,
+    "floats": _floats_are_not_looked_at,
+    "promise": _promises_are_believed,
+    "replays": _replays_read_anything,
+    "nothing": _nothing_is_as_good_as_held,
+}
+
+
+def first_difference(row: str, most: int = MOST) -> tuple[int, str]:
+    """How many scripts of a row it takes, and what differs; more than `most`, and "", if none does."""
+    for seed in range(most):
+        difference = judged(drawn(row, seed)).difference
+        if difference:
+            return seed + 1, difference
+    return most + 1, ""
+
+
+def main() -> None:
+    for row, revert in REVERTED.items():
+        with pytest.MonkeyPatch.context() as patch:
+            revert(patch)
+            number, difference = first_difference(row)
+        print(f"{row:10} {number:4}  {difference or 'no difference'}")
+
+
+if __name__ == "__main__":
+    main()

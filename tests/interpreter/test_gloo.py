@@ -1,0 +1,54 @@
+"""What random scripts show on gloo is among the outcomes of their exploration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from dpsim.contract.world import Backend
+from tests.interpreter.on_gloo import KINDS, on_gloo, suitable
+
+pytest.importorskip("torch")
+
+pytestmark = pytest.mark.xdist_group("gloo")
+
+QUICK, SLOW, NIGHTLY = 2, 8, 40
+"""Scripts of each kind: with five kinds the night has 200."""
+
+
+def check(backend: Backend, kind: str, first: int, end: int) -> None:
+    """Scripts from `first` to `end` of those that are suitable."""
+    seed = number = 0
+    while number < end:
+        chosen = suitable(kind, seed)
+        seed += 1
+        if chosen is None:
+            continue
+        script, seen = chosen
+        number += 1
+        if number > first:
+            outcome = on_gloo(backend, script)
+            assert outcome in seen.outcomes, f"{kind} {seed - 1}: {outcome}\n{script.words()}"
+
+
+@pytest.fixture
+def gloo(dpsim_backend: Callable[..., Backend]) -> Backend:
+    return dpsim_backend("gloo", size=3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_scripts(gloo: Backend, kind: str) -> None:
+    check(gloo, kind, 0, QUICK)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_some_scripts(gloo: Backend, kind: str) -> None:
+    check(gloo, kind, QUICK, SLOW)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_scripts(gloo: Backend, kind: str) -> None:
+    check(gloo, kind, SLOW, NIGHTLY)
