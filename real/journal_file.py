@@ -36,7 +36,7 @@ import sys
 from collections.abc import Callable
 
 from dpsim.backend.journal.plain import PLAIN
-from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.ops import DECISION_VALUE, KIND, RawRecord
 
 WINDOW = 1 << 20
 """So much of the file is mapped at a time."""
@@ -47,8 +47,9 @@ HEAD = 8
 LENGTH = struct.Struct("<I")
 """Of a record, behind it: so the last one is found from the end."""
 
-GIVEN = frozenset({"post", "learned", "decision", "raised", "store"})
-"""Kinds of records whose last field is the program's. Where it is a plain value, which most are, it is no matter."""
+GIVEN = {"post": -1, "learned": -1, "decision": DECISION_VALUE, "raised": -1, "store": -1}
+"""Where the field of the program is, in kinds of records that have one. A plain value, which most are, needs no check.
+"""
 
 
 class NoJournal(BaseException):
@@ -87,7 +88,7 @@ class JournalFile:
 
         def write(record: RawRecord) -> None:
             nonlocal memory, first, at, room
-            if record[KIND] in GIVEN and type(record[-1]) not in PLAIN:
+            if record[KIND] in GIVEN and type(record[GIVEN[record[KIND]]]) not in PLAIN:
                 data = strict(record)
             else:
                 try:

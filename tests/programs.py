@@ -42,7 +42,7 @@ class Scripted(Program[Any]):
         rank.step = 0
         learned = await self.script(rank)
         if learned is not None:
-            rank.decide("learned", learned, OWN)
+            rank.decide("learned", learned, OWN, local=True)
 
 
 def world_of(size: int, hosts: Sequence[str] = (), devices: Sequence[str] = (), among: int = 0, **more: Any) -> World:

@@ -29,7 +29,7 @@ class _LongEnough(Exception):
 
 
 def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step: None) -> Failure | None:
-    """What is wrong with the run in time. `tick` is called now and then within it; OutOfTime ends it. Raises Lost."""
+    """What is wrong with the run in time. `tick` is called now and then within it. Raises Lost, and OutOfTime."""
     looks = 0
 
     def look(step: int) -> None:
@@ -42,10 +42,10 @@ def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step:
     program, prepared = subject.fresh()()  # the search begins with one that no run has touched
     try:
         run = kept(SimBackend().run_program(subject.world, program, prepared, look))
-    except (_LongEnough, OutOfTime):
+    except _LongEnough:
         return None
     except Unended as error:
-        if isinstance(error, Lost):
+        if isinstance(error, Lost | OutOfTime):
             raise
         return None
     off = subject.switched_off

@@ -68,7 +68,7 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
     """Run the ranks of a subject alone, if it is its turn. `schedules`: how many it has."""
     ACCOUNT.explored += seconds
     origin = subject.origin
-    if origin is None:
+    if origin is None or subject.make is None:  # or its program is another one by now
         return Looked(why="it was not made from a scenario")
     if not (subject.alone or ACCOUNT.allows):
         return Looked()

@@ -158,7 +158,7 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[
     twin = seek(healthy, search("dpor"), "*", TWIN_LIMIT, broken, expired, repeats=True)
     in_time(healthy, twin, broken)
     if entry.expected is None:
-        in_time(subject, searches["portfolio"][0], seen)
+        in_time(subject, searches["dpor"][0], seen)
         caught = [*seen.values()]
     return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
 

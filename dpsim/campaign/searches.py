@@ -80,6 +80,8 @@ class Runs:
         """The run of the world as it is written."""
         try:
             self._in_time = failure_in_time(self._subject, self._tick)
+        except OutOfTime as error:
+            self._stood = _stood(error)
         except (Lost, MemoryError, OSError) as error:
             self._lose(error)
 

@@ -60,7 +60,7 @@ CHECKS: dict[str, Check] = {
     "deadlock": Check(deadlock.check, ("HANG:COLLECTIVE:[!E]*", "HANG:[!C]*")),
     "livelock": Check(livelock.check, ("LIVELOCK",)),
     "progress": Check(progress.check, ("PROGRESS",)),
-    "race": Check(race.check, ("RACE",)),
+    "race": Check(race.check, ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")),
     "stale": Check(stale.check, ("STALE",)),
     "floats": Check(floats.check, ("UNDEFINED",)),
     "graph_lint": Check(graph_lint.check, ("GRAPH",)),

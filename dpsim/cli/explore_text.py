@@ -171,6 +171,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
     `possible`: in how many worlds of a swarm each kind of fault was.
     """
     drawn = isinstance(sizes, Swarm)
+    holds = whole.first is None and not whole.lost and whole.explored > 0
     rows = [
         ("scenario", name),
         ("worlds", sizes.summary() if drawn else f"all {total:,} up to {sizes.summary()}"),
@@ -180,6 +181,7 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         ),
         *[("possible", _probed(possible))] * bool(possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
+        *[("alone", f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")] * holds,
     ]
     if whole.lost:
         said = f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
@@ -206,7 +208,6 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
     else:
         lines += assumes_line(whole.assumes)
-        lines.append(f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")
         if whole.unmet is not None or whole.expected != HELD:
             lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)

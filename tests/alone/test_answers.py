@@ -20,7 +20,8 @@ from tests.programs import world_of
 def looked(protocol: str, args: Any, world: World) -> lone_ranks.Looked:
     program, made = prepared(protocol, args)
     origin = Origin(protocol, args, dict(os.environ))
-    return lone_ranks.looked_at(Subject(world, program, made, origin=origin, alone=True, make=None), 0.0, 1)
+    subject = Subject(world, program, made, make=lambda: prepared(protocol, args), origin=origin, alone=True)
+    return lone_ranks.looked_at(subject, 0.0, 1)
 
 
 WORLD = world_of(2, hosts=["dp_cpu"], devices=["dp", "ep"])

@@ -151,10 +151,11 @@ def test_a_check_that_was_not_run_is_said_to_be_so_and_not_to_have_found_nothing
 
 def test_what_a_check_finds_is_what_its_patterns_say() -> None:
     parts = {
+        "stale": ("stale", "stale_replay"),
         "ledger": ("ledger", "transfers"),
         "deadlock": (
             *("deadlock", "crossed_transfers", "first_use", "given_up", "limits"),
-            *("mail", "stores", "thread_hangs"),
+            *("mail", "recorded_again", "stores", "stream_flags", "thread_hangs"),
         ),
     }
     for name, check in judging.CHECKS.items():

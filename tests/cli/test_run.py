@@ -166,7 +166,7 @@ def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: p
         "        rank.step = 0\n"
         "        rank.decide('form', args.form, 'world')\n"
     )
-    (tmp_path / "mine.yaml").write_text("name: mine\nprotocol: mine_of_a_test\n")
+    (tmp_path / "mine.yaml").write_text("name: mine\nprotocol: mine_of_a_test\nexpect: {verdict: vacuous}\n")
     monkeypatch.chdir(tmp_path)
     done = dpsim_("run", "mine.yaml", "--module", "my_protocol_of_a_test")
     assert done.code == 0, done.err

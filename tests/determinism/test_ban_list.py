@@ -11,13 +11,24 @@ from tests.determinism.ban_list import SET_ORDER, violations
 
 FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/checks")
 
+ACCEPTED = {
+    "dpsim/backend/graphs/kernel_globals.py": {"os.getenv": "a kernel that names it is refused; no call is made"},
+    "dpsim/sim/hosts/exits.py": {"os.getpid": "a child that the program forked may end its own process"},
+    "dpsim/sim/hosts/shared.py": {"id": "tells objects of one run apart; no order and no text shows it"},
+}
+"""By file: banned uses that no result depends on, each with its reason."""
+
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_nothing_banned_is_used(path: Path) -> None:
-    found = violations(path.read_text(), str(path.relative_to(ROOT)))
-    assert not found, "\n" + "\n".join(map(str, found))
+    name = str(path.relative_to(ROOT))
+    found = violations(path.read_text(), name)
+    accepted = ACCEPTED.get(name, {})
+    left = [one for one in found if one.message.partition(":")[0] not in accepted]
+    assert not left, "\n" + "\n".join(map(str, left))
+    assert {one.message.partition(":")[0] for one in found} == accepted.keys(), "an exception that no file needs"
 
 
 def test_the_files_are_found() -> None:

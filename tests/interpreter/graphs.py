@@ -2,7 +2,7 @@
 
 A graph keeps the kernels of one stream, with the numbers that they were given in the capture. A replay puts them on its
 stream one after the other, behind the last replay of the graph. A buffer with the mark "each" says that every replay
-reads fresh contents. A replay is *stale* if it reads what another replay has read and no op wrote since.
+reads fresh contents. A replay that reads what no rank wrote since another replay read it is *stale*.
 """
 
 from __future__ import annotations

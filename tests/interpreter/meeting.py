@@ -4,7 +4,7 @@
 others too is open; who takes a step knows.
 
     sources("broadcast", (1, 0), members=(0, 1, 2), me=2)      # {0}
-    sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # nobody: the root has its elements
+    sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # none: the root has its elements
     sources("reduce", (1, 0), members=(0, 1, 2), me=0)         # {1, 2}, and for these no member
 """
 

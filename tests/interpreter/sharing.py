@@ -2,7 +2,7 @@
 
 A rank that looks into a module finds what it has put there itself. `leaked` says that it would find something else if
 the module were the same for all. A process number and the hash of a string differ from process to process as well.
-No outcome has them, so a rank that notes one leaks in any case. A module may also have what a rank left there in a run
+No outcome has them: a rank that notes one leaks in any case. A module may also have what a rank left there in a run
 before (`left`).
 """
 

@@ -1,8 +1,8 @@
 """Host threads of a rank: one is at hand, the others are parked.
 
 All instructions of a rank are one list. The program of a thread begins behind `("thread", name)` and ends before the
-next of these, so each instruction has a place. A step of a thread is a call, with the Python up to the next call.
-What that does to the list of the threads is in the step. To note what an awaited call gave is a call as well.
+next of these, so each instruction has a place. A step of a thread is a call, with the Python up to the next call. What
+that does to the list of the threads is in the step. To note what an awaited call gave is a call as well.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ def step(script: Script, state: State, rank: int, what: str, how: list[Any]) -> 
 
 
 def rested(script: Script, state: State, rank: int, place: int) -> State:
-    """The thread at hand has done the instruction of that place. It goes on in Python to its next call; then the first
-    thread is at hand.
+    """The thread at hand has done the instruction of that place. It goes on in Python to its next call, and then the
+    first thread is at hand.
     """
     said, does = script.ranks[rank], unwrapped(script.ranks[rank][place])[0] if place < len(script.ranks[rank]) else ""
     while (
@@ -87,8 +87,8 @@ def _ends_in_a_call(what: str) -> bool:
 
 
 def unordered(script: Script, state: State, rank: int, ready: list[str]) -> bool:
-    """Whether two threads that can go on now use their list next, and one of them changes it. In a script
-    with a promise, Python is a step apart from the call before. A call that comes first does not order what follows it.
+    """Whether two threads that can go on now use their list next, and one of them changes it. To ask this of a script
+    with a promise, Python is a step apart from the call before. That a call comes first does not order what follows it.
     """
     said = script.ranks[rank]
     places = [turn(state.hosts[rank], name).pc for name in ready]

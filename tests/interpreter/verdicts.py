@@ -4,8 +4,8 @@
     compared.difference         # "" or what is wrong, in a few words
 
 What dpsim has to show: outcomes where times are exact, and where time-outs are patient. What it may show: outcomes in
-which time-outs pass at any time. A script whose ranks share a module has no outcomes to compare, nor has one whose
-threads share a list without an order: dpsim has to find it. Others of its kind have to stay proven.
+which time-outs pass at any time. A script in which ranks share a module, or threads a list without an order, has no
+outcomes to compare. It has to be found, and others of its kind have to stay proven.
 """
 
 from __future__ import annotations
@@ -88,7 +88,9 @@ def explored(script: Script, schedules: int) -> Explored:
     modules.forget()
     program = program_of(script)
     origin = Origin(PROTOCOLS[program], script, dict(os.environ))
-    subject = Subject(world_of_script(script), program(), script, origin=origin, alone=True)
+    subject = Subject(
+        world_of_script(script), program(), script, make=lambda: (program(), script), origin=origin, alone=True
+    )
     return explore_subject(subject, "dpor", schedules=schedules)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, Rank
-from dpsim.contract.ops import BROKEN_OFF
+from dpsim.contract.ops import BROKEN_OFF, DECISION_VALUE
 from dpsim.contract.world import Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
@@ -73,7 +73,7 @@ def test_later_calls_and_awaits_raise() -> None:
     assert done.ends == ["finished"] * 2
     assert learned(done, 0) == [BROKEN_OFF]
     [told] = [raw for raw in done.journals[0] if raw[0] == "decision"]
-    assert told[-1] == ("agree: rank 0 has aborted h", "again: rank 0 has aborted h")
+    assert told[DECISION_VALUE] == ("agree: rank 0 has aborted h", "again: rank 0 has aborted h")
     assert judge(TWO, done) == []
 
 
@@ -143,7 +143,7 @@ def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
     while strategy.begin():
         done = execute(case, strategy)
         strategy.end(whole=True)
-        [heard] = [raw[-1] for raw in done.journals[0] if raw[0] == "decision"]
+        [heard] = [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"]
         ends.add((done.ends[1], heard))
     assert ends == {("finished", "through"), ("finished", "aborted"), ("blocked", "through"), ("blocked", "aborted")}
 
@@ -244,7 +244,7 @@ async def nothing_under_way(rank: Rank) -> Any:
 def test_what_has_ended_is_not_broken_off() -> None:
     """The twin: the host knows that nothing is under way."""
     done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
-    assert [raw[-1] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
+    assert [raw[DECISION_VALUE] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
 async def gives_a_sum_up_late(rank: Rank) -> Any:
@@ -287,7 +287,7 @@ async def destroys_alone(rank: Rank) -> None:
 
 def test_to_destroy_is_the_last_that_all_do_together() -> None:
     done = run(TWO, destroys, Scripted)
-    told = [raw[-1] for raw in done.journals[1] if raw[0] == "decision"]
+    told = [raw[DECISION_VALUE] for raw in done.journals[1] if raw[0] == "decision"]
     assert told == ["again: the rank has destroyed h; make no call on it behind that"]
     assert judge(TWO, done) == []
     classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}

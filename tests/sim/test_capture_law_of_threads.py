@@ -12,7 +12,7 @@ import pytest
 from dpsim.backend.graphs import capture
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Aborted, CaptureError, Rank
-from dpsim.contract.ops import CaptureMode
+from dpsim.contract.ops import DECISION_VALUE, SITE, CaptureMode
 from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import OWN, set_to
@@ -157,7 +157,8 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
     assert done.ends == ["finished"] * 2, done.journals
     classes = {finding.klass for finding in judge(world, done)}
     assert classes == ({"GRAPH:HOST_EFFECT"} if act in (sends, sets_a_key) and not other else set()), classes
-    return {raw[-1] for journal in done.journals for raw in journal if raw[0] == "decision" and raw[3] == "codes"}
+    decisions = [raw for journal in done.journals for raw in journal if raw[0] == "decision" and raw[SITE] == "codes"]
+    return {raw[DECISION_VALUE] for raw in decisions}
 
 
 @pytest.mark.parametrize("mode", MODES)

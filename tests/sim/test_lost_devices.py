@@ -146,9 +146,9 @@ def test_a_search_that_begins_anew_turns_all_races_round(monkeypatch: pytest.Mon
     assert missed(case) == NONE_MISSED
     turn_round = Dpor._turn_round
 
-    def of_the_rest(self: Dpor, label: str, races: list[Step], causes: int, end: int) -> None:
+    def of_the_rest(self: Dpor, label: str, races: list[Step], causes: int, end: int, footprint: Footprint) -> None:
         if not self.left_out or end >= 3:
-            turn_round(self, label, races, causes, end)
+            turn_round(self, label, races, causes, end, footprint)
 
     monkeypatch.setattr(Dpor, "_turn_round", of_the_rest)
     assert missed(case)[0]

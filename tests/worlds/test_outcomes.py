@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.schedule import Footprint
 from dpsim.explore.strategies import dpor as dpor_module
 from dpsim.explore.strategies.dpor import Dpor
 from tests.properties import nightly_but
@@ -91,8 +92,8 @@ def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.Monke
     """The twin: two turns of a rank commute."""
     turn_round = Dpor._turn_round
 
-    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int) -> None:
-        turn_round(self, label, [] if " comes to " in label else races, causes, end)
+    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
+        turn_round(self, label, [] if " comes to " in label else races, causes, end, footprint)
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
     assert any(missed(case)[0] for case in small_threaded_worlds(0, 50, limit=25))
@@ -128,8 +129,8 @@ def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
 def test_without_races_with_deliveries_polls_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     turn_round = Dpor._turn_round
 
-    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int) -> None:
-        turn_round(self, label, [] if "delivers" in label else races, causes, end)
+    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
+        turn_round(self, label, [] if "delivers" in label else races, causes, end, footprint)
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
     assert missed(CASES["dp_wave_skip 2x1"])[0]

@@ -86,7 +86,7 @@ def check_kernel(kernel: Any, site: str) -> None:
         )
     defaults = (*(kernel.__defaults__ or ()), *(kernel.__kwdefaults__ or {}).values())
     check_plain(defaults, f"a default of the kernel {kernel.__qualname__}", site, compared=False)
-    key = kernel.__code__, id(kernel.__globals__)
+    key = kernel.__code__, kernel.__module__
     if key not in _READ:
         try:
             check_globals(kernel)
@@ -98,7 +98,7 @@ def check_kernel(kernel: Any, site: str) -> None:
 KNOWN: set[Kernel] = set()
 """Kernels that were checked, and have kept no array in their first calls. A launch checks all others."""
 
-_READ: set[tuple[CodeType, int]] = set()
+_READ: set[tuple[CodeType, str]] = set()
 """Code whose globals were checked, with the module's: a kernel that is defined within `run` is a new one in each."""
 
 _CALLS: dict[Kernel, int] = {}

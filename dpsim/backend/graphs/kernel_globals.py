@@ -92,14 +92,14 @@ class _Reader:
 
     def __init__(self, own: set[str]) -> None:
         self._own = own
-        self._read: set[tuple[CodeType, int]] = set()
+        self._read: set[FunctionType] = set()
 
     def function(self, function: FunctionType, who: str) -> None:
         """Read a function's code, and what it holds besides: its defaults and the variables around it."""
         code, names = function.__code__, function.__globals__
-        if (code, id(names)) in self._read:
+        if function in self._read:
             return
-        self._read.add((code, id(names)))
+        self._read.add(function)
         cells = _cells(function)
         if not self._is_own(names.get("__name__", "")):  # a wrapper, as of functools, around what may be a program's
             for _, value in cells:

@@ -15,8 +15,7 @@ Rules, as on real hardware: a skipped collective uses an ordinal of its site but
 next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
 collective leaves the buffer.
 
-`look` is called at every 256th visit of a site, and at every 256th new site: a backend that ends what has no end by
-itself does so there.
+`look` is called at every 256th visit of a site, and at every 256th new site: a backend ends endless loops there.
 
 `sink` takes the records one by one: a list's `append` in the simulation; a file in a worker process, written
 through at once, so that the parent can read how far a rank came while the rank is stuck in a call that never
@@ -63,8 +62,7 @@ class RankJournal:
         self.injections = Injections(rank, world)
         self.threads: dict[str, Journal] = {}
         self.front: Journal | None = None
-        """Of a rank with several threads: the journal that is always that of the thread which calls. Objects of the
-        contract hold it."""
+        """Of a rank with several threads: that of the thread which calls. Objects of the contract hold it."""
         self.capture: Lawful | None = None
         """The capture that is under way."""
         self.undefined: list[Undefined] = []
@@ -104,14 +102,12 @@ class Journal(FaultInjector):
         self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
         self._injections = shared.injections
         self.looks = bool(shared.injections)
-        """Whether it has to look before each op: something is injected on this rank, a capture is under way, or there
-        may be other threads."""
+        """Whether it looks before each op: for an injection, a capture or other threads."""
         self.turn: Callable[[str, int], None] | None = None
-        """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
-        something at a site, with the ordinal. It may be held up there."""
+        """Called before a thread of several does something, with site and ordinal. It may be held up there."""
         self._has_turn = ""  # at which site it has come to its turn before its record
         self.about = REST
-        """What the call that is journaled next is on (a flag or a thread, by name), and what it does to it."""
+        """What the next call is on (a flag or a thread, by name), and what it does to it."""
 
     def come(self, site: str) -> None:
         """The thread comes to an op that does something before it is journaled."""
@@ -132,12 +128,10 @@ class Journal(FaultInjector):
 
     @property
     def injects(self) -> bool:
-        """Whether the scenario does anything to ops of this rank."""
         return bool(self._injections)
 
     @property
     def seqs(self) -> dict[Any, int]:
-        """The next position of each communicator."""
         return self._seqs
 
     # ---- ops

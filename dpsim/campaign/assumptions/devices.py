@@ -63,8 +63,8 @@ DEVICES = Section(
         Assumption(
             "answer no to a query of an event when the work before it is done (its record is work too)",
             "always both ways, where there is no time, until the host knows. It knows when it has waited for the "
-            "event, found it passed, or waited for something behind it. A time-out passes behind all that could pass, so it "
-            "counts. With time the answer is yes as soon as that work is done",
+            "event, found it passed, or waited for something behind it. A time-out passes behind all that could pass, "
+            "so it counts. With time the answer is yes as soon as that work is done",
         ),
         Assumption(
             "see a flag late that a host sets or clears for a stream, or miss one that was cleared soon after",

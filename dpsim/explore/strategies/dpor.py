@@ -53,10 +53,7 @@ from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
 
-WHY = (
-    "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "
-    "the run"
-)
+WHY = "Something in the run is no function of the schedule: a clock, an unseeded random number, state of an earlier run"
 
 
 class Diverged(Unrepeatable):
@@ -279,10 +276,8 @@ class Dpor(Picker):
 
     def _turn_round(self, label: str, races: list[Step], causes: int, end: int, footprint: Footprint) -> None:
         """For each step that this one races with: see to it that this one, or what it needs, is tried in its place.
-        `end`: the place of this one.
-
-        A time-out is possible only where little else is, so what it needs may be a death that takes the rest away. No
-        order tells of that: where a time-out was not possible, all that was is tried.
+        `end`: the place of this one. A time-out may need a death that takes other ops away, and no order tells of
+        that. Where it was not possible, all options are tried.
         """
         for other in races:
             place = self.places[other.at]

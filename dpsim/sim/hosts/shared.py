@@ -6,7 +6,7 @@ A program with `ordered_by_flags = True` promises that flags order what its thre
 
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
 dictionary. Any other container is one thing. A thread *uses* a thing where the program asks
-something of it: an attribute, a method, an item, a comparison, a loop, a function of Python. To hand an object on is no
+something of it: an attribute, a method, an item, a comparison, a loop, a function. To hand an object on is no
 use. The order of a dictionary's items is no thing, so each thread may set an item that no other thread uses.
 
 A turn *changes* a thing that it uses, or a container in that, which is another one at the turn's end. The graph of ops
@@ -57,7 +57,7 @@ class _Seen(NamedTuple):
     name: str
     where: str
     before: dict[Any, Any]
-    reads: set[Any]
+    reads: dict[Any, None]
     only: set[str] | None
 
 
@@ -108,10 +108,10 @@ class SharedWatch:
         seen, self._seen = self._seen, {}
         for number, one in seen.items():
             now = dict(_state(one.thing, one.only))
-            changed = {key for key in now.keys() | one.before.keys() if _differ(now, one.before, key)}
+            changed = dict.fromkeys(key for key in (one.before | now) if _differ(now, one.before, key))
             for key in changed:
                 self._use(turns, number, one, key, True)
-            for key in one.reads - changed:
+            for key in (key for key in one.reads if key not in changed):
                 self._use(turns, number, one, key, False)
 
     # ---- seeing uses
@@ -202,7 +202,7 @@ class SharedWatch:
         seen = self._seen.get(number)
         if seen is None:
             where = place_in(frame.f_globals.get("__name__", "?"), frame.f_code, frame.f_lineno)
-            seen = self._seen[number] = _Seen(thing, name, where, dict(_state(thing, only)), set(), only)
+            seen = self._seen[number] = _Seen(thing, name, where, dict(_state(thing, only)), {}, only)
             if only is None and isinstance(thing, _CONTAINERS):
                 for inner in _within(thing):
                     self._note(inner, f"{name}[...]", frame, None)
@@ -210,7 +210,7 @@ class SharedWatch:
             seen.before.update(_state(thing, only - seen.only))
             seen.only.update(only)
         if reads is not None:
-            seen.reads.add(reads)
+            seen.reads[reads] = None
 
     # ---- judging them
 
@@ -256,11 +256,11 @@ def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]
             yield _LENGTH, len(tokens)
             yield from enumerate(tokens)
     elif isinstance(thing, set):
-        yield _ALL, {_token(value) for value in thing}
+        yield _ALL, frozenset(map(_token, thing))
     elif isinstance(thing, bytearray | array.array | np.ndarray):
         yield _ALL, bytes(thing) if isinstance(thing, bytearray) else thing.tobytes()
     else:
-        for name in only or ():
+        for name in sorted(only or ()):
             value = thing.get(name, _MISSING) if isinstance(thing, dict) else _field(thing, name)
             yield name, _token(value)
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from dpsim.campaign.token import Token, read_token
 from dpsim.contract import registry
+from dpsim.contract.ops import DECISION_VALUE
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, prepare, scenario_from
@@ -48,8 +49,8 @@ def test_it_runs() -> None:
         ("world", "world", "device"),
         ("world", "world_cpu", "host"),
     ]
-    decided = {raw[-2:] for journal in result.run.journals for raw in journal if raw[0] == "decision"}
-    assert {value for _, value in decided} == {3}
+    decided = {raw[DECISION_VALUE] for journal in result.run.journals for raw in journal if raw[0] == "decision"}
+    assert decided == {3}
 
 
 @pytest.mark.xdist_group("gloo")

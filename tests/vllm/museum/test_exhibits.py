@@ -152,7 +152,7 @@ def test_is_as_registered(entry: VariantEntry) -> None:
     assert shown.wrong == []
     assert shown.twin.verdict == ("sampled" if entry.name in NOT_PROVEN else "proven")
     if entry.expected is None:
-        assert [one.verdict for one in shown.searches["portfolio"]] == ["proven"]
+        assert [one.verdict for one in shown.searches["dpor"]] == ["proven"]
         assert shown.found is None
         return
     assert list(shown.searches) == list(STRATEGIES)

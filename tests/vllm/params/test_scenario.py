@@ -154,7 +154,7 @@ def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
         ({"expect": {"verdict": "held", "culprit": {"rank": 0}}}, "expect.culprit: verdict held leaves no culprit"),
         (
             {"expect": {"verdict": "hold"}},
-            "expect.verdict: unknown value 'hold'; expected one of held, violated; did you",
+            "expect.verdict: unknown value 'hold'; expected one of held, vacuous, violated; did you",
         ),
         ({"name": ""}, "name: expected at least 1 character, got none"),
         ({"name": "x" * 101}, "name: 101 characters are too many; expected at most 100"),
