@@ -175,6 +175,12 @@ def drop(kind: str) -> Callable[[random.Random, Made], None]:
     return spoil
 
 
+def misspell(rng: random.Random, made: Made) -> None:
+    """Give the decisions of one rank another label."""
+    hand = rng.choice(made.hands)
+    hand.journal = [changed(one, site="plna") if one[KIND] == "decision" else one for one in hand.journal]
+
+
 def _some(rng: random.Random, made: Made, kind: str) -> tuple[Any, int | None]:
     hand = rng.choice(made.hands)
     places = [at for at, record in enumerate(hand.journal) if record[KIND] == kind]
@@ -189,6 +195,7 @@ SPOILS = [
     change("transfer", dtype="float32"),
     change("decision", value=-1),
     change("decision", step=7),
+    misspell,
     drop("learned"),
     drop("transfer"),
     drop("collective"),

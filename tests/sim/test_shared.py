@@ -295,8 +295,41 @@ async def own_variables(rank: Rank) -> None:
     await side_by_side(rank, worker(), worker())
 
 
+def drawing(first: str, second: str, before: bool = False) -> Script:
+    """Two threads draw a number; each says so by a call on a flag."""
+
+    async def script(rank: Rank) -> None:
+        counter = Counter()
+
+        def worker(flag: str) -> Script:
+            async def works(rank: Rank) -> None:
+                await rank.sleep(0, "works")
+                if before:
+                    counter.count += 1
+                rank.flag(flag).set("draws")
+                if not before:
+                    counter.count += 1
+
+            return works
+
+        await side_by_side(rank, worker(first), worker(second))
+        assert counter.count == 2
+
+    return script
+
+
 @pytest.mark.parametrize(
-    "script", [own_slots, own_attributes, reads_only, hands_on, by_mailbox, by_join, own_variables]
+    "script",
+    [
+        own_slots,
+        own_attributes,
+        reads_only,
+        hands_on,
+        by_mailbox,
+        by_join,
+        own_variables,
+        drawing("tickets", "tickets"),
+    ],
 )
 def test_what_needs_no_flag(script: Script) -> None:
     explored = found(script)
@@ -344,7 +377,16 @@ async def the_worlds_of_the_issue(rank: Rank) -> None:
         await thread.join(f"join{number}")
 
 
-@pytest.mark.parametrize("script", [one_variable, main_looks, the_worlds_of_the_issue])
+@pytest.mark.parametrize(
+    "script",
+    [
+        one_variable,
+        main_looks,
+        the_worlds_of_the_issue,
+        drawing("tickets", "others"),
+        drawing("tickets", "tickets", before=True),  # the use comes before the call, and no call orders it
+    ],
+)
 def test_more_that_is_found(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
     explored = found(script)
     assert explored.exploration.failures, explored.summary()

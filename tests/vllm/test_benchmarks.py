@@ -33,6 +33,7 @@ def test_calls_are_counted() -> None:
     assert calls(lambda: (inner(), inner())) == Calls(python=3, all=5)
 
 
+@pytest.mark.runs_once  # a repeated run is counted twice
 def test_one_call_more_a_rank_step_is_noticed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     healthy = counted()
     assert counted() == healthy

@@ -3,6 +3,7 @@
 early_ends.py      the parts of collectives that end early, without time
 host.py            a host thread: what it has learned, what it has issued, how it waits
 chain.py           a stream as the device sees it: a chain of ops
+turn_order.py      which turns of a rank's threads come before others
 uses.py            what an instruction of a program does with a variable
 shared.py          what host threads share, and which of its uses nothing orders
 turns.py           a host thread that stops before each of its calls

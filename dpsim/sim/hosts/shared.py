@@ -9,9 +9,8 @@ dictionary. Any other container is one thing. A thread *uses* a thing where the 
 something of it: an attribute, a method, an item, a comparison, a loop, a function. To hand an object on is no
 use. The order of a dictionary's items is no thing, so each thread may set an item that no other thread uses.
 
-A turn *changes* a thing that it uses, or a container in that, which is another one at the turn's end. The graph of ops
-says which turn comes before another: by a flag, a start, a join, a message, a collective. So does work of the device
-that a thread waited for.
+A turn *changes* a thing that it uses, or a container in that, which is another one at the turn's end.
+`dpsim.sim.hosts.turn_order` says which turn comes before another.
 
 The uses are seen by tracing the program's instructions. So only a few runs are watched (`SimBackend(sharing=True)`),
 and none where a debugger or a measurement of coverage traces. XX: what a library does with an object is seen only where
@@ -36,6 +35,7 @@ from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
 from dpsim.backend.journal.misuse import CONTRACT
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.unordered import SharedUse, Unordered
+from dpsim.sim.hosts.turn_order import SeenTurns, TurnOrder
 from dpsim.sim.hosts.uses import Use, uses_of
 
 _CONTAINERS = (list, dict, set, deque, bytearray, array.array, np.ndarray)
@@ -61,15 +61,6 @@ class _Seen(NamedTuple):
     only: set[str] | None
 
 
-class SeenTurns(NamedTuple):
-    """The turns of one thread: the mark of the op that begins each, what the thread knows, and where it is."""
-
-    thread: str
-    marks: list[int]
-    knows: Callable[[], int]
-    at: Callable[[], tuple[int, str]]
-
-
 class SharedWatch:
     """Of one rank in one run. `found`: the first pair of uses that nothing orders."""
 
@@ -77,6 +68,7 @@ class SharedWatch:
         self._rank = rank
         self._packages = packages()
         self._turn = 0
+        self.order = TurnOrder()
         self.found: Unordered | None = None
         self._functions: dict[str, FunctionType] = {}
         self._turns: SeenTurns | None = None
@@ -221,8 +213,7 @@ class SharedWatch:
         for (thread, part, wrote), (before, turn, use) in sorted(others.items(), key=lambda one: not one[0][2]):
             if thread == turns.thread or not (writes or wrote) or not (part == key or _ALL in (part, key)):
                 continue
-            mark = before.marks[turn] if turn < len(before.marks) else 0
-            if not turns.knows() & mark:
+            if not self.order.orders(before, turn, turns.knows()):
                 self.found = self.found or Unordered(self._rank, one.name, use, mine)
         others[turns.thread, key, writes] = turns, self._turn, mine
 

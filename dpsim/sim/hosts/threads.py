@@ -104,7 +104,7 @@ class Threads:
         self.main = TurningHost(journal, self.journal, records, machine, by_object)
         self.watch = watch
         if watch is not None:
-            self.main.watch()
+            self.main.watch(watch.order)
         self.host: TurningHost = front_of(self.main)
         self._running: list[HostThread] = []
         self.started: list[SimThread] = []
@@ -126,7 +126,7 @@ class Threads:
             host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine, self.by_object)
             self._hosts[name] = host
             if self.watch is not None:
-                host.watch()
+                host.watch(self.watch.order)
         host.own_journal.step = self.journal.step
         host.seen_marks |= starter.seen_marks
         host.causes |= starter.causes

@@ -20,11 +20,11 @@ from greenlet import getcurrent
 
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.ops import RawRecord
-from dpsim.contract.schedule import numbered_label, visit_label
+from dpsim.contract.schedule import Footprint, numbered_label, visit_label
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
-from dpsim.sim.hosts.shared import SeenTurns
+from dpsim.sim.hosts.turn_order import SeenTurns, TurnOrder
 
 TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "set": (("state", "w"),),
@@ -71,28 +71,33 @@ class TurningHost(Host):
         journal.looks = True
         journal.turn = self.turn
 
-    def watch(self) -> None:
+    def watch(self, order: TurnOrder) -> None:
         """From now on its turns are seen."""
         own = self.own_journal
-        self.seen = SeenTurns(own.thread, [], lambda: self.seen_marks, lambda: (own.step, own.site))
+        self.seen = SeenTurns(own.thread, [], lambda: self.seen_marks, lambda: (own.step, own.site), order)
 
     def starts(self) -> None:
         """Stand still until it is the turn of this thread to begin."""
         label = numbered_label("starts", self._starts, self.word) if self.machine.visible else ""
         self._pass(self.alone(self.op(label, host=True)))
         self._starts += 1
+        if self.seen is not None:
+            self.seen.begin(())
 
     def turn(self, site: str, ordinal: int) -> None:
         """Stand still until it is this thread's turn to do something at a site."""
         label = visit_label(self.word, site, ordinal, "comes to")
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
+        touched: Footprint = ()
         if self.by_object and kind:
             touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
             op.footprint = (*touched, *(self.lives or () if what in ("call", "wait_flag") else self.mortal))
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)
+        if self.seen is not None:
+            self.seen.begin(touched)
 
     def breaks(self) -> None:
         """Main has raised, and stands still until it is its turn to end the rank."""
@@ -196,6 +201,8 @@ class TurningHost(Host):
             yield machine.env.waiter()
         self._learn(after)
         self.last = after
+        if self.seen is not None:
+            self.seen.begin(())
         return op.value if result is None else result
 
     def cut(self) -> bool:

@@ -33,7 +33,7 @@ from tests import ROOT
 FOLDER = ROOT / "scenarios" / "museum"
 MISSED = {"pp-blocking-metadata": {"fifo"}, "M-ST-11": {"fifo"}, "M-ST-12": {"fifo"}, "M-BT-1": {"fifo", "random"}}
 MISSED |= {"eplb-coop-launch": {"fifo", "pct"}}
-MISSED |= {name: {"fifo"} for name in ("M-EL-4-alone", "resume-refused", "watchdog-query-capture")}
+MISSED |= {name: {"fifo"} for name in ("M-EL-4-alone", "watchdog-query-capture")}
 """By whom: not found where every send is eager, or every message comes at once, as in the one schedule that fifo tries;
 nor where no thread is late; nor where all ranks give places in one order."""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.vllm.museum.")]
