@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,11 +67,7 @@ def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
     assert answer.code == 1
     assert "VIOLATED  LIVELOCK:POLL" in answer.out
     first = answer.out.splitlines().index("  rank 0 poll[0]")
-    told = re.compile(r"  \.\.\. this step (\d+) times more, up to rank 0 poll\[(\d+)\]")
-    folds = [told.fullmatch(line) for line in answer.out.splitlines()[first + 1 : first + 4]]
-    (fold,) = [one for one in folds if one]
-    assert fold[1] == fold[2]
-    assert int(fold[1]) > 100
+    assert "  ... this step 510 times more, up to rank 0 poll[510]" in answer.out.splitlines()[first + 1 : first + 4]
     assert len(answer.out.splitlines()) < 40
     (path,) = Path(".dpsim").iterdir()
     schedule = trace_schedule(path)
@@ -94,7 +89,7 @@ def test_skipped_steps_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Polls, "run", one_poll)
     answer = dpsim_("replay", path, *MODULE, "--fallback")
     skipped = [line for line in answer.out.splitlines() if line.startswith("skipped: ")]
-    assert 1 < len(skipped) < 8
+    assert 1 < len(skipped) < many // 100
     assert any(" times more, up to rank " in line for line in skipped)
     assert len(dpsim_("replay", path, *MODULE, "--fallback", "--json").json["skipped"]) == many - 2
 

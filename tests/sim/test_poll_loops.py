@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
+from dpsim.explore.strategies.walks import Fifo
 from dpsim.sim.hosts import watch
 from tests.programs import Script, Scripted, explored, judged, world_of
 from tests.sim.test_watch import Starving
@@ -36,6 +39,25 @@ def test_a_schedule_that_holds_a_message_back_ends_early() -> None:
     found = explore_subject(Subject(WORLD, Scripted(serves_one)), Starving()).exploration
     assert (found.verdict, found.cut, [*found.bounds]) == ("sampled", 1, ["1,000 steps that brought nothing new"])
     assert found.steps < 1_000 + 2 * 100
+
+
+class Late(Starving):
+    """The message comes after this number of other steps."""
+
+    def __init__(self, steps: int) -> None:
+        super().__init__()
+        self.steps = steps
+
+    def select(self, candidates: Any) -> int:
+        self.steps -= 1
+        return super().select(candidates) if self.steps > 0 else Fifo.select(self, candidates)
+
+
+def test_one_that_delivers_it_at_the_last_moment_holds() -> None:
+    """Each rank looks at its box once more before the run is called endless."""
+    for steps in range(1_015, 1_030):
+        found = explore_subject(Subject(WORLD, Scripted(serves_one), repeats=False), Late(steps))
+        assert found.findings == ()
 
 
 def test_one_that_delivers_it_holds() -> None:

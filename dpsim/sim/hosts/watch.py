@@ -12,7 +12,8 @@ pass a probe. All else is progress, whoever makes it, and all counts begin anew.
   it. It is given REPEATS records.
 * A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
   message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move are given REPEATS
-  records each; where there is no time ASKS, since there every poll is a choice.
+  records each; where there is no time ASKS, since there every poll is a choice. What came last may still answer, so
+  half of these records have to come after the look that found nothing under way.
 
 So a poll loop whose message is under way is never called endless, however long a schedule holds the message back. Such
 a run is cut off after SAME steps that brought nothing new (`still`). A loop that gives up before that is not.
@@ -91,6 +92,7 @@ class ProgressWatch:
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
         self._looks = 0
+        self._vain: dict[int, int] = {}  # since when nothing is under way: what each rank had repeated by then
         self._began = 0  # what the process occupied at the first look
 
     @cached_property
@@ -104,7 +106,7 @@ class ProgressWatch:
         try:
             if self._tick is not None:
                 self._tick()
-            if self._reads_on(own) and own.repeats >= self._enough:
+            if self._reads_on(own) and own.repeats >= self._enough // 2:
                 ranks = self._deaf(own) or self._in_vain()
                 if ranks:
                     raise Endless(ranks)
@@ -164,11 +166,16 @@ class ProgressWatch:
         return [own.rank] if own.repeats >= REPEATS and not own.asks and not own.agreements else []
 
     def _in_vain(self) -> list[int]:
-        """The ranks that ask in vain, if all that can still happen is that they ask again."""
-        epoch = self._epoch
+        """The ranks that ask in vain, if for long all that could happen was that they ask again."""
+        epoch, half = self._epoch, self._enough // 2
         for one in self._ranks:
             self._reads_on(one)
-        return self._alone(self._enough) if epoch == self._epoch else []
+        ranks = self._alone(half) if epoch == self._epoch else []
+        repeats = {rank: self._ranks[rank].repeats for rank in ranks}
+        if repeats.keys() != self._vain.keys() or any(repeats[rank] < self._vain[rank] for rank in ranks):
+            self._vain = repeats
+        long = all(repeats[rank] >= max(self._enough, self._vain[rank] + half) for rank in ranks)
+        return ranks if long else []
 
     def _alone(self, enough: int) -> list[int]:
         """The ranks that have repeated themselves so often, if nothing but their next repetition can happen."""
