@@ -7,6 +7,7 @@ import collections
 import contextvars
 import enum
 import functools
+import importlib
 import logging
 import math
 import os
@@ -15,6 +16,7 @@ import sys
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -430,3 +432,25 @@ def test_it_is_checked_once() -> None:
     for _ in range(kernel_call.TRIALS):
         explored(world_of(1, ["h"]), leaves_it)
     assert widen in kernel_call.KNOWN
+
+
+def test_a_library_in_a_folder_of_any_name_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `pip install --target .site` makes it; the twin is a program's own module in such a folder."""
+    for name, dist in (("a_library", True), ("a_program", False)):
+        folder = tmp_path / name / "any"
+        (folder / f"{name}_t").mkdir(parents=True)
+        (folder / f"{name}_t" / "__init__.py").write_text("import sys\n\ndef helper():\n    return sys.modules\n")
+        if dist:
+            (folder / "a_library-1.0.dist-info").mkdir()
+        monkeypatch.syspath_prepend(str(folder))
+    library, program = importlib.import_module("a_library_t"), importlib.import_module("a_program_t")
+
+    def calls_library() -> None:
+        library.helper()
+
+    def calls_program() -> None:
+        program.helper()
+
+    check_globals(calls_library)
+    with pytest.raises(KernelRefused, match=r"calls helper, which uses sys\.modules"):
+        check_globals(calls_program)

@@ -103,6 +103,7 @@ CASES = [
     ([math.inf, -math.inf, 1], False),
     ([math.inf, 1, BIG], False),
     ([3e38, 3e38, -3e38], True),
+    ([BIG, -BIG, 1], True),  # (1 + BIG) - BIG is 0, in the ring's order alone
     ([-0.0, 0.0, -0.0], False),
     ([math.nan, 1, BIG], False),
     ([BIG, 1], False),

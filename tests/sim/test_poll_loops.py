@@ -10,9 +10,11 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import CutOff
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.sim.hosts import watch
 from tests.programs import Script, Scripted, explored, judged, world_of
+from tests.sim.test_threads import found as threaded
 from tests.sim.test_watch import Starving
 
 WORLD = world_of(2, hosts=["h"])
@@ -104,3 +106,40 @@ def test_a_rank_that_only_agrees_may_count_how_often(monkeypatch: pytest.MonkeyP
             await rank.host("h").barrier(site="meet")
 
     assert judged(WORLD, script) == []
+
+
+def awaits_in_python(comes: bool) -> Script:
+    """Main looks at a list until another thread has put a message into it."""
+
+    async def script(rank: Rank) -> None:
+        box: list[str] = []
+
+        async def gets(rank: Rank) -> None:
+            box.append(await rank.mailbox("box").get("get"))
+
+        thread = rank.start("gets", gets)
+        if comes:
+            rank.send(0, "box", "work", "send")
+        while not box:
+            await rank.turn("looks")
+        await thread.join("join")
+
+    return script
+
+
+@pytest.mark.parametrize("strategy", [None, Fifo, Starving])
+def test_turns_end_where_another_thread_answers(strategy: type[Fifo] | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin waits for a message that no rank sends. A schedule that holds the thread back is no livelock."""
+    monkeypatch.setattr(watch, "REPEATS", 5_000)
+
+    def found(comes: bool) -> list[str]:
+        chosen = strategy and strategy()
+        if chosen is not None:
+            chosen.begin()
+        try:
+            return [klass for klass, _ in threaded(awaits_in_python(comes), world_of(1), choose=chosen)]
+        except CutOff:
+            return ["cut off"]
+
+    assert found(comes=True) == ["cut off"] * (strategy is Starving)
+    assert found(comes=False) == ["LIVELOCK:SLEEP"]

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.backend.journal.call_site import place_in
+from dpsim.backend.journal.call_site import is_installed, place_in
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.kernel_constants import watch
 
@@ -108,7 +108,7 @@ class _Reader:
             return
         for name, value in [*_defaults(function), *cells]:
             self.value(_Value(value, name), who, place_in(function.__module__, code, code.co_firstlineno))
-        self._code(code, names, function.__module__, who, {})
+        self._code(code, names, function.__module__, who, {name: _Value(value, name) for name, value in cells})
 
     def value(self, found: _Value, who: str, where: str) -> None:
         """Raise KernelRefused for a value that may change."""
@@ -224,10 +224,8 @@ class _Reader:
             return True
         found = sys.modules.get(top)
         place = getattr(found, "__file__", None) or "".join(getattr(found, "__path__", ()))
-        return bool(place) and top not in sys.stdlib_module_names and not _INSTALLED.search(place)
+        return bool(place) and top not in sys.stdlib_module_names and not is_installed(place)
 
-
-_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 _CURE = "pass the value in args"
 

@@ -20,6 +20,8 @@ import sysconfig
 import traceback
 from collections import defaultdict
 from collections.abc import Collection
+from functools import cache
+from pathlib import Path
 from types import CodeType, FrameType
 from typing import TypeAlias
 
@@ -92,6 +94,17 @@ def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     file = frame.f_code.co_filename
     return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
+
+
+@cache
+def is_installed(file: str) -> bool:
+    """Whether pip put a package there. `pip install --target` may give its folder any name.
+
+    >>> import numpy
+    >>> is_installed(numpy.__file__), is_installed(__file__)
+    (True, False)
+    """
+    return any(next(folder.glob("*.dist-info"), None) is not None for folder in Path(file).parents[:2])
 
 
 def own_code(*packages: str) -> None:

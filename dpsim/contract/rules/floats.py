@@ -1,11 +1,11 @@
 """What the order of terms does to floating-point numbers: a NaN that is lost, and a sum that is another one.
 
-    order_matters([x, y, z])        # whether x + y + z, z + y + x and the exact sum differ in any element
+    order_matters([x, y, z])        # whether x + y + z, y + z + x, ..., z + y + x and the exact sum differ anywhere
     has_nan(x)
 
 numpy gives NaN as the maximum of a NaN and a number. gloo compares, so it gives the NaN or the number, by the order in
 which they come; NCCL does as the GPU does. So such a maximum is undefined. A sum of three terms or more is rounded
-after each of them, and each library adds in its own order.
+after each of them, and each library adds in its own order. A ring begins each part of the array at another rank.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def order_matters(terms: Sequence[HostArray]) -> bool:
     if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two has no order
         return False
     with np.errstate(all="ignore"):
-        forwards, backwards = _sum(terms), _sum(terms[::-1])
-        if not np.array_equal(forwards, backwards, equal_nan=True):
+        forwards = _sum(terms)
+        orders = [terms[::-1], *([*terms[first:], *terms[:first]] for first in range(1, len(terms)))]
+        if not all(np.array_equal(forwards, _sum(order), equal_nan=True) for order in orders):
             return True
         exact = np.array([_exact(each) for each in zip(*[term.tolist() for term in terms], strict=True)])
         return not np.array_equal(forwards, exact.astype(forwards.dtype), equal_nan=True)

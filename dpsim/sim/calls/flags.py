@@ -65,12 +65,7 @@ class SimFlag(JournaledFlag):
         self._set_now, self._by = False, None
 
     def _stand(self, ns: int) -> None:
-        host = self._host
-        late = Op("", ns, life=~host.rank)
-        if host.chained:
-            host.before(late)
-        host.machine.submit(late)
-        host.stand((late,), len(host.records))
+        self._host.held_up(ns)
 
     def _wait(self, late_ns: int) -> Outcome:
         host = self._host

@@ -160,6 +160,15 @@ class Host:
         self.gate = self.issued = gate
         machine.submit(gate)
 
+    def held_up(self, ns: int) -> None:
+        """A planted delay: the host comes so late to the plain call that it makes, and to all that follow."""
+        late = Op(self.address("is late for"), ns, life=~self.rank)
+        if self.chained:
+            self.before(late)
+        self.machine.alarms.sleep(late, ns)
+        self.machine.submit(late)
+        self.stand((late,), len(self.records))
+
     # ---- how it stands still
 
     def settle(self) -> Generator[Any, Any, None]:
@@ -187,7 +196,7 @@ class Host:
         op = self.op(label, ns, host=True)
         self.machine.alarms.sleep(op, ns)
         self.machine.submit(op)
-        return self.wait(op)
+        return self.wait(op) if ns or not self.machine.timed else self.in_vain(op)
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
         """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an
@@ -221,7 +230,7 @@ class Host:
         return op.value if result is None else result
 
     def in_vain(self, op: Op) -> Generator[Any, Any, Any]:
-        """Timed: the value of a poll or a query that has found nothing."""
+        """Timed: the value of a poll or a query that has found nothing, or of a sleep that takes no time."""
         yield from self.spin()
         return (yield from self.wait(op))
 

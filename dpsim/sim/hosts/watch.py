@@ -9,7 +9,7 @@ pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 * A collective of hosts with a result that its place has had before is a repetition: ranks poll, and agree that there is
   nothing to do. A rank that only agrees may count how often, and is never called endless.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
-  it. It is given REPEATS records.
+  it. It is given REPEATS records. A rank with several threads is never deaf, since they share Python.
 * A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
   message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move are given REPEATS
   records each; where there is no time ASKS, since there every poll is a choice. What came last may still answer, so
@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import cached_property
 
 import simpy
@@ -79,7 +79,7 @@ class ProgressWatch:
         hosts: Sequence[Host],
         ends: Sequence[str],
         tick: Callable[[], None] | None,
-        waiters: Callable[[int], Iterable[simpy.Event]],
+        waiters: Callable[[int], Sequence[simpy.Event]],
     ) -> None:
         self._machine = machine
         self._ends = ends
@@ -89,10 +89,12 @@ class ProgressWatch:
         self._epoch = 0
         self._seen_epoch = -1
         self._stood_since = 0
+        self._stood: set[Op] = set()  # what could happen then
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
         self._looks = 0
         self._vain: dict[int, int] = {}  # since when nothing is under way: what each rank had repeated by then
+        self._could: set[Op] = set()  # and what could happen; a schedule holds back what still can
         self._began = 0  # what the process occupied at the first look
 
     @cached_property
@@ -123,8 +125,8 @@ class ProgressWatch:
         something else could happen. Where nothing else can, the ranks come to their ASKS, and the run is endless.
         """
         if self._new():
-            self._stood_since = steps
-        elif steps - self._stood_since >= SAME and not self._alone(1):
+            self._stood_since, self._stood = steps, self._enabled()
+        elif steps - self._stood_since >= SAME and (self._stood & self._enabled() or not self._alone(1)):
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
     def _new(self) -> bool:
@@ -163,7 +165,12 @@ class ProgressWatch:
         return one.repeats > 0
 
     def _deaf(self, own: Repetition) -> list[int]:
-        return [own.rank] if own.repeats >= REPEATS and not own.asks and not own.agreements else []
+        deaf = own.repeats >= REPEATS and not self._asks(own) and not own.agreements
+        return [own.rank] if deaf else []
+
+    def _asks(self, one: Repetition) -> bool:
+        """Whether what others do reaches a rank. Its own threads do in Python, where it may look at anything."""
+        return bool(one.asks) or len(self._waiters(one.rank)) > 1
 
     def _in_vain(self) -> list[int]:
         """The ranks that ask in vain, if for long all that could happen was that they ask again."""
@@ -173,14 +180,23 @@ class ProgressWatch:
         ranks = self._alone(half) if epoch == self._epoch else []
         repeats = {rank: self._ranks[rank].repeats for rank in ranks}
         if repeats.keys() != self._vain.keys() or any(repeats[rank] < self._vain[rank] for rank in ranks):
-            self._vain = repeats
+            self._vain, self._could = repeats, self._enabled()
         long = all(repeats[rank] >= max(self._enough, self._vain[rank] + half) for rank in ranks)
-        return ranks if long else []
+        return ranks if long and not self._could & self._enabled() else []
+
+    def _enabled(self) -> set[Op]:
+        """What can happen, but for what only may: a death, or an op that something else has to let happen."""
+        dead = self._machine.dead
+        return {
+            op
+            for op in self._machine.enabled
+            if not (isinstance(op, Death) or op.life in dead or (op.guard is not None and not op.guard.open()))
+        }
 
     def _alone(self, enough: int) -> list[int]:
         """The ranks that have repeated themselves so often, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
-        if not any(one.asks for one in repeating):
+        if not any(map(self._asks, repeating)):
             return []
         moving = {one.rank for one in repeating}
         machine, waiters = self._machine, {waiter for rank in moving for waiter in self._waiters(rank)}
