@@ -173,7 +173,7 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
     if looked.finding is not None:
         what = identity(looked.finding)
         one = Problem(looked.finding.klass, what, evidence=(looked.run, [looked.finding]))
-        found.failures[what] = Failure(one, [], [], found.runs, "ranks alone")
+        found.failures[what] = Failure(one, [], [], found.runs, "running each rank alone")
         found.verdict = "violated"
     return looked
 

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
@@ -192,7 +193,8 @@ def explore_whole(
         if progress is not None:
             progress(verdicts.total(), total)
     never = [*filter(None, injected.values())]
-    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes), expected, total, alone=alone)
+    said = tuple(sorted(assumes, key=OTHERWISE.__eq__))
+    return Whole(verdicts.total(), verdicts, runs, probes, never, None, said, expected, total, alone=alone)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

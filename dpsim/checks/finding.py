@@ -49,7 +49,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
     MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
-    CRASH:<EXCEPTION>                    a rank's program raised
+    CRASH:<EXCEPTION>                    a rank's program raised; PROCESSEXIT: it would have ended its process
     DEATH:RANK                           a rank died and nobody waits for it
     RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
     RACE:REUSED_IN_FLIGHT                an access of a buffer and the write of one that may have its memory, and

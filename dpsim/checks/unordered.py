@@ -40,4 +40,4 @@ def _finding(one: Unordered) -> Finding:
 
 def _text(use: SharedUse) -> str:
     does = "changes" if use.changes else "reads"
-    return f"{use.thread} {does} it in step {use.step}, in the turn that ends at {use.site}, {use.where}"
+    return f"{use.thread} {does} it in step {use.step} at {use.where}"

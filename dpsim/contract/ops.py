@@ -376,7 +376,7 @@ class Take(Record):
     timeout_ns: int | None = None
 
     def describe(self) -> str:
-        limit = "" if self.timeout_ns is None else f" for at most {self.timeout_ns} ns"
+        limit = "" if self.timeout_ns is None else f" for at most {self.timeout_ns / 1e6:.15g} ms"
         return f"{self.how} {self.mailbox}{limit}"
 
 

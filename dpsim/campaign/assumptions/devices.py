@@ -95,8 +95,9 @@ DEVICES = Section(
         ),
         Assumption(
             "switch host threads between two calls, in the midst of Python code",
-            "no: Python between two calls is one step, so a race on a Python variable within it is not seen",
-            "",
+            "option, at a call of `turn`; else Python between two calls is one step. A race on a Python variable "
+            "within it is not seen",
+            "`Rank.turn`",
             (Says("Python between two calls is one step", lambda on: on.did("thread")),),
         ),
     ),

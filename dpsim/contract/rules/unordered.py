@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class SharedUse(NamedTuple):
-    """A thread uses something in a turn; `site`: of the call that began the turn. `where`: file:line of the use."""
+    """A thread uses something in a turn; `site`: of the call before or after it. `where`: file:line of the use."""
 
     thread: str
     step: int

@@ -2,8 +2,8 @@
 
 A turn is one call of a thread and the Python after it, up to the next call. One turn comes before another
 
-    by the graph of ops      the other thread waited for a flag, a start, a join, a message or a device, and so knows
-                             of the call that follows the turn
+    by the graph of ops      the other thread waited for a flag, a start, a join, a message or a device. So it
+                             knows of the call that follows the turn
     by conflicting calls     both turns begin with calls on one flag or thread that do not commute, as two sets. A
                              search tries both orders, so a thread that draws a number may say so by such a call
 
