@@ -24,6 +24,7 @@ from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership
 from dpsim.sim.collectives.residency import Slots
+from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.memory.buffers import flat_of, touched
@@ -95,7 +96,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         if not host.machine.partial:
             return end
         others = group.spec.ranks if issue.peer is None else (issue.peer,)
-        return host.parts(group.spec.name, others, end, on_device=False)
+        return served(host, group.spec.name, others, end, on_device=False)
 
 
 def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
@@ -160,7 +161,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             end = self.group.join(host, own)
             if machine.partial:
                 members = self.group.spec.ranks
-                end = self.group.last[host.rank] = host.parts(self.group.spec.name, members, end, on_device=True)
+                end = self.group.last[host.rank] = served(host, self.group.spec.name, members, end, on_device=True)
             if self.membership is not None:
                 end = self.group.last[host.rank] = self.membership.part(host, end, own).over
             on.chain.tail = self._end(end)
@@ -198,7 +199,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
             if host.machine.partial and issue.peer is not None:
-                end = host.parts(group.spec.name, (issue.peer,), end, on_device=True)
+                end = served(host, group.spec.name, (issue.peer,), end, on_device=True)
             if self.membership is not None:
                 end = self.membership.part(host, end, own).over
             if self._moves is None:

@@ -11,7 +11,7 @@ What ends with all happens in one step, `all_came`, so a rank that dies takes al
 member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
 peer's part is over says that this member came, and not that its own part is over. Hosts learn of no part but their own
 and need no such end. What a dead rank began on its host goes on without it, unless its kill is `partial`: then that
-each peer was served is an op of its own, on hosts and devices (`dpsim.sim.hosts.host.Host.parts`).
+each peer was served is an op of its own, on hosts and devices (`dpsim.sim.collectives.served`).
 
 A member whose elements others may get before all have come gives them when it arrives: from then on they are on their
 way, and its memory may be used again as soon as its own part is over. A member that waits for everybody keeps its

@@ -21,7 +21,7 @@ device's error and knows nothing else of it.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 from dpsim.backend.graphs.kernel_call import KernelError
@@ -113,25 +113,6 @@ class Host:
         self._unsure.append((op, len(self.records) - 1))
         self.issued = op
         self.machine.submit(op)
-
-    def parts(self, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
-        """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
-        each of them lived until then is an op.
-        """
-        machine, number, self.part_number = self.machine, self.part_number, self.part_number + 1
-        for victim in machine.partial:
-            if victim == self.rank or victim not in members:
-                continue
-            label = numbered_label(f"is served by {victim} in {name}", number, self.word) if machine.visible else ""
-            lives = ((("life", victim), "r"),)
-            part = Op(label, 0, None, lives, victim if on_device else ~victim)
-            machine.mark(part)
-            if self.chained:
-                self.before(part)
-            machine.edge(end, part)
-            machine.submit(part)
-            end = part
-        return end
 
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""

@@ -1,0 +1,30 @@
+"""A member that dies in a collective may lose the part of one peer and not of another (`Kill(partial=True)`)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dpsim.contract.schedule import numbered_label
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+
+def served(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
+    """The end of a rank's part of a collective or transfer, where it may be lost with one of the members: that each of
+    them lived until then is an op.
+    """
+    machine, number = host.machine, host.part_number
+    host.part_number += 1
+    for victim in machine.partial:
+        if victim == host.rank or victim not in members:
+            continue
+        label = numbered_label(f"is served by {victim} in {name}", number, host.word) if machine.visible else ""
+        lives = ((("life", victim), "r"),)
+        part = Op(label, 0, None, lives, victim if on_device else ~victim)
+        machine.mark(part)
+        if host.chained:
+            host.before(part)
+        machine.edge(end, part)
+        machine.submit(part)
+        end = part
+    return end
