@@ -23,6 +23,7 @@ from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.injection import RankDied, RankHung
 from dpsim.backend.journal.journal import Journal, RankJournal
 from dpsim.backend.journal.misuse import ForeignAwait
+from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.contract.ops import MAIN, THREAD, RawRecord
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
@@ -81,7 +82,9 @@ class AloneRun:
             self._compare(MAIN, ending(journal, None, self._packages))
         except (RankDied, RankHung):
             return
-        except (Exception, SystemExit, ForeignAwait) as error:
+        except BaseException as error:
+            if not breaks_off_rank(error, self._packages):
+                raise
             self._compare(MAIN, ending(journal, error, self._packages))
 
     @staticmethod
@@ -135,7 +138,9 @@ class AloneRun:
                     return
             except (RankDied, RankHung):
                 return
-            except (Exception, SystemExit, ForeignAwait) as raised:
+            except BaseException as raised:
+                if not breaks_off_rank(raised, self._packages):
+                    raise
                 error = raised
             journal.ended(error, self._packages)
             thread.ended = True

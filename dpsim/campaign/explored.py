@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from dpsim.campaign.assumptions import Facts, assumed
+from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
@@ -132,10 +132,31 @@ class Explored:
         """What the verdict takes for granted. A violation shows, whatever else hardware may do; where nothing was done
         or no schedule was judged, nothing is said.
         """
-        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
+        return assumed(self.facts) if self._says else ()
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """What hardware may do that no run did: the rows behind the words "no other effect of hardware"."""
+        return unsaid(self.facts) if self._says else ()
+
+    @property
+    def _says(self) -> bool:
+        return bool(self.exploration.fresh) and self.verdict not in ("violated", "vacuous", "lost")
+
+    @property
+    def facts(self) -> Facts:
+        """What the verdict rests on."""
         subject, did = self.subject, self.exploration.did
-        facts = Facts.of(subject.world, subject.program, did)._replace(not_alone=self.looked.why)
-        return assumed(facts) if said else ()
+        return Facts.of(subject.world, subject.program, did)._replace(not_alone=self.not_alone)
+
+    @property
+    def not_alone(self) -> str:
+        """In how many schedules of one world ranks ran alone, or why in none; empty if in all."""
+        looked, known = self.looked, len(self.exploration.classes)
+        if looked.why:
+            return f"not looked for, because {looked.why}"
+        few = self.subject.alone and 0 < looked.runs < known
+        return f"looked for in {looked.runs} of {counted(known, 'schedule')}" if few else ""
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""

@@ -4,8 +4,9 @@
     looked.finding                              # NONDETERMINISM:SHARED_STATE, or None
     looked.why                                  # why it is not known, in words
 
-One world that is explored by itself is always looked at, along two schedules. Of many worlds in one process the first
-is looked at, along one schedule. More follow while they take less than a tenth of the time of exploring (`Account`).
+One world that is explored by itself is always looked at, along up to EACH schedules that differ. Long runs are looked
+at along fewer, but at least two. Of many worlds in one process the first is looked at, along one schedule. More follow
+while they take less than a tenth of the time of exploring (`Account`).
 
 A rank that differs names the first record that does, and what the module of the program holds here and not there.
 """
@@ -17,6 +18,7 @@ import pickle
 import sys
 import time
 from collections.abc import Iterator
+from itertools import count, islice
 from typing import NamedTuple
 
 from dpsim.alone import client
@@ -35,6 +37,10 @@ from dpsim.explore import search
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 
+EACH = 8
+"""Schedules of one world by itself. Random walks look for them, twice as often."""
+RECORDS = 20_000
+"""So long are these runs together; two may be longer."""
 SHARE = 0.1
 """Of the time that exploring takes."""
 
@@ -78,7 +84,7 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
     begun = time.monotonic()
     runs, why = 0, "no run of it holds to its end"
     try:
-        for run, pasts in _recorded(subject, min(schedules, 2) if subject.alone else 1):
+        for run, pasts in _recorded(subject, min(schedules, EACH) if subject.alone else 1):
             found = _alone(subject, origin, pasts)
             if isinstance(found, str):
                 return Looked(runs, why=found)
@@ -94,21 +100,32 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
 
 
 def _recorded(subject: Subject, most: int) -> Iterator[tuple[SimRun, list[Past]]]:
-    """Runs that hold, each with what its ranks have learned and done: in order, and along a random schedule."""
-    walk = search("random", 1, subject.longest)
-    walk.begin()
-    straight = ScheduleReplay((), strict=False, longest=subject.longest)
-    straight.begin()
-    strategies: list[Strategy] = [straight, walk.current]
-    fresh, world = subject.fresh(), subject.world
-    for strategy in strategies[:most]:
+    """Runs that hold and differ, each with what its ranks have learned and done: in order, and along random walks."""
+    fresh, world, known, records = subject.fresh(), subject.world, set[str](), 0
+    for strategy in islice(_strategies(subject), 1 if most == 1 else 2 * EACH):
         program = Recording([fresh() for _ in range(world.actors)], registry.packages())
         try:
             run = subject.backend(strategy).run_program(world, program, None)
         except CutOff:
             continue
-        if not run.lost and not judge(world, run, subject.switched_off):
-            yield run, program.complete(run.journals, run.ends)
+        journals = repr(run.journals)
+        if journals in known or run.lost or judge(world, run, subject.switched_off):
+            continue
+        known.add(journals)
+        yield run, program.complete(run.journals, run.ends)
+        records += sum(map(len, run.journals))
+        if len(known) >= most or (len(known) >= 2 and records + records // len(known) > RECORDS):
+            return
+
+
+def _strategies(subject: Subject) -> Iterator[Strategy]:
+    straight = ScheduleReplay((), strict=False, longest=subject.longest)
+    straight.begin()
+    yield straight
+    for seed in count(1):
+        walk = search("random", seed, subject.longest)
+        walk.begin()
+        yield walk.current
 
 
 def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs] | str:

@@ -13,21 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any
 
-from greenlet import GreenletExit
 from numpy import ndarray
 
 from dpsim.alone.past import Given, Past, ending, is_kill
 from dpsim.backend.hosts.threads import ThreadProgram
-from dpsim.backend.journal.injection import RankDied, RankHung
 from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.campaign.repeats import OneEach
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
-
-STOPPED = RankDied, RankHung, GeneratorExit, GreenletExit
-"""What breaks off a program."""
 
 
 class Recording(OneEach):
@@ -62,10 +58,9 @@ class Recording(OneEach):
             rank._begin = _watching_threads(rank, past)
         try:
             await program
-        except STOPPED:
-            raise
         except BaseException as error:
-            past.end = ending(journal, error, self._packages)
+            if breaks_off_rank(error, self._packages):
+                past.end = ending(journal, error, self._packages)
             raise
         past.end = ending(journal, None, self._packages)
 

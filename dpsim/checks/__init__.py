@@ -10,6 +10,7 @@ crosswise.py         members that make the same collectives in different orders;
 agreement.py         what ranks have to decide equally, they decided equally
 undecided.py         labels that one member misspells or leaves out; a part of agreement
 fault.py             no rank raised, no rank died
+explained_death.py   a process that ends by itself after a mismatch, which is then the cause
 mail.py              who stands at a mailbox for ever; a part of deadlock
 root_cause.py        who is behind a message that never comes, where an actor has gone; a part of deadlock
 stores.py            who stands at a port or at a key for ever; a part of deadlock

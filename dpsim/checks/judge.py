@@ -35,6 +35,7 @@ from dpsim.checks import (
     stale,
 )
 from dpsim.checks.certificate import certified
+from dpsim.checks.explained_death import behind_mismatch
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import ALLOC_PLACE, KIND
@@ -105,6 +106,8 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
         findings = [finding for finding in findings if not matches(finding.klass, "HANG")]
     elif run.endless:
         findings = [finding for finding in findings if not livelock.explains(run_index, finding)]
+    if "died" in run.ends:
+        findings = behind_mismatch(run_index, findings)
     findings = [_named(world, finding) for finding in findings] if world.services else findings
     return sorted(findings, key=lambda finding: (finding.check != "progress", finding.position))
 

@@ -8,7 +8,8 @@ peer, and the peer for something that this host would have done next:
     rank 1   get go                                  waits for that message before it joins dp #0
 
 So a rank that peers wait for, and that stands in such a call, did not leave anything out. Which ranks stand so only the
-machine knows (`Run.standing`); in which call is their last record.
+machine knows (`Run.standing`); in which call is their last record. A first use is in the journals of every backend: a
+rank stands in it, while a member has not made its own.
 
 Slots for what runs on a device at a time (`World.residency`) are another such limit. Who holds them the machine knows,
 too (`Run.occupied`). Whatever a hang is put down to, its report names these (`takes_part`).
@@ -41,10 +42,9 @@ def held_up(
     None if no rank does, or if nobody waits for it. `awaited`: ranks that peers wait for and that wait in no collective
     or transfer; one of them that neither stands so nor waits for a message (`letters`) is to blame itself.
     """
-    run = run_index.run
-    standing = [last for rank in run.standing if (last := _stands_at(run_index, rank)) is not None]
+    standing = _standing(run_index)
     silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
-    if not standing or not {*awaited} <= {*run.standing, *silent}:
+    if not standing or not {*awaited} <= {*silent, *(last.rank for last in standing)}:
         return []
     unmade = {last.rank: last for last in standing if first_use.absent(run_index, last)}
     if unmade:
@@ -64,17 +64,24 @@ def held_up(
     ]
 
 
+def _standing(run_index: RunIndex) -> list[Entry]:
+    """The plain calls in which ranks stand."""
+    return [last for rank in range(len(run_index.run.ends)) if (last := _stands_at(run_index, rank)) is not None]
+
+
 def _stands_at(run_index: RunIndex, rank: int) -> Entry | None:
     """The plain call in which a rank stands: the last record of one of its threads."""
-    lasts = run_index.living(rank)
-    return next((last for last in lasts if last.raw[KIND] in PLAIN), lasts[0] if lasts else None)
+    if rank in run_index.run.standing:
+        lasts = run_index.living(rank)
+        return next((last for last in lasts if last.raw[KIND] in PLAIN), lasts[0] if lasts else None)
+    if run_index.world.lazy and run_index.end(rank) == "blocked":
+        return next((last for last in run_index.living(rank) if first_use.absent(run_index, last)), None)
+    return None
 
 
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
     """The finding of a hang, with what limits of the world do in it: hosts that stand, slots for which others wait."""
-    run = run_index.run
-    lasts = [last for rank in run.standing if (last := _stands_at(run_index, rank)) is not None]
-    stands = [_where(run_index, last) for last in lasts if not finding.klass.startswith("HANG:HOST")]
+    stands = [_where(run_index, last) for last in _standing(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)
     rest = [f"{counted(more, 'more rank')} without a free slot"] if more else []

@@ -132,6 +132,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "verdict": found.verdict,
         "lost": found.lost or None,
         "assumes": list(explored.assumes),
+        "no_other_effect": list(explored.beside),
         "met": explored.unmet is None,
         "unmet": explored.unmet,
         "schedules": found.runs,

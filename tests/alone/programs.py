@@ -118,6 +118,19 @@ class Through(Ways):
         assert get() == 7, f"rank {rank.rank} has {get()}"
 
 
+@register_protocol("alone_leaves")
+class Leaves(Ways):
+    """Rank 1 raises GeneratorExit: `always`, or where it finds no number of rank 0."""
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            BOARD["left"] = 7
+        await rank.host("world").barrier(site="meet")
+        if rank.rank == 1 and (args.params.way == "always" or "left" not in BOARD):
+            raise GeneratorExit
+
+
 @register_protocol("alone_decides")
 class Decides(Ways):
     """All ranks decide alike, in one process."""
@@ -150,3 +163,19 @@ class Started(Ways):
         await rank.host("world").barrier(site="meet")
         rank.decide("long", len(own) - before, "world")
         await rank.host("world").barrier(site="end")
+
+
+@register_protocol("alone_branches")
+class Branches(Ways):
+    """Rank 0 leaves a number. Rank 1 looks at it in one of the two orders in which messages come."""
+
+    async def run(self, rank: Rank, args: Arguments[Way]) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            BOARD["branch"] = 7
+        await rank.host("world").barrier(site="meet")
+        rank.send(1, "box", rank.rank, "tell")
+        if rank.rank == 1:
+            first = await rank.mailbox("box").get("first")
+            await rank.mailbox("box").get("second")
+            assert first == 1 or BOARD.get("branch") == 7

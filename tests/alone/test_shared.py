@@ -50,6 +50,15 @@ def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told
 
 
+def test_what_a_rank_raises_is_held_against_what_it_raises_alone() -> None:
+    """Also where that is no `Exception`."""
+    (alike,) = explored("alone_leaves", "always").findings
+    assert alike.klass == "CRASH:GENERATOREXIT"
+    found = explored("alone_leaves", "without a number")
+    assert [one.klass for one in found.findings] == ["NONDETERMINISM:SHARED_STATE"]
+    assert "alone:           the program raises GeneratorExit: , tests/alone/programs.py:" in found.report()
+
+
 @pytest.mark.parametrize("way", programs.OWN)
 def test_what_each_process_has_for_itself_is_found(way: str) -> None:
     assert [one.klass for one in explored("alone_decides", way).findings] == ["NONDETERMINISM:SHARED_STATE"]
@@ -64,8 +73,19 @@ def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
 
 def test_threads_go_on_in_their_order() -> None:
     found = explored("alone_started", "own")
-    assert (found.failure, found.looked.runs) == (None, 2)
+    assert (found.failure, found.looked.runs) == (None, lone_ranks.EACH)
+    assert f"looked for in {lone_ranks.EACH} of {len(found.exploration.classes)} schedules" in found.summary()
     assert explored("alone_started", "module").failure is not None
+
+
+def test_schedules_that_differ_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is shared shows in one of two. In the twin ranks run alone along the first that came."""
+    found = explored("alone_branches", "module")
+    assert [one.klass for one in found.findings] == ["NONDETERMINISM:SHARED_STATE"]
+    monkeypatch.setattr(lone_ranks, "EACH", 1)
+    found = explored("alone_branches", "module")
+    assert (found.verdict, found.looked.runs) == ("proven", 1)
+    assert "looked for in 1 of 2 schedules" in found.summary()
 
 
 def test_holds_raises_for_what_is_shared() -> None:

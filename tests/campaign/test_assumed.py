@@ -236,6 +236,8 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("reorder a device's", OTHERWISE, SUMS, KERNELS),
     ("take any order", "flags order what host threads share", Case(ALONE, starts, ByFlags), THREAD),
     ("switch host threads", "Python between two calls is one step", THREAD, KERNELS),
+    ("give each host", "host threads share one thread of Python", THREAD, KERNELS),
+    ("run a kernel's code in torch", OTHERWISE, BARE, AGREES),
     ("fuse, leave out", OTHERWISE, GRAPH, AGREES),
     ("let a replay read", "replays may read old contents", Case(ALONE, reads_once_written), GRAPH),
     ("take a replay apart", "a replay is issued as one", LATE_GRAPH, GRAPH),
@@ -263,7 +265,7 @@ def facts(case: Case) -> Facts:
     explored = seen(case)
     assert explored.verdict == "proven", explored.summary()
     of_runs = Facts.of(case.world, explored.subject.program, explored.exploration.did)
-    return of_runs._replace(not_alone=explored.looked.why)
+    return of_runs._replace(not_alone=explored.not_alone)
 
 
 @pytest.mark.parametrize(("start", "words", "prints", "silent"), EXAMPLES, ids=lambda it: it if type(it) is str else "")
@@ -275,6 +277,15 @@ def test_a_row_is_printed_where_the_world_does_such_a_thing_and_only_there(
     assert printed
     assert printed in seen(prints).assumes
     assert not says.of(facts(silent))
+
+
+def test_the_rows_behind_no_other_effect_are_named() -> None:
+    """In JSON each; the line says that there are some."""
+    bare, agrees = seen(BARE), seen(AGREES)
+    assert any(row.startswith("synchronise at a free") for row in bare.beside)
+    assert not any(row.startswith("synchronise at a free") for row in agrees.beside)
+    for one in (bare, agrees):
+        assert (OTHERWISE in one.assumes) == bool(one.beside)
 
 
 def test_every_row_that_a_proof_assumes_has_its_worlds() -> None:

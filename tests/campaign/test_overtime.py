@@ -49,7 +49,14 @@ async def catches_all(rank: Rank) -> None:
         pass
 
 
-LOOPS = (computes, views, streams, in_a_library, catches_all)
+async def locks(rank: Rank) -> None:
+    """As a thread does while another one of its rank holds the lock: in C, where only a signal breaks it off."""
+    lock = threading.Lock()
+    lock.acquire()
+    lock.acquire()
+
+
+LOOPS = (computes, views, streams, in_a_library, catches_all, locks)
 
 
 @pytest.mark.parametrize("threaded", [False, True], ids=["alone", "threaded"])

@@ -278,6 +278,7 @@ def test_json_has_every_key() -> None:
         "verdict": "violated",
         "lost": None,
         "assumes": [],
+        "no_other_effect": [],
         "met": False,
         "unmet": "expected held, came violated",
         "schedules": 2,

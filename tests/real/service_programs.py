@@ -213,6 +213,17 @@ class Lazy(Program[Any]):
             rank.send(1, "box", 1, "go-on")
         await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="end")
 
+    async def grouped(self, rank: Rank) -> None:
+        """A group of transfers needs the communicator of all, and rank 2 has none to make."""
+        main, group = rank.stream("main"), rank.device("dp")
+        mine, theirs = main.alloc(4, "int32", "mine"), main.alloc(4, "int32", "theirs")
+        main.launch("fill", fill, writes=[mine], args=(rank.rank,))
+        if rank.rank < 2:
+            with group.coalesced(main):
+                group.send(mine, 1 - rank.rank, main, site="send")
+                group.recv(theirs, 1 - rank.rank, main, site="recv")
+        await rank.host("dp_cpu").barrier(site="end")
+
 
 @register_protocol("real_outside")
 class Outside(Program[Any]):

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.judge import judge
 from dpsim.contract.interface import CaptureError
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
 from dpsim.contract.world import CommunicatorSpec, World
@@ -19,7 +20,7 @@ from real.lazy import MadeHere
 from real.waiting import Patience, Unfinished
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.null_device import NullCalls, null_rank
-from tests.real.worlds import NCCL
+from tests.real.worlds import NCCL, make_world
 from tests.records import unplaced
 
 pytest.importorskip("torch")
@@ -54,6 +55,20 @@ def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world:
     before = backend.pool.processes
     assert backend.run(world, "real_lazy", {"how": "one_is_busy"}).finished
     assert backend.pool.processes == before, "the wait could be called off"
+
+
+@pytest.mark.slow
+@on_each
+@pytest.mark.parametrize("how", ["one_is_busy", "grouped"])
+def test_a_first_use_that_hangs_is_the_finding_of_the_simulation(backend: TorchBackend, how: str) -> None:
+    """The twin is `one_is_busy` with communicators that are there: it ends, as above."""
+    reason = backend.unavailable(3)
+    if reason is not None:
+        pytest.skip(reason)
+    world = replace(make_world(3, ["dp"], stall_ns=1_000_000_000), lazy=True)
+    found = judge(world, backend.run(world, "real_lazy", {"how": how}))
+    assert found == judge(world, SimBackend().run(world, "real_lazy", {"how": how}))
+    assert (found[0].klass, found[0].culprit and found[0].culprit.rank) == ("HANG:HOST:FIRST_USE", 0)
 
 
 @pytest.mark.slow

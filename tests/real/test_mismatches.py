@@ -23,7 +23,7 @@ from dpsim.contract.world import Run, World
 from dpsim.sim.backend import SimBackend
 from real.backend import TorchBackend
 from tests.properties import slow_but
-from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real import programs, unequal_program  # noqa: F401  # registers the test programs
 from tests.real.worlds import make_world
 
 pytest.importorskip("torch")
@@ -103,6 +103,21 @@ def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
         assert outcome(run) == (certain(run, what) or outcome(run)), run.observed
         if what == "order":
             assert "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS" in [finding.klass for finding in judge(world, run)]
+
+
+@pytest.mark.parametrize("backend", ["aborting"], indirect=True)
+@pytest.mark.parametrize("meets", [False, True])
+@pytest.mark.slow
+def test_a_transfer_of_which_gloo_dies_is_the_mismatch_that_it_is_elsewhere(backend: TorchBackend, meets: bool) -> None:
+    """The process that receives too much ends by SIGABRT. The twin sends what is received, and finds nothing."""
+    world = make_world(stall_ns=1_000_000_000)
+    run = backend.run(world, "real_unequal", {"sent": 2, "received": 1, "meets": meets})
+    assert run.ends[1] == "died", run.observed
+    simulated = SimBackend().run(world, "real_unequal", {"sent": 2, "received": 1, "meets": meets})
+    assert judge(world, run)[0] == judge(world, simulated)[0]
+    assert judge(world, run)[0].klass == "MISMATCH:TRANSFER:COUNT"
+    twin = backend.run(make_world(), "real_unequal", {"sent": 2, "received": 2, "meets": meets})
+    assert judge(world, twin) == []
 
 
 @pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])

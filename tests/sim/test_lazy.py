@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import World
 from tests.programs import Script, Scripted, explored, judged, world_of
+from tests.programs import run as done
 from tests.sim.programs import everywhere, filled, numbers, told
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -170,6 +172,28 @@ def test_a_chain_ends_where_one_waits_for_something_else() -> None:
     assert "let rank 2 make that call before it waits" in "".join(first.details)
     for world, right in ((lazy(3), True), (told(3), False)):
         assert not [one for one in judged(world, chain(right)) if one.check == "deadlock"]
+
+
+async def grouped(rank: Rank) -> None:
+    """A group needs the communicator of all ranks, and rank 2 has nothing to send."""
+    main, group = rank.stream("main"), rank.device("d")
+    mine, theirs = filled(main, [rank.rank], "mine"), main.alloc(1, "int32", "theirs")
+    if rank.rank < 2:
+        with group.coalesced(main):
+            group.send(mine, 1 - rank.rank, main, site="send")
+            group.recv(theirs, 1 - rank.rank, main, site="recv")
+    await mine.read("read")
+
+
+@pytest.mark.parametrize("script", [crosswise, ring(turned=False), chain(right=False), grouped])
+def test_the_journals_alone_tell_where_hosts_stand(script: Script) -> None:
+    """A real backend does not say which hosts stand. The twin has its communicators, and hangs of something else."""
+    stopped = done(lazy(3), script)
+    assert stopped.standing
+    journals = replace(stopped, standing=())
+    assert judge(lazy(3), journals) == judge(lazy(3), stopped)
+    assert FIRST_USE in {one.klass for one in judge(lazy(3), journals)}
+    assert FIRST_USE not in {one.klass for one in judge(told(3), journals)}
 
 
 def test_a_full_launch_queue_is_still_one() -> None:

@@ -112,7 +112,7 @@ def awaits_in_python(comes: bool) -> Script:
     """Main looks at a list until another thread has put a message into it."""
 
     async def script(rank: Rank) -> None:
-        box: list[str] = []
+        box: list[Any] = []
 
         async def gets(rank: Rank) -> None:
             box.append(await rank.mailbox("box").get("get"))

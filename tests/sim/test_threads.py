@@ -6,6 +6,7 @@ import asyncio
 import gc
 import random
 import re
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -120,13 +121,24 @@ def test_what_a_joined_thread_raised_is_no_crash(program: Any) -> None:
 
 def test_an_interrupt_in_a_thread_ends_the_run() -> None:
     async def interrupted(rank: Rank) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     async def script(rank: Rank) -> None:
         rank.start("u1", interrupted)
 
     with pytest.raises(KeyboardInterrupt):
         done(script)
+
+
+@pytest.mark.parametrize("kind", [GeneratorExit, KeyboardInterrupt])
+def test_what_a_thread_raises_by_itself_is_a_finding(kind: type[BaseException]) -> None:
+    async def raising(rank: Rank) -> None:
+        raise kind
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", raising)
+
+    assert found(script) == [(f"CRASH:{kind.__name__.upper()}", "u1")]
 
 
 def test_a_rank_that_raises_takes_its_threads_with_it() -> None:

@@ -26,8 +26,10 @@ from numpy import asarray, ndarray
 
 from dpsim.backend.graphs.kernel_globals import KernelRefused, check_globals
 from dpsim.backend.journal.call_site import place_in
+from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.backend.journal.plain import check_plain, typed
 from dpsim.contract.interface import Buffer, Frozen, Kernel
+from dpsim.contract.registry import packages
 
 
 class KernelCall:
@@ -64,7 +66,9 @@ class KernelCall:
                 refuse_result(result)
             if written is not None and any(map(written, reads)):
                 raise WroteWhatItReads
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if not breaks_off_rank(error, packages()):
+                raise
             raise KernelError.of("rank {} {}[{}]".format(*self.address), self.kernel, error) from error
 
 

@@ -17,6 +17,6 @@ world that prints the words of the row.
 from __future__ import annotations
 
 from dpsim.campaign.assumptions.facts import Facts
-from dpsim.campaign.assumptions.table import assumed
+from dpsim.campaign.assumptions.table import assumed, unsaid
 
-__all__ = ["Facts", "assumed"]
+__all__ = ["Facts", "assumed", "unsaid"]

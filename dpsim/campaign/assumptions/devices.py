@@ -48,6 +48,12 @@ DEVICES = Section(
             "",
             (Says(OTHERWISE, lambda on: on.did("launch")),),
         ),
+        Assumption(
+            "run a kernel's code in torch, where `x[0]` is a view of `x` and `x.sort()` returns another array",
+            "no: the simulation runs it in numpy",
+            "`--backend gloo` runs it in torch",
+            (Says(OTHERWISE, lambda on: on.did("launch")),),
+        ),
         Assumption("run kernels of two streams at once, in either order", "always"),
         Assumption(
             "run kernels of two streams one after the other, because there is no room for both",
@@ -99,6 +105,12 @@ DEVICES = Section(
             "within it is not seen",
             "`Rank.turn`",
             (Says("Python between two calls is one step", lambda on: on.did("thread")),),
+        ),
+        Assumption(
+            "give each host thread a thread of the system (`threading.local`, `get_ident`, the owner of an `RLock`)",
+            "no: the threads of a rank run in one thread of Python",
+            "",
+            (Says("host threads share one thread of Python", lambda on: on.did("thread")),),
         ),
     ),
 )

@@ -72,7 +72,7 @@ def note(facts: set[Fact], run: SimRun) -> None:
 
 class Facts(NamedTuple):
     """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`).
-    `not_alone`: why no rank could run alone (`dpsim.campaign.lone_ranks`); empty where ranks did, or were not to.
+    `not_alone`: where ranks did not run alone in all schedules, how many or why (`dpsim.campaign.lone_ranks`).
     """
 
     world: World

@@ -117,14 +117,15 @@ RANKS = Section(
         ),
         Assumption(
             "run each rank in its own Python process, with other process ids, hashes and addresses",
-            "always: each rank of a run that holds runs once more alone in a process. Of many worlds only some are "
-            "looked at, and their summary says how many. Where a program cannot be made in another process, no",
+            "always: each rank of a run that holds runs once more alone in a process, along up to 8 schedules. "
+            "Of many worlds only some are looked at, and their summary says how many. Where a program cannot be made "
+            "in another process, no",
             "",
             (
                 Says(
                     SHARE_NOTHING,
                     lambda on: bool(on.not_alone),
-                    lambda on: f"{SHARE_NOTHING}: not looked for, because {on.not_alone}",
+                    lambda on: f"{SHARE_NOTHING}: {on.not_alone}",
                 ),
             ),
         ),

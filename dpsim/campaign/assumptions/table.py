@@ -52,6 +52,11 @@ def assumed(facts: Facts) -> tuple[str, ...]:
     return tuple(sorted(dict.fromkeys(filter(None, said)), key=OTHERWISE.__eq__))
 
 
+def unsaid(facts: Facts) -> tuple[str, ...]:
+    """What hardware may do of which a verdict says no more than "no other effect of hardware"."""
+    return tuple(row.may for row in rows() if any(says.of(facts) == OTHERWISE for says in row.says))
+
+
 def document() -> str:
     """docs/assumptions.md."""
     parts = [OPENING]

@@ -12,7 +12,7 @@ from typing import Any
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.hosts.threads import ThreadProgram
 from dpsim.backend.journal.injection import RankDied, RankHung
-from dpsim.backend.journal.misuse import ForeignAwait
+from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.backend.journal.trouble import trouble
 from dpsim.contract.program import Program
 from dpsim.contract.registry import packages
@@ -61,10 +61,12 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
     except RankHung:
         rank.hang()
         await _Await(_for_ever(host))
-    except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
-        raise host.machine.halt(error) from error
-    except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
-        raised: BaseException = error
+    except BaseException as error:  # to leave the process is to break off this rank alone
+        if not breaks_off_rank(error, packages()):
+            if isinstance(error, KeyboardInterrupt):  # SimPy would let the other ranks go on first, for ever perhaps
+                raise host.machine.halt(error) from error
+            raise
+        raised = error
         if rank.threads is not None:
             rank.threads.main.breaks()
         try:
@@ -101,9 +103,11 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
     except RankHung:
         rank.hang()
         await _Await(_for_ever(host))
-    except KeyboardInterrupt as broken:
-        raise host.machine.halt(broken) from broken
-    except (Exception, SystemExit, ForeignAwait) as raised:
+    except BaseException as raised:
+        if not breaks_off_rank(raised, packages()):
+            if isinstance(raised, KeyboardInterrupt):
+                raise host.machine.halt(raised) from raised
+            raise
         error = raised
         lacked = trouble(raised)
         if lacked:

@@ -10,9 +10,7 @@ from dpsim.sim.hosts.host import Host
 
 
 def served(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
-    """The end of a rank's part of a collective or transfer, where it may be lost with one of the members: that each of
-    them lived until then is an op.
-    """
+    """The end of a rank's part of a collective or transfer. That a member which may die lived until then is an op."""
     machine, number = host.machine, host.part_number
     host.part_number += 1
     for victim in machine.partial:

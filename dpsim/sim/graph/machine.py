@@ -168,7 +168,7 @@ class Machine(Edges):
                             if value is not None and op.device is not None:
                                 refuse_result(value)
                             op.value = value
-                        except (Exception, SystemExit) as error:
+                        except BaseException as error:
                             op.failed(effect, error)
                     first = op.after
                     if first is not None:
@@ -214,7 +214,7 @@ class Machine(Edges):
                         if value is not None and op.device is not None:
                             refuse_result(value)
                         op.value = value
-                    except (Exception, SystemExit) as error:
+                    except BaseException as error:
                         op.failed(effect, error)
                 first = op.after
                 if first is not None:

@@ -7,16 +7,17 @@ It does so only where the program's own code runs within a run: the simulation i
     with interrupted(lambda: time.monotonic() > end):
         backend.run_program(world, program, None)       # raises OutOfTime, which says at which line a rank stood
 
-What does not come back to Python, such as a call into a C library, cannot be broken off so. A program that catches
-BaseException hears of it again and again.
+A program that waits for a lock of Python's own, which a thread of its rank holds, waits in C. There a signal breaks it
+off, in the main thread alone. Another call into a C library that does not come back cannot be broken off. A program
+that catches BaseException hears of it again and again.
 
-Prior art: `PyThreadState_SetAsyncExc`, as debuggers and notebooks use it. A signal would need the main thread, and
-pytest's own time-outs use that signal, too.
+Prior art: `PyThreadState_SetAsyncExc`, as debuggers and notebooks use it. `SIGALRM` is left to pytest-timeout.
 """
 
 from __future__ import annotations
 
 import ctypes
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from dpsim.backend.journal.call_site import is_library, is_own_code, raised_at
 from dpsim.contract.registry import packages
 
 LOOK_SECONDS = 0.05
+SIGNAL = signal.SIGUSR2
 
 
 class Overtime(BaseException):
@@ -50,6 +52,12 @@ def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
             if expired():
                 _raise_in(thread, over)
 
+    def signalled(number: int, frame: FrameType | None) -> None:
+        if expired() and not over.is_set():
+            raise Overtime
+
+    main = thread == threading.main_thread().ident
+    before = signal.signal(SIGNAL, signalled) if main else None
     watcher = threading.Thread(target=watch, name="overtime", daemon=True)
     watcher.start()
     try:
@@ -57,11 +65,17 @@ def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
     finally:
         over.set()
         watcher.join()
+        if before is not None:
+            signal.signal(SIGNAL, before)
 
 
 def _raise_in(thread: int, over: threading.Event) -> None:
     """Raise Overtime in a thread, if it runs a program's code."""
-    if not over.is_set() and _in_program(sys._current_frames().get(thread)):
+    if over.is_set() or not _in_program(sys._current_frames().get(thread)):
+        return
+    if thread == threading.main_thread().ident:
+        signal.pthread_kill(thread, SIGNAL)
+    else:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Overtime))
 
 

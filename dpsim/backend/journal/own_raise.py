@@ -1,0 +1,34 @@
+"""Which exceptions break off the rank that raises them, and which come from outside a program and end the run.
+
+    raise ValueError                    # CRASH:VALUEERROR
+    raise KeyboardInterrupt             # of a program: CRASH:KEYBOARDINTERRUPT
+    Ctrl-C                              # during a program: the command ends
+
+An `Exception` and `SystemExit` are always findings. Another `BaseException` is one if a line of the program raises it.
+Python raises the same `KeyboardInterrupt` after a signal, and `GeneratorExit` in a coroutine that is closed; a library
+for tests raises what ends a test. Of these the innermost frame stands at no `raise` of the program, or in a handler.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Collection
+from dis import opname
+
+from dpsim.backend.journal.call_site import is_library, is_own_code
+from dpsim.backend.journal.misuse import ForeignAwait
+
+
+def breaks_off_rank(error: BaseException, packages: Collection[str] = ()) -> bool:
+    """Whether an exception ends its rank, and not the run. `packages`: those of protocols, as for `raised_at`."""
+    if isinstance(error, Exception | SystemExit | ForeignAwait):
+        return True
+    trace = error.__traceback__
+    if trace is None:
+        return False
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+    frame, code = trace.tb_frame, trace.tb_frame.f_code
+    if is_own_code(frame) or is_library(frame, packages) or opname[code.co_code[trace.tb_lasti]] != "RAISE_VARARGS":
+        return False
+    return all(getattr(signal.getsignal(one), "__code__", None) is not code for one in signal.valid_signals())

@@ -1,0 +1,46 @@
+"""A process that ends by itself after a mismatch: the mismatch is the cause, and comes first.
+
+gloo ends a process that receives more bytes than it has room for. The simulation and NCCL go on:
+
+    rank 0   send int32[2] to rank 1
+    rank 1   recv int32[1] from rank 0      gloo: SIGABRT       ->   MISMATCH:TRANSFER:COUNT, then DEATH:RANK
+
+So the primary finding is the same on every backend. What the death does to others comes behind the mismatch, too. A
+death that the scenario plants has its cause there, and stays at the start of its step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import INJECTED_WHAT, KIND
+
+PLANTED = ("die", "kill")
+
+
+def behind_mismatch(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings, those of a death behind the first mismatch of a step to which that rank came."""
+    died = [rank for rank, end in enumerate(run_index.run.ends) if end == "died" and not _planted(run_index, rank)]
+    first = min((one.position for one in findings if matches(one.klass, "MISMATCH")), default=None)
+    if first is None:
+        return findings
+    explained = {rank for rank in died if first[0] <= run_index.reached(rank)}
+    return [_behind(one, first) if _of(one, explained) else one for one in findings]
+
+
+def _planted(run_index: RunIndex, rank: int) -> bool:
+    journal = run_index.run.journals[rank]
+    return any(raw[KIND] == "injected" and raw[INJECTED_WHAT] in PLANTED for raw in journal)
+
+
+def _of(finding: Finding, died: set[int]) -> bool:
+    """Whether it tells the death of one of these ranks, or that others wait for it."""
+    told = matches(finding.klass, "DEATH") or matches(finding.klass, "HANG")
+    return told and finding.culprit is not None and finding.culprit.rank in died
+
+
+def _behind(finding: Finding, position: tuple[int, int]) -> Finding:
+    step, at = position
+    return replace(finding, position=max(finding.position, (step, at + 1)))
