@@ -65,7 +65,7 @@ def first_undecided(
     return None
 
 
-NO_PART = SILENT - {"decision"} | {"raised"}
+NO_PART = SILENT - {"decision"} | {"raised", "thread"}
 
 
 def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:

@@ -258,7 +258,7 @@ class Run:
         return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
 
 
-SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep", "thread"})
+SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})
 """Kinds of record that tell of nothing that a rank issued, to its device or to others."""
 
 

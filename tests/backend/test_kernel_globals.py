@@ -445,12 +445,7 @@ def test_a_library_in_a_folder_of_any_name_is_not_read(tmp_path: Path, monkeypat
         monkeypatch.syspath_prepend(str(folder))
     library, program = importlib.import_module("a_library_t"), importlib.import_module("a_program_t")
 
-    def calls_library() -> None:
-        library.helper()
-
-    def calls_program() -> None:
-        program.helper()
-
-    check_globals(calls_library)
+    kernels: list[Any] = [lambda: library.helper(), lambda: program.helper()]
+    check_globals(kernels[0])
     with pytest.raises(KernelRefused, match=r"calls helper, which uses sys\.modules"):
-        check_globals(calls_program)
+        check_globals(kernels[1])

@@ -224,6 +224,12 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("use NVLink", OTHERWISE, SUMS, AGREES),
     ("time out (", OTHERWISE, AGREES, TELLS),
     ("let the kernel of a transfer", "unlimited residency", BOTH, AGREES),
+    (
+        "hold a host up in a send",
+        "a host goes on after a late send",
+        Case(replace(PAIR, delays=LATE.delays), tells),
+        TELLS,
+    ),
     ("let messages come", MAIL, TELLS, AGREES),
     ("bring messages of several", MAIL, CLIENTS, TELLS),
     ("deliver messages of one", MAIL, TELLS, AGREES),

@@ -239,14 +239,19 @@ def test_a_program_that_does_nothing_is_not_proven() -> None:
     async def meets(rank: Rank) -> None:
         await rank.host("h").barrier()
 
+    async def starts(rank: Rank) -> None:
+        await rank.start("thread", sleeps).join("join")
+
     def subject(script: Script, **expected: Any) -> Subject:
-        return Subject(world_of(2, ["h"]), Scripted(script), **expected)
+        program = Scripted(script)
+        program.threaded = script is starts
+        return Subject(world_of(2, ["h"]), program, **expected)
 
     for script in (nothing, decides, sleeps, idles):
         with pytest.raises(DoesNotHold, match="expected held, came vacuous"):
             holds(subject(script))
         assert holds(subject(script, expected=Expected("vacuous"))).verdict == "vacuous"
-    for script in (launches, polls, meets):
+    for script in (launches, polls, meets, starts):
         assert holds(subject(script)).verdict == "proven"
         with pytest.raises(DoesNotHold, match="expected vacuous, came proven"):
             holds(subject(script, expected=Expected("vacuous")))

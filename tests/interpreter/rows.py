@@ -70,7 +70,7 @@ def timeouts(rng: random.Random) -> Script:
     delays = []
     for rank, said in enumerate(lists):
         for place, how in enumerate(said):
-            if how[0] in ("get", "within", "post") and rng.random() < 0.25:
+            if how[0] in ("get", "within") and rng.random() < 0.25:
                 delays.append((rank, place, next(times)))
     mortal = (rng.randrange(len(lists)),) if not delays and rng.random() < 0.2 else ()
     for rank in mortal:

@@ -133,7 +133,7 @@ def test_turns_end_where_another_thread_answers(strategy: type[Fifo] | None, mon
     monkeypatch.setattr(watch, "REPEATS", 5_000)
 
     def found(comes: bool) -> list[str]:
-        chosen = strategy and strategy()
+        chosen = None if strategy is None else strategy()
         if chosen is not None:
             chosen.begin()
         try:

@@ -11,6 +11,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.world import End, Kill
 from dpsim.sim.calls import communicators
 from dpsim.sim.collectives import parts
+from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from tests.programs import Script, world_of
@@ -106,7 +107,7 @@ def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
     peer: Sequence[End] = ("blocked", "finished")
     ends: set[tuple[End, ...]] = {(*two, end) for two in dead for end in peer} | {("finished",) * 3}
     assert all_ends(world, script) == ends
-    serve = communicators.served
+    serve = served
 
     def of_one_victim(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
         with monkeypatch.context() as patch:
@@ -129,7 +130,7 @@ def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytes
     world = world_of(2, ["h"], kills=(Kill(0, partial=True),))
     ends: set[tuple[End, ...]] = {("died", "blocked"), ("died", "finished"), ("raised", "finished")}
     assert all_ends(world, fails_before_a_barrier) == ends
-    serve = communicators.served
+    serve = served
 
     def by_the_device(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
         return serve(host, name, members, end, on_device=True)

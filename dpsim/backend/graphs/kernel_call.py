@@ -29,7 +29,6 @@ from dpsim.backend.journal.call_site import place_in
 from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.backend.journal.plain import check_plain, typed
 from dpsim.contract.interface import Buffer, Frozen, Kernel
-from dpsim.contract.registry import packages
 
 
 class KernelCall:
@@ -67,7 +66,7 @@ class KernelCall:
             if written is not None and any(map(written, reads)):
                 raise WroteWhatItReads
         except BaseException as error:
-            if not breaks_off_rank(error, packages()):
+            if not breaks_off_rank(error):
                 raise
             raise KernelError.of("rank {} {}[{}]".format(*self.address), self.kernel, error) from error
 

@@ -17,10 +17,11 @@ from dis import opname
 
 from dpsim.backend.journal.call_site import is_library, is_own_code
 from dpsim.backend.journal.misuse import ForeignAwait
+from dpsim.contract.registry import packages
 
 
-def breaks_off_rank(error: BaseException, packages: Collection[str] = ()) -> bool:
-    """Whether an exception ends its rank, and not the run. `packages`: those of protocols, as for `raised_at`."""
+def breaks_off_rank(error: BaseException, own: Collection[str] | None = None) -> bool:
+    """Whether an exception ends its rank, and not the run. `own`: the packages of protocols, if not those of here."""
     if isinstance(error, Exception | SystemExit | ForeignAwait):
         return True
     trace = error.__traceback__
@@ -29,6 +30,8 @@ def breaks_off_rank(error: BaseException, packages: Collection[str] = ()) -> boo
     while trace.tb_next is not None:
         trace = trace.tb_next
     frame, code = trace.tb_frame, trace.tb_frame.f_code
-    if is_own_code(frame) or is_library(frame, packages) or opname[code.co_code[trace.tb_lasti]] != "RAISE_VARARGS":
+    if opname[code.co_code[trace.tb_lasti]] != "RAISE_VARARGS":
+        return False
+    if is_own_code(frame) or is_library(frame, packages() if own is None else own):
         return False
     return all(getattr(signal.getsignal(one), "__code__", None) is not code for one in signal.valid_signals())

@@ -112,6 +112,12 @@ TRANSFERS = Section(
             "`delays` for a run with time, `World.delays`; `World.gates`",
         ),
         Assumption(
+            "hold a host up in a send, so that it is late with all that it does next",
+            "no: a delay at a send makes the message late, and the host goes on",
+            "`delays` at the call before",
+            (Says("a host goes on after a late send", lambda on: on.did("post") and bool(on.world.delays)),),
+        ),
+        Assumption(
             "let messages come from outside of the program, before or after any others",
             "option; else no message is from outside, or only those that are named",
             "`messages`, `World.messages`",

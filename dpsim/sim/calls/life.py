@@ -62,7 +62,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         rank.hang()
         await _Await(_for_ever(host))
     except BaseException as error:  # to leave the process is to break off this rank alone
-        if not breaks_off_rank(error, packages()):
+        if not breaks_off_rank(error):
             if isinstance(error, KeyboardInterrupt):  # SimPy would let the other ranks go on first, for ever perhaps
                 raise host.machine.halt(error) from error
             raise
@@ -104,7 +104,7 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
         rank.hang()
         await _Await(_for_ever(host))
     except BaseException as raised:
-        if not breaks_off_rank(raised, packages()):
+        if not breaks_off_rank(raised):
             if isinstance(raised, KeyboardInterrupt):
                 raise host.machine.halt(raised) from raised
             raise

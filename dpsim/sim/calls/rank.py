@@ -133,14 +133,23 @@ class SimRank(JournaledRank):
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         host = self.host_thread
-        if delay_ns:
-            host.held_up(delay_ns)
         host.issue()
         life = ~self.rank if self.rank in host.machine.lossy else None
-        delivery = Op(host.address("delivers"), self.own_device.costs.message, life=life)
+        delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
         if host.chained:
             host.before(delivery)
+        if delay_ns and not host.machine.timed:
+            self._late_for(delivery, delay_ns)
         self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
+
+    def _late_for(self, delivery: Op, ns: int) -> None:
+        """Untimed: a message is under way for so long."""
+        host = self.host_thread
+        late = Op(host.address("is late for"), ns, life=delivery.life)
+        host.before(late)
+        host.machine.alarms.sleep(late, ns)
+        host.machine.edge(late, delivery)
+        host.machine.submit(late)
 
     def _watch(self, actor: int, mailbox: str) -> None:
         self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)

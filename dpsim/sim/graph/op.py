@@ -9,7 +9,6 @@ import simpy
 
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.journal.own_raise import breaks_off_rank
-from dpsim.contract.registry import packages
 from dpsim.contract.schedule import Footprint, Strategy, visit_label
 
 
@@ -97,7 +96,7 @@ class Op:
 
     def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
         """The effect raised. Only of kernels that is a matter of the program."""
-        if self.device is None or not breaks_off_rank(error, packages()):
+        if self.device is None or not breaks_off_rank(error):
             raise error
         failed = KernelError.of(self.label or visit_label(*self.value), effect, error)
         failed.__cause__ = error

@@ -174,10 +174,11 @@ class Host:
             raise
 
     def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
-        op = self.op(label, ns, host=True)
-        self.machine.alarms.sleep(op, ns)
-        self.machine.submit(op)
-        return self.wait(op) if ns or not self.machine.timed else self.in_vain(op)
+        op, machine = self.op(label, ns, host=True), self.machine
+        if not machine.timed:
+            machine.alarms.sleep(op, ns)
+        machine.submit(op)
+        return self.wait(op) if ns or not machine.timed else self.in_vain(op)
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
         """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an

@@ -125,7 +125,7 @@ class ProgressWatch:
         something else could happen. Where nothing else can, the ranks come to their ASKS, and the run is endless.
         """
         if self._new():
-            self._stood_since, self._stood = steps, self._enabled()
+            self._stood_since, self._stood = steps, set(self._machine.enabled)
         elif steps - self._stood_since >= SAME and (self._stood & self._enabled() or not self._alone(1)):
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
