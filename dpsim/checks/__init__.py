@@ -39,6 +39,7 @@ run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
 usual_step.py        what a step usually looks like, for where there is no majority
 stuck.py             where each rank of a hang stands
+blame/               the culprit of a run, from all of its findings
 happens_before/      the order of a run's accesses, rebuilt from its journals
 memory/              what each piece of memory saw last
 """

@@ -129,7 +129,9 @@ class Finding:
     """One thing that does not hold.
 
     `position` orders findings by cause: (step, index of the op in a journal); the smallest is the primary one.
-    `message` is one line; `details` are further lines for the report.
+    `message` is one line; `details` are further lines for the report. `ground`: what the culprit rests on, in parts of
+    a line ("step tags differ in 7 of 7 later pairs"). `waits`: the chain of who waits for whom, from the one that
+    shows the hang to the culprit, in parts of a line.
     """
 
     check: str
@@ -138,6 +140,8 @@ class Finding:
     culprit: Culprit | None
     position: tuple[int, int]
     details: tuple[str, ...] = ()
+    ground: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
 
 
 def matches(klass: str, pattern: str) -> bool:

@@ -34,6 +34,7 @@ from dpsim.checks import (
     race,
     stale,
 )
+from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
 from dpsim.checks.explained_death import behind_mismatch
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
@@ -106,6 +107,7 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
         findings = [finding for finding in findings if not matches(finding.klass, "HANG")]
     elif run.endless:
         findings = [finding for finding in findings if not livelock.explains(run_index, finding)]
+    findings = root_first(run_index, findings)
     if "died" in run.ends:
         findings = behind_mismatch(run_index, findings)
     findings = [_named(world, finding) for finding in findings] if world.services else findings

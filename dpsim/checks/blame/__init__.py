@@ -1,0 +1,7 @@
+"""Blame: one layer that finds the cause, whatever check found the trouble.
+
+Each check states what does not hold, and its own suspicion. This layer sees all findings of a run together, and all
+journals. Steps and sites may be absent, as in recordings and in the dumps of a flight recorder.
+
+root_first.py   the passes over the findings of a run, in order
+"""

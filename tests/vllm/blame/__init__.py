@@ -1,0 +1,7 @@
+"""Who is blamed: random worlds of vLLM's programs with one planted fault each, and the culprit that the checks name.
+
+families.py     seven families of random worlds
+plants.py       a random fault at a random record of a healthy run
+campaign.py     one world judged, many worlds counted; the command that prints the table
+test_campaign.py  the figures that the checks have to reach
+"""
