@@ -1,0 +1,85 @@
+"""Steps of a schedule in words, and the two lines of a turning: the point of no return, and what to swap.
+
+    point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
+    the run finishes if these two are swapped: rank 1 looks into input (engine.input[0]) before rank 0 gets START_WAVE
+    in input (rank 2 sent it at coordinator.start[1])
+
+A label says which op a step is (`dpsim.contract.schedule`). What the op did is in the journals of the failing run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dpsim.contract.ops import (
+    KIND,
+    MAIN,
+    ORDINAL,
+    POST_CONTENT,
+    POST_MAILBOX,
+    POST_TO,
+    SITE,
+    TAKE_MAILBOX,
+    THREAD,
+    RawRecord,
+)
+from dpsim.contract.words import counted, short
+from dpsim.contract.world import Run
+
+_VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers) )?(\S+)\[(\d+)\]")
+"""The labels of visits: `dpsim.contract.schedule.visit_label`, with the verb of a message or without a verb."""
+
+LONGEST = 60
+"""Characters of a message's content."""
+
+
+def step_text(run: Run, label: str) -> str:
+    """A step in words. A label that is no visit stays as it is.
+
+    >>> take = ("take", 0, "main", "engine.input", 0, "loop.py:9", "input", "idle", None)
+    >>> post = ("post", 0, "main", "start", 1, "wave.py:7", 0, "input", ("START", 1))
+    >>> run = Run("sim", [[take], [post]], ["blocked", "finished"], [0, 0], 0)
+    >>> step_text(run, "rank 0 engine.input[0]")
+    'rank 0 looks into input (engine.input[0])'
+    >>> step_text(run, "rank 1 delivers start[1]")
+    "rank 0 gets ('START', 1) in input (rank 1 sent it at start[1])"
+    >>> step_text(run, "dp #4")
+    'dp #4'
+    """
+    found = _VISIT.fullmatch(label)
+    if found is None:
+        return label
+    rank, thread, delivers, site, ordinal = found.groups()
+    who = f"rank {rank}" + (f" thread {thread}" if thread else "")
+    raw = _record(run, int(rank), thread or MAIN, site, int(ordinal))
+    if delivers:
+        if raw is None or raw[KIND] != "post":
+            return f"the message of {who} from {site}[{ordinal}] arrives"
+        content = short(repr(raw[POST_CONTENT]), LONGEST)
+        return f"rank {raw[POST_TO]} gets {content} in {raw[POST_MAILBOX]} ({who} sent it at {site}[{ordinal}])"
+    if raw is not None and raw[KIND] == "take":
+        return f"{who} looks into {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
+    return f"{who} makes {site}[{ordinal}]"
+
+
+def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRecord | None:
+    """The record of an op by its address."""
+    if rank >= len(run.journals):
+        return None
+    outcomes = ("learned", "injected")
+    own = (raw for raw in run.journals[rank] if raw[KIND] not in outcomes and raw[SITE] == site)
+    return next((raw for raw in own if (raw[THREAD], raw[ORDINAL]) == (thread, ordinal)), None)
+
+
+def no_return(run: Run, point: str, walks: int) -> str:
+    """The point of no return, with what speaks for it; empty without one."""
+    if not point:
+        return ""
+    return f"{step_text(run, point)}; {counted(walks, 'random schedule')} from there fail, too"
+
+
+def to_swap(run: Run, swaps: Sequence[Sequence[str]]) -> str:
+    """What finishes if it is swapped; empty without any. One label alone is a draw, with what came of it."""
+    pairs = [" before ".join(step_text(run, label) for label in swap) for swap in swaps]
+    return " and ".join(pairs)
