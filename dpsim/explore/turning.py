@@ -6,8 +6,8 @@
     found.schedule     # the schedule that finishes, word by word
 
 A failing schedule is run again, and the search takes its races from the last one to the first. For each race of two
-steps it makes a run in which the second one comes first, and all else keeps its order as far as it can. If that run
-fails, too, the races of that run are next: so the first schedule that finishes has the fewest swaps. A draw that did
+steps it makes a run in which the second one comes first. All else keeps its order as far as it can. If that run fails,
+too, the races of that run are next: so the first schedule that finishes has the fewest swaps. A draw that did
 not take the first option is swapped for the first option.
 
 The *point of no return* is then looked for with random walks. A walk begins as the failing schedule does, up to a step
@@ -119,8 +119,8 @@ def _nearest(once: Once, first: _Made, runs: int, longest: int) -> tuple[int, li
 
 
 def _swapped(failed: _Made) -> list[tuple[list[str], Swap]]:
-    """For each race and each draw of a run, the last one first: the words of a schedule in which it is swapped, and
-    what that swaps.
+    """The words of a schedule for each race and each draw of a run that is swapped, and the swap. The last one comes
+    first.
     """
     place = {word: at for at, word in enumerate(failed.schedule)}
     found: list[tuple[int, list[str], Swap]] = []
