@@ -11,6 +11,7 @@ Upwards, each file knows those above it:
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
+    one_more.py   whom the same run blames in the world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
     units.py      some schedules of a subject, done in any process, and their results merged
     interrupts.py what was done before Ctrl-C

@@ -128,6 +128,13 @@ class Program(ABC, Generic[P]):
         """How many ranks a world with these parameters has, from 1. A program with `Params` says it."""
         raise NotImplementedError(f"a program without Params has no `{RANKS}`")
 
+    @staticmethod
+    def one_more(params: Any) -> Any:
+        """The parameters of the same world with one rank more, the last, which does what the last one here does. Two
+        ranks that differ have no majority; of three, one departs from the others. None: there is no such world.
+        """
+        return None
+
     @classmethod
     def with_params(cls, args: Any) -> Any:
         """Arguments with an instance of `Params` in place of plain data, which is read as a scenario file is. Raises

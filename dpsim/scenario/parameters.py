@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Protocol, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -115,6 +115,12 @@ class Parameters(StrictModel):
         sizes that are none, and for a program without parameters.
         """
         raise ScenarioError(f"--all-up-to: {self.protocol.name} has no parameters; explore it without")
+
+    def one_more(self) -> Self | None:
+        """The same world with one rank more, which does what the last one does (`Program.one_more`); None: there is no
+        such world.
+        """
+        return None
 
     def own_settings(self) -> list[str]:
         """The settings in which ranks differ, as lines of a report: what a mismatch comes from, most of the time."""

@@ -81,6 +81,17 @@ class ParamsScenario(Scenario):
         """Ranks for which a parameter has another value."""
         yield from ranks_in(self.protocol.params, PARAMS)
 
+    def one_more(self) -> Self | None:
+        """What the program says; None too if it says parameters that the model refuses."""
+        params = registry.protocol(self.protocol.name).program.one_more(self.protocol.params)
+        if params is None:
+            return None
+        choice = {**dict(self.protocol), "params": params}
+        try:
+            return self.model_validate({**dict(self), "protocol": choice})
+        except ValueError:
+            return None
+
     def arguments(self, base: Path | None = None) -> Arguments:
         """Parameters as plain data: workers that know no class of the program's module get them."""
         return Arguments(**self.protocol.arguments)

@@ -5,6 +5,7 @@
     arguments.py       what a program is handed: requests, the step clock, topology and configuration as plain data
     communicators.py   which groups of ranks a topology has, and what they are called
     small.py           every small scenario like a given one
+    one_more.py        a scenario with one data-parallel rank more
     strategies.py      Hypothesis strategies: scenarios to draw
     options.py         what `dpsim run` and `dpsim explore` offer for them
     agreement.py       the case of the conformance suite that runs a protocol

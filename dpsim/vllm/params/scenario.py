@@ -10,8 +10,9 @@ of the group `dpsim.parameters` names `EngineScenario`, so every scenario file h
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
@@ -148,6 +149,24 @@ class EngineParameters(Parameters):
         from dpsim.vllm.params import small
 
         return small.Small(cast(Scenario, self), small.scope(sizes))
+
+    def one_more(self) -> Self | None:
+        """One data-parallel rank more, with the requests of the last one (`dpsim.vllm.params.one_more`). None if the
+        requests are not written out, or if the rules of the release refuse the size.
+        """
+        from dpsim.vllm.params import one_more
+
+        own = self.workload.requests
+        if own is None:
+            return None
+        changed = {
+            "topology": one_more.topology(self.topology),
+            "config_by_rank": one_more.settings(self.topology, self.config_by_rank),
+            "workload": self.workload.model_copy(update={"requests": one_more.requests(self.topology, own)}),
+        }
+        with suppress(ValueError):
+            return self.model_validate({**dict(self), **changed})
+        return None
 
     def beyond(self) -> str:
         """Counts are taken from the text, before any request is made; the word of a stranger opens no file."""

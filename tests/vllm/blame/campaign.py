@@ -22,7 +22,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.injected import never_applied
-from dpsim.scenario import scenario_from
+from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from tests.vllm.blame.families import FAMILIES
@@ -36,7 +36,7 @@ is also a culprit of several ranks, the right one among them.
 
 class Row(NamedTuple):
     """What came of one world. `came`: one of VERDICTS, or "never applied". `accused`: what a slow run without a fault
-    was found guilty of.
+    was found guilty of. `with_one_more`: of an undecided one, what came of it with a data-parallel rank more.
     """
 
     family: str
@@ -45,6 +45,7 @@ class Row(NamedTuple):
     came: str
     primary: Finding | None
     accused: Finding | None
+    with_one_more: str = ""
 
     @property
     def cause(self) -> tuple[str, ...]:
@@ -81,7 +82,24 @@ def one(family: str, seed: int) -> Row | None:
     broken = replace(told, faults=(planted.fault,))
     run, found = judged(broken)
     came = "never applied" if never_applied(broken, run) else _came(planted, found)
-    return Row(family, seed, planted, came, found[0] if found else None, accused[0] if accused else None)
+    row = Row(family, seed, planted, came, found[0] if found else None, accused[0] if accused else None)
+    return row._replace(with_one_more=_with_one_more(scenario, row)) if came == "undecided" else row
+
+
+def _with_one_more(scenario: Scenario, row: Row) -> str:
+    """What came of the same fault where the world has a data-parallel rank more; "undecided" without such a world."""
+    more = scenario.one_more()
+    if more is None or row.primary is None:
+        return "undecided"
+    program, _, prepared = prepare(more)
+    told, fault = world(more, program, prepared), row.planted.fault
+    rank = fault.rank if fault.rank < scenario.size else fault.rank + more.size - scenario.size
+    told = replace(told, faults=(fault._replace(rank=rank),))
+    found = judge(told, _stripped(SimBackend().run_program(told, program, prepared)))
+    if not found or found[0].klass != row.primary.klass:
+        return "undecided"
+    planted = row.planted._replace(fault=fault._replace(rank=rank))
+    return _came(planted, found)
 
 
 def _stripped(run: Run) -> Run:
@@ -106,12 +124,14 @@ class Table(NamedTuple):
 
     family: str
     counts: Counter[str]
+    with_one_more: Counter[str]
     accused: int
 
     @staticmethod
     def of(family: str, seen: list[Row]) -> Table:
         counts = Counter(row.came for row in seen)
-        return Table(family, counts, sum(row.accused is not None for row in seen))
+        more = Counter(row.with_one_more for row in seen if row.came == "undecided")
+        return Table(family, counts, more, sum(row.accused is not None for row in seen))
 
     @property
     def applied(self) -> int:
@@ -125,7 +145,9 @@ class Table(NamedTuple):
     def line(self) -> str:
         shares = "  ".join(f"{came} {self.share(came):5.1f} %" for came in VERDICTS)
         applied = f"{self.applied} faults applied, {self.counts['never applied']} never applied"
-        return f"{self.family:16} {shares}  ({applied}; {self.accused} healthy runs accused)"
+        more = ", ".join(f"{number} {came}" for came, number in sorted(self.with_one_more.items()))
+        told = f"; undecided ones with one more rank: {more}" * bool(more)
+        return f"{self.family:16} {shares}  ({applied}; {self.accused} healthy runs accused{told})"
 
 
 def main(words: list[str]) -> None:

@@ -1,0 +1,38 @@
+"""One data-parallel rank more, which gets the requests of the last one.
+
+    requests of 2 ranks, in turn     a b | c d | e
+    requests of 3 ranks, in turn     a b b | c d d | e
+
+Requests go to data-parallel ranks in turn, by arrival. So each request of the last rank stands twice, and the other
+ranks keep theirs. Settings of single ranks are those of the last data-parallel rank. A front end that balances by load
+may choose otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+from dpsim.vllm.config import PartialConfig, Topology
+from dpsim.vllm.params.workload.model import RequestSpec
+
+C = TypeVar("C", bound=PartialConfig)
+
+
+def topology(before: Topology) -> Topology:
+    """The topology with one data-parallel rank more."""
+    return before.model_copy(update={"data_parallel_size": before.data_parallel_size + 1})
+
+
+def requests(before: Topology, own: Sequence[RequestSpec]) -> tuple[RequestSpec, ...]:
+    """The requests, those of the last data-parallel rank twice."""
+    ranks, spread = before.data_parallel_size, list[RequestSpec]()
+    for place, request in enumerate(sorted(own, key=lambda one: one.arrival)):
+        spread += [request] * (2 if place % ranks == ranks - 1 else 1)
+    return tuple(spread)
+
+
+def settings(before: Topology, own: Mapping[int, C]) -> dict[int, C]:
+    """Settings of single ranks, those of the last data-parallel rank twice."""
+    each = before.world_size // before.data_parallel_size
+    return {**own, **{rank + each: one for rank, one in own.items() if rank >= before.world_size - each}}
