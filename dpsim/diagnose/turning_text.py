@@ -24,11 +24,17 @@ from dpsim.contract.ops import (
     THREAD,
     RawRecord,
 )
+from dpsim.contract.schedule import RENDEZVOUS
 from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 
-_VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers) )?(\S+)\[(\d+)\]")
-"""The labels of visits: `dpsim.contract.schedule.visit_label`, with the verb of a message or without a verb."""
+_VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers from outside|delivers|comes to) )?(\S+)\[(\d+)\]")
+"""The labels of visits (`dpsim.contract.schedule.visit_label`): with the verbs of messages, with that of a host thread
+that waits for its turn, or without a verb.
+"""
+
+_WAITS = re.compile(rf"(.*): {RENDEZVOUS}")
+"""A draw after which a send waits for its receive."""
 
 LONGEST = 60
 """Characters of a message's content."""
@@ -44,16 +50,19 @@ def step_text(run: Run, label: str) -> str:
     'rank 0 looks into input (engine.input[0])'
     >>> step_text(run, "rank 1 delivers start[1]")
     "rank 0 gets ('START', 1) in input (rank 1 sent it at start[1])"
-    >>> step_text(run, "dp #4")
-    'dp #4'
+    >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
+    ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
     found = _VISIT.fullmatch(label)
     if found is None:
-        return label
-    rank, thread, delivers, site, ordinal = found.groups()
+        waits = _WAITS.fullmatch(label)
+        return label if waits is None else f"{waits[1]} waits for its receive"
+    rank, thread, verb, site, ordinal = found.groups()
     who = f"rank {rank}" + (f" thread {thread}" if thread else "")
     raw = _record(run, int(rank), thread or MAIN, site, int(ordinal))
-    if delivers:
+    if verb == "delivers from outside":
+        return f"{who} gets message {ordinal} from outside in {site}"
+    if verb == "delivers":
         if raw is None or raw[KIND] != "post":
             return f"the message of {who} from {site}[{ordinal}] arrives"
         content = short(repr(raw[POST_CONTENT]), LONGEST)
