@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import (
     ADDRESS,
+    CALL,
+    COLLECTIVE_SIZES,
     COMMUNICATOR,
     GRAPH,
     INJECTED_COMMUNICATOR,
@@ -19,6 +22,7 @@ from dpsim.contract.ops import (
     INJECTED_WHAT,
     KIND,
     LEARNED_OUTCOME,
+    OP,
     ORDINAL,
     SEQ,
     SITE,
@@ -51,12 +55,12 @@ SHOWN = 20
 def never_applied(world: World, run: Run) -> list[str]:
     """One line for each fault, kill or delay of the world that left no trace in the journals. Empty if all happened."""
     lines = []
-    for kind, said, rank, at in [
-        *((fault.kind, fault.describe(), fault.rank, fault.at) for fault in world.faults),
-        *(("delay", "delay", delay.rank, delay.at) for delay in world.delays),
+    for kind, said, rank, at, change in [
+        *((fault.kind, fault.describe(), fault.rank, fault.at, fault.change) for fault in world.faults),
+        *(("delay", "delay", delay.rank, delay.at, {}) for delay in world.delays),
     ]:
         if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
-            lines.append(f"{said}: {_why(world, run, rank, at, kind)}")
+            lines.append(f"{said}: {_why(world, run, rank, at, kind, 'count' in change)}")
     for message in world.messages:
         said = _unheard(world, run, message)
         if said:
@@ -122,12 +126,13 @@ def _lived(world: World, run: Run, kill: Kill) -> str:
 _ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had raised", "died": "had died otherwise"}
 
 
-def _why(world: World, run: Run, rank: int, at: At, kind: str) -> str:
+def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = False) -> str:
+    """Why nothing happened there. `count`: another count was to be announced."""
     journal, who = run.journals[rank], world.actor(rank)
     if at.communicator is not None:
         calls = sum(_is_collective(raw, at) for raw in journal)
         if at.seq is not None and at.seq < calls:
-            return _in_vain(who, journal, at, kind, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
+            return _in_vain(who, journal, at, kind, count, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
         return f"{who} never came to {at}; it made {calls} collectives on {at.communicator}"
     threads = sorted({raw[THREAD] for raw in journal})
     if threads and at.thread not in threads:
@@ -137,7 +142,7 @@ def _why(world: World, run: Run, rank: int, at: At, kind: str) -> str:
     visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]
     if visits and (at.ordinal is None or at.ordinal in visits):
         return _in_vain(
-            who, journal, at, kind, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
+            who, journal, at, kind, count, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
         )
     if visits:
         return f"{who} never came to {at}; its last visit was {at.site}[{max(visits)}]"
@@ -156,11 +161,16 @@ def _is_collective(raw: RawRecord, at: At) -> bool:
     return bool(raw[KIND] == "collective" and raw[COMMUNICATOR] == at.communicator)
 
 
-def _in_vain(who: str, journal: list[RawRecord], at: At, kind: str, is_there: Callable[[RawRecord], bool]) -> str:
+def _in_vain(
+    who: str, journal: list[RawRecord], at: At, kind: str, count: bool, is_there: Callable[[RawRecord], bool]
+) -> str:
     """Why nothing was done at a place that the rank came to."""
     index = next((index for index, raw in enumerate(journal) if raw[KIND] in REPLAYED and is_there(raw)), None)
     of = None if index is None else replay_at(journal, index)
     meant = index != of if kind not in CHANGES else index is not None and journal[index][KIND] in CHANGED
+    if count and index is not None and of is None and _sizes_rule(journal[index]):
+        sizes = list(journal[index][COLLECTIVE_SIZES])
+        return f"{who} reached {at}, but a count changes nothing where sizes say what moves: {sizes}"
     if index is None or of is None or not meant:
         return f"{who} came to {at}, but there it changes nothing"
     came = f"{who} came to {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
@@ -170,3 +180,7 @@ def _in_vain(who: str, journal: list[RawRecord], at: At, kind: str, is_there: Ca
         f"{came}, and a replay goes out as one: it can be delayed, or its rank die there; to {kind} a call, name it "
         f"where it is kept, in the capture of graph {journal[of][GRAPH]}"
     )
+
+
+def _sizes_rule(raw: RawRecord) -> bool:
+    return raw[KIND] == "collective" and COLLECTIVES.get(raw[OP], UNKNOWN).sizes_rule(raw[CALL])

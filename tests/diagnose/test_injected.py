@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dpsim.diagnose.injected import SHOWN
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import CALL, KIND
+from dpsim.contract.world import At, Fault
+from dpsim.diagnose.injected import SHOWN, never_applied
 from dpsim.runner import run_scenario
+from tests.programs import run, world_of
 from tests.protocols import served
 
 
@@ -59,3 +64,33 @@ def test_of_many_sites_the_first_are_told() -> None:
     sites = line.partition("its sites: ")[2].split(", ")
     assert len(sites) <= SHOWN + 1
     assert sites[-1].endswith(" more") == (len(sites) > SHOWN)
+
+
+async def exchange(rank: Rank) -> None:
+    """With sizes, and without."""
+    group = rank.host("h")
+    await group.all_to_all(np.ones(2, np.int32), source_sizes=(1, 1), output_sizes=(1, 1), site="sized")
+    await group.all_to_all(np.ones(2, np.int32), site="equal")
+
+
+@pytest.mark.parametrize("count", [1, 4])
+@pytest.mark.parametrize("at", [At("sized", 0), At(communicator="h", seq=0)])
+def test_a_count_changes_nothing_where_sizes_rule(count: int, at: At) -> None:
+    healthy = run(world_of(2, ["h"]), exchange)
+    world = world_of(2, ["h"], faults=(Fault("alter", 1, at, {"count": count}),))
+    done = run(world, exchange)
+    assert done.journals == healthy.journals
+    assert never_applied(world, done) == [
+        f"alter count to {count}: rank 1 reached {at}, "
+        "but a count changes nothing where sizes say what moves: [1, 1, 1, 1]"
+    ]
+
+
+def test_a_count_rules_where_there_are_no_sizes() -> None:
+    """The twin, and the dtype of a call with sizes."""
+    for at, change in ((At("equal", 0), {"count": 4}), (At("sized", 0), {"dtype": "int64"})):
+        world = world_of(2, ["h"], faults=(Fault("alter", 1, at, change),))
+        done = run(world, exchange)
+        calls = [raw[CALL] for raw in done.journals[1] if raw[KIND] == "collective"]
+        assert not never_applied(world, done)
+        assert calls != [raw[CALL] for raw in done.journals[0] if raw[KIND] == "collective"]

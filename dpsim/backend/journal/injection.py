@@ -117,12 +117,16 @@ class Injections:
         return self._messages.get((thread, site, ordinal), ())
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
-        """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""
+        """What becomes of an issue: nothing if it is skipped, two of it if it is repeated. Where the sizes of a call
+        say what moves, another count changes nothing: torch refuses it, so no program can make such a call.
+        """
         if fault.kind == "skip" or fault.kind in STOPS:
             return []
         if fault.kind == "repeat":
             return [issue, issue._replace(delay_ns=0)]
-        others = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        others: tuple[str, ...] = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        if issue.peer is None and issue.rules.sizes_rule(issue.call):
+            others = ("count",)
         changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})
         if issue.peer is None:
             root = changed.root if changed.root is not None else self.rank

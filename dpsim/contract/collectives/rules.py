@@ -113,6 +113,10 @@ class CollectiveRules:
         pieces = call[5] if len(call[5]) == members else (call[1] // members,) * members
         return Sizes(pieces, pieces)
 
+    def sizes_rule(self, call: Call) -> bool:
+        """Whether the sizes of a call say what moves, and its count is only their sum."""
+        return self.pairwise and bool(call[5])
+
     def count(self, call: Call, index: int, members: int) -> int:
         """Elements of the member's result."""
         return int(call[1])
