@@ -4,4 +4,6 @@ Each check states what does not hold, and its own suspicion. This layer sees all
 journals. Steps and sites may be absent, as in recordings and in the dumps of a flight recorder.
 
 root_first.py   the passes over the findings of a run, in order
+astray.py       the first call of a collective that met another call
+habits.py       what follows what in all threads of a run
 """

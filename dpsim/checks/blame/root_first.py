@@ -3,7 +3,8 @@
     findings = root_first(run_index, findings)      # unsorted; `judge` sorts them by position
 
 A pass takes the index of the run and all findings, and returns the findings that it leaves. It changes a finding by
-`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. No pass runs for a healthy run.
+`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains
+others. No pass runs for a healthy run.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+from dpsim.checks.blame.astray import astray
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
 
 Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
-PASSES: tuple[Pass, ...] = ()
+PASSES: tuple[Pass, ...] = (astray,)
 """In this order."""
 
 
 def root_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """The findings after all passes."""
-    for one in PASSES:
+    for one in PASSES if findings else ():
         findings = one(run_index, findings)
     return findings

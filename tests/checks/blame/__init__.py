@@ -1,0 +1,4 @@
+"""The layer that finds the cause of what checks found.
+
+test_astray.py  a call of a collective that met another call
+"""

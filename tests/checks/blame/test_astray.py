@@ -1,0 +1,102 @@
+"""A call of a collective that met another call: the member that had made one too many or left one out is blamed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Fault
+from tests.checks.handmade import Made
+from tests.programs import Script, add, copy, judged, set_to, world_of
+
+
+def model(layers: int, steps: int = 1) -> Script:
+    """Each layer dispatches one row to each rank and combines what came; what comes of all that is checked."""
+
+    async def script(rank: Rank) -> None:
+        main, experts, size = rank.stream("main"), rank.device("ep"), rank.device("ep").size
+        rows, room = main.alloc(size, "int32", "rows"), main.alloc(size, "int32", "room")
+        for rank.step in range(steps):
+            main.launch("embed", set_to, writes=[room], args=(1,))
+            for _ in range(layers):
+                sizes: Any = {"source_sizes": [1] * size, "output_sizes": [1] * size}
+                main.launch("permute", copy, reads=[room], writes=[rows])
+                experts.all_to_all(room, rows, main, site="dispatch", **sizes)
+                main.launch("expert", add, reads=[room], writes=[rows])
+                experts.all_to_all(room, rows, main, site="combine", **sizes)
+            assert (await room.read("logits")).tolist() == [2**layers] * size
+
+    return script
+
+
+def planted(kind: Any, rank: int, ordinal: int, ranks: int = 2, layers: int = 2, steps: int = 1) -> list[Finding]:
+    fault = Fault(kind, rank, At("dispatch", ordinal))
+    return judged(world_of(ranks, devices=["ep"], faults=(fault,)), model(layers, steps))
+
+
+@pytest.mark.parametrize(("ranks", "layers", "rank", "ordinal"), [(2, 2, 1, 0), (2, 3, 0, 1), (3, 1, 2, 0)])
+def test_a_call_made_twice_comes_before_the_assertion_that_it_trips(
+    ranks: int, layers: int, rank: int, ordinal: int
+) -> None:
+    found = planted("repeat", rank, ordinal, ranks, layers)
+    assert [one.klass for one in found[:2]] == ["HANG:COLLECTIVE:EXTRA_CALL", "CRASH:ASSERTIONERROR"]
+    culprit = found[0].culprit
+    assert culprit is not None
+    assert (culprit.rank, culprit.step, culprit.site) == (rank, 0, "dispatch")
+    assert f"rank {rank} made dispatch (all_to_all on ep) once more in step 0; its dispatch at" in found[0].message
+
+
+def test_the_ground_is_what_no_thread_does_elsewhere() -> None:
+    [found, *_] = planted("repeat", 1, 0)
+    assert found.ground == ("here alone dispatch follows dispatch; in 4 other places another op does",)
+    [found, *_] = planted("repeat", 1, 0, ranks=3)
+    assert found.ground == ("2 other members of ep called combine",)
+
+
+@pytest.mark.parametrize(("ordinal", "layers"), [(0, 3), (1, 2)])
+def test_a_call_left_out(ordinal: int, layers: int) -> None:
+    found = planted("skip", 0, ordinal, layers=layers)
+    culprit = found[0].culprit
+    assert culprit is not None
+    assert (culprit.rank, culprit.step, culprit.site) == (0, 0, "dispatch")
+    assert found[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
+
+
+def test_with_one_place_and_two_ranks_nothing_decides() -> None:
+    """The twin: no other layer and no other step shows what is usual."""
+    assert all(one.klass.startswith("CRASH") or one.culprit is None for one in planted("skip", 0, 0, layers=1))
+
+
+def threaded(odd: int | None) -> list[Finding]:
+    """Two threads of each rank call in turn, all at one site; one rank calls once more in its first thread."""
+    made = Made(2)
+    for rank in range(2):
+        for at in range(4):
+            for made[rank].thread in ("u0", "u1"):
+                made[rank].launch("attention", "main")
+                made[rank].collective("ep", "main")
+                if (rank, at, made[rank].thread) == (odd, 1, "u0"):
+                    made[rank].collective("ep", "main")
+    return made.findings("raised", "raised")
+
+
+def test_threads_that_call_in_turn_show_it_where_sites_do_not() -> None:
+    [found, *_] = [one for one in threaded(1) if one.check == "ledger"]
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.thread) == (1, "u0")
+    assert not [one for one in threaded(None) if one.check == "ledger"]
+
+
+def test_threads_that_always_meet_under_other_names_are_not_apart() -> None:
+    """Rank 1 has named its threads the other way round; what differs is a call of another step."""
+    made, names = Made(2), (("u0", "u1"), ("u1", "u0"))
+    for rank in range(2):
+        for made[rank].step in range(3):
+            for made[rank].thread in names[rank]:
+                made[rank].launch("attention", "main")
+                made[rank].collective("ep", "main", count=8 + ((rank, made[rank].step) == (1, 2)))
+    found = made.findings("finished", "finished")
+    assert [one.klass for one in found if one.check == "ledger"] == ["MISMATCH:COLLECTIVE:COUNT"]
