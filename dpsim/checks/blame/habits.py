@@ -20,8 +20,8 @@ from dpsim.contract.world import SILENT, Run
 
 
 class Stretch(NamedTuple):
-    """What a thread of a rank did in a step, from one index of the journal to another one, both included. A last of None
-    is the end of the step.
+    """What a thread of a rank did in a step, from one index of the journal to another one, both included. None is the
+    end of the step.
     """
 
     rank: int

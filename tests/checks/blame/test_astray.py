@@ -92,11 +92,12 @@ def test_threads_that_call_in_turn_show_it_where_sites_do_not() -> None:
 
 def test_threads_that_always_meet_under_other_names_are_not_apart() -> None:
     """Rank 1 has named its threads the other way round; what differs is a call of another step."""
-    made, names = Made(2), (("u0", "u1"), ("u1", "u0"))
-    for rank in range(2):
-        for made[rank].step in range(3):
-            for made[rank].thread in names[rank]:
-                made[rank].launch("attention", "main")
-                made[rank].collective("ep", "main", count=8 + ((rank, made[rank].step) == (1, 2)))
+    made = Made(2)
+    for hand, names in zip(made.hands, (("u0", "u1"), ("u1", "u0")), strict=True):
+        for hand.step in range(3):
+            for name in names:
+                hand.thread = name
+                hand.launch("attention", "main")
+                hand.collective("ep", "main", count=8 + ((hand.rank, hand.step) == (1, 2)))
     found = made.findings("finished", "finished")
     assert [one.klass for one in found if one.check == "ledger"] == ["MISMATCH:COLLECTIVE:COUNT"]
