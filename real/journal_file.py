@@ -1,10 +1,11 @@
 """A journal in a file, as the rank writes it: the parent can read it while the rank is stuck or dead.
 
-The file is mapped into memory. At its beginning stands how much of it is *committed*, and behind that the records
-follow one another, each with its length behind it. To write a record is one copy and one store: first its bytes, then
-the new committed length, 8 aligned bytes at once. So a record is there as a whole or not at all, wherever its writer is
-killed. What has been stored belongs to the page cache and not to the process: whoever reads the file sees it while the
-writer is stuck in a call of a driver, holds Python's lock or is dead (`journal_reader`).
+The file is mapped into memory. At its beginning stands how much of it is *committed*, and the highest step tag that the
+program has set. Behind that the records follow one another, each with its length behind it. To write a record is one
+copy and one store: first its bytes, then the new committed length, 8 aligned bytes at once. So a record is there as a
+whole or not at all, wherever its writer is killed. What has been stored belongs to the page cache and not to the
+process: whoever reads the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is dead
+(`journal_reader`).
 
 Space on the disk is taken before a window of the file is mapped (`posix_fallocate`), since a store to a page for which
 there is none is a SIGBUS. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which
@@ -41,8 +42,11 @@ from dpsim.contract.ops import DECISION_VALUE, KIND, RawRecord
 WINDOW = 1 << 20
 """So much of the file is mapped at a time."""
 
-HEAD = 8
-"""Bytes of the committed length, at the beginning of the file."""
+HEAD = 16
+"""Bytes at the beginning of the file: of the committed length, and of the highest step that the program has set."""
+
+MOST = (1 << 63) - 1
+"""The highest step that fits there."""
 
 LENGTH = struct.Struct("<I")
 """Of a record, behind it: so the last one is found from the end."""
@@ -60,6 +64,8 @@ class JournalFile:
     """The writing end. `write` is a function of its own, with all it needs at hand."""
 
     write: Callable[[RawRecord], None]
+    reach: Callable[[int], None]
+    """The program has set this step tag. A rank that dies before its first op there leaves no other trace of it."""
 
     def __init__(self, path: str) -> None:
         """Raises OSError where there is no room for a first window."""
@@ -67,7 +73,7 @@ class JournalFile:
         """Why a record could not be written."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
-            self.write = self._writer()
+            self.write, self.reach = self._writer()
         except BaseException:
             os.close(self._file)
             raise
@@ -76,14 +82,15 @@ class JournalFile:
         """Nothing more is written."""
         os.close(self._file)
         self._file = -1  # the number may be another file's by now
-        del self.write
+        del self.write, self.reach
 
-    def _writer(self) -> Callable[[RawRecord], None]:
+    def _writer(self) -> tuple[Callable[[RawRecord], None], Callable[[int], None]]:
         from msgspec.msgpack import Encoder  # not above: importing the backends must work where it is not installed
 
         encode, put_length, more = Encoder().encode, LENGTH.pack_into, LENGTH.size
         memory, first, at, room = self._window(HEAD, 0)
-        head = memoryview(mmap.mmap(self._file, HEAD)).cast("Q")
+        head = memoryview(mmap.mmap(self._file, HEAD)).cast("q")
+        head[1] = -1
         head[0] = HEAD
 
         def write(record: RawRecord) -> None:
@@ -106,7 +113,11 @@ class JournalFile:
             at = end + more
             head[0] = first + at
 
-        return write
+        def reach(step: int) -> None:
+            if step > head[1]:
+                head[1] = min(step, MOST)
+
+        return write, reach
 
     def _next_window(self, begin: int, size: int) -> tuple[mmap.mmap, int, int, int]:
         if not self.failed:

@@ -6,6 +6,7 @@ of mapped memory at once.
 
     read_journal(path)          # all complete records
     last_step(path)             # of the last one: for the progress line
+    step_set(path)              # the highest that the program has set, perhaps with no op in it
     standing(path)              # where the rank stands, if it does not move
 
 Neither MessagePack nor JSON knows tuples: the writer turns them into arrays, and here all arrays become tuples again,
@@ -86,14 +87,27 @@ def last_step(path: Path) -> int | None:
         return None
 
 
+def step_set(path: Path) -> int:
+    """The highest step that the program has set; -1 if the file does not exist (yet)."""
+    try:
+        with path.open("rb") as file:
+            return _head(file)[1]
+    except FileNotFoundError:
+        return -1
+
+
 def _committed(file: BinaryIO) -> int:
     """Where the last complete record ends."""
+    return max(HEAD, _head(file)[0])
+
+
+def _head(file: BinaryIO) -> tuple[int, int]:
     try:
         mapped = mmap.mmap(file.fileno(), HEAD, access=mmap.ACCESS_READ)
     except ValueError:  # the file has been made, and nothing else
-        return HEAD
-    with mapped, memoryview(mapped) as head, head.cast("Q") as number:
-        return max(HEAD, int(number[0]))
+        return HEAD, -1
+    with mapped, memoryview(mapped) as head, head.cast("q") as numbers:
+        return numbers[0], numbers[1]
 
 
 def _record(data: bytes) -> RawRecord:

@@ -47,7 +47,7 @@ from real.child import Child, speaking
 from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
-from real.journal_reader import read_journal
+from real.journal_reader import read_journal, step_set
 from real.matched import all_matched
 from real.messages import AbortJob, Go, Job, Leave, Prepared, Recovered
 from real.ports import listening
@@ -218,6 +218,7 @@ class Pool:
             lost=watch.lost,
             services=world.services,
             undefined=watch.undefined,
+            steps_set=tuple(map(step_set, paths)),
             endless=repeating(journals) if watch.late else (),
         )
 

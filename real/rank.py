@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -16,6 +16,7 @@ from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadPr
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import whole
 from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Frozen, Stream
@@ -141,7 +142,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "stores", "taken")
+    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "reach", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -154,6 +155,8 @@ class RealRank(JournaledRank):
         self.mail = mail
         self._size = size
         self.patience = patience
+        self.reach: Callable[[int], None] = lambda step: None
+        """Called with each step tag that the program sets."""
         self.stores = Stores()
         journal.shared.injections.post = self._from_outside
         self.taken: set[RealBuffer] = set()
@@ -167,6 +170,15 @@ class RealRank(JournaledRank):
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
+
+    @property
+    def step(self) -> int:
+        return self.journal.step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self.journal.step = known = whole(step, "the step", f"rank {self.rank}")
+        self.reach(known)
 
     def fail(self, error: BaseException) -> None:
         """Called by a stream. The first error counts."""

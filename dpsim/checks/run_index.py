@@ -177,14 +177,18 @@ class RunIndex:
 
     def departure(self, rank: int) -> Culprit:
         """Where a rank died or stands: a planted death has a record, of the op that the rank came to and did not make;
-        else behind the last thing that it did.
+        else behind the last thing that it did, in the step that its program has set.
         """
         journal = self.run.journals[rank]
         died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
         last = self.last(rank)
         if died is not None:
             return Culprit.of(rank, as_record(died))
-        return Culprit(rank, -1, "start", "") if last is None else self.culprit(last)
+        step = self.run.steps_set[rank] if self.run.steps_set else -1
+        if last is None:
+            return Culprit(rank, step, "start", "")
+        culprit = self.culprit(last)
+        return culprit if step <= last.step else replace(culprit, step=step, site=f"after {culprit.site}")
 
     @cached_property
     def threaded(self) -> frozenset[int]:

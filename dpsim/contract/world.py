@@ -225,6 +225,8 @@ class Run:
     that repeated themselves, and no other could move; if `overdue`, the one that passed the bound of `World.progress`.
     `taken`: on the simulation, which message each look into a mailbox took. `undefined`: who brought a NaN to a maximum
     or minimum. `lost`: what the machine took away (`dpsim.backend.journal.trouble`), so that there is no verdict.
+    `steps_set`: the highest step tag that the program of each rank has set, where the backend knows it. A rank that
+    died may have set one and have issued nothing in that step.
     """
 
     backend: str
@@ -242,6 +244,7 @@ class Run:
     services: tuple[str, ...] = ()
     taken: Mapping[Address, Address] = field(default_factory=dict)
     undefined: tuple[Undefined, ...] = ()
+    steps_set: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:

@@ -123,7 +123,7 @@ class SimBackend:
         finally:
             run.timeouts, run.order_of_sums = machine.alarms.awaited, machine.order_of_sums
             run.unordered = [one.found for one in wiring.watches if one is not None and one.found is not None]
-            run.undefined = wiring.undefined
+            run.undefined, run.steps_set = wiring.undefined, wiring.steps_set
             wiring.take_down()
         _judge(wiring, run)
         return run

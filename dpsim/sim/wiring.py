@@ -141,6 +141,11 @@ class Wiring:
                 slots = self.slots[number] if self.slots else None
                 rank.devices[group.spec.kind] = SimDeviceCommunicator(host, group, slots, own)
 
+    @property
+    def steps_set(self) -> tuple[int, ...]:
+        """The highest step tag that the threads of each rank have set."""
+        return tuple(max(own.step for own in one.threads.values()) for one in self._shared)
+
     def begin(self, program: Program[Any], prepared: Any) -> None:
         """Every rank begins to live, and those that may be killed may be."""
         machine, ranks, ends = self.machine, self.ranks, self.ends

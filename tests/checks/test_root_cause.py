@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.contract.world import CommunicatorSpec
+from dpsim.checks.judge import judge
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import At, CommunicatorSpec, Fault
 from tests.checks.handmade import Made
+from tests.programs import run, world_of
 
 DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"
 
@@ -131,3 +135,36 @@ def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) 
     made[0].learned(made[0].take("poll", box), None)
     made[0].take()
     assert made.findings("blocked")[0].details == said
+
+
+@pytest.mark.parametrize(
+    ("steps_set", "expected"), [((1, 2), (2, "after launch")), ((1, 1), (1, "launch")), ((), (1, "launch"))]
+)
+def test_a_rank_that_set_a_step_and_died_is_blamed_in_that_step(
+    steps_set: tuple[int, ...], expected: tuple[int, str]
+) -> None:
+    made = Made(2)
+    for hand in made.hands:
+        for hand.step in range(2):
+            hand.launch("launch", "main")
+            if hand.step < 1 or hand.rank == 0:
+                work = hand.collective("cpu", None)
+                if hand.step < 1:
+                    hand.learned(work)
+    [found] = judge(made.world, replace(made.run("blocked", "died"), steps_set=steps_set))
+    assert found.klass == "HANG:COLLECTIVE:DEAD_RANK"
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (1, *expected)
+
+
+def test_the_simulation_knows_the_step_that_a_rank_set_before_it_died() -> None:
+    async def script(rank: Rank) -> None:
+        for rank.step in range(3):
+            await rank.host("h").barrier(site="meet")
+
+    done = run(world_of(2, ["h"], faults=(Fault("die", 1, At("meet", 2)),)), script)
+    assert done.steps_set == (2, 2)
+    stripped = [[raw for raw in own if raw[KIND] != "injected"] for own in done.journals]
+    [found] = judge(world_of(2, ["h"]), replace(done, journals=stripped))
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (1, 2, "after meet")

@@ -68,6 +68,7 @@ def test_a_rank_dies(backend: TorchBackend, world: World) -> None:
     assert run.ends == ["blocked", "died"]
     assert run.journals[1][-1][KIND] == "injected"
     assert run.journals[0][-1][ADDRESS] == (MAIN, "host", 1)
+    assert run.steps_set == (1, 1)
     assert run.observed == "rank 1 died (SIGKILL)"
     assert not set(backend.pool.processes) & set(before)
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dpsim.contract.ops import RawRecord
 from real import journal_file
 from real.journal_file import HEAD, LENGTH, WINDOW, JournalFile, NoJournal
-from real.journal_reader import journal_size, last_step, read_journal
+from real.journal_reader import journal_size, last_step, read_journal, step_set
 from tests.records import raw
 
 pytest.importorskip("msgspec")
@@ -63,6 +63,16 @@ def test_a_journal_is_read_as_it_was_written(path: Path) -> None:
     assert read_journal(path) == [RECORD, LAUNCH]
 
 
+def test_a_step_that_was_set_is_seen_before_any_op_of_it(path: Path) -> None:
+    assert step_set(path) == -1
+    file = JournalFile(str(path))
+    file.write(RECORD)
+    assert step_set(path) == -1
+    for step in (5, 3, 1 << 70):
+        os.waitpid(in_a_fork(lambda step=step: file.reach(step)), 0)  # type: ignore[misc]
+        assert (step_set(path), last_step(path)) == (max(5, min(step, (1 << 63) - 1)), 4)
+
+
 def test_a_file_that_has_only_been_made_is_an_empty_journal(path: Path) -> None:
     for content in (b"", bytes(WINDOW)):
         path.write_bytes(content)
@@ -90,7 +100,7 @@ def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> Non
     end = HEAD + journal_size(path)
     for tail in (bytes(60), bytes(56) + LENGTH.pack(50), bytes(56) + LENGTH.pack(1 << 31), b"\x2a" + LENGTH.pack(1)):
         with path.open("r+b") as more:
-            more.write((end + len(tail)).to_bytes(HEAD, "little"))
+            more.write((end + len(tail)).to_bytes(8, "little"))
             more.seek(end)
             more.write(tail)
         assert last_step(path) is None
