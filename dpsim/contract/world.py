@@ -143,7 +143,7 @@ class World:
     where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
     `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
     host stands in that call until all of them have come to it. `messages`: from outside. `gates`: of looks into
-    mailboxes whose outcome is settled.
+    mailboxes whose outcome is settled. `own_settings`: those of single ranks, in words, with these ranks, for reports.
 
     These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
@@ -171,6 +171,7 @@ class World:
     progress: int | None = None
     gates: tuple[Gate, ...] = ()
     early_timeouts: int = 0
+    own_settings: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     @property
     def actors(self) -> int:  # ranks and services
@@ -195,8 +196,7 @@ class World:
                 raise ValueError(f"World.messages: {said}; there are ranks 0 to {self.actors - 1}")
         if self.nodes and len(self.nodes) != self.actors:
             raise ValueError(f"World.nodes: {len(self.nodes)} nodes for {self.actors} ranks and services")
-        killed = [kill.rank for kill in self.kills]
-        for rank in killed:
+        for rank in (killed := [kill.rank for kill in self.kills]):
             if killed.count(rank) > 1:
                 raise ValueError(f"World.kills: rank {rank} is killed twice; expected one kill a rank: leave one out")
 
@@ -225,8 +225,7 @@ class Run:
     that repeated themselves, and no other could move; if `overdue`, the one that passed the bound of `World.progress`.
     `taken`: on the simulation, which message each look into a mailbox took. `undefined`: who brought a NaN to a maximum
     or minimum. `lost`: what the machine took away (`dpsim.backend.journal.trouble`), so that there is no verdict.
-    `steps_set`: the highest step tag that the program of each rank has set, where the backend knows it. A rank that
-    died may have set one and have issued nothing in that step.
+    `steps_set`: the highest step tag that each program has set, where the backend knows it; perhaps no op has it.
     """
 
     backend: str
@@ -258,15 +257,15 @@ class Run:
     @property
     def vacuous(self) -> bool:
         """Whether no rank issued anything, sleeps and idle gets apart: that all decided alike says nothing then."""
-        return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
+        return all(
+            raw[KIND] in SILENT or (raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
+            for journal in self.journals
+            for raw in journal
+        )
 
 
 SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})
 """Kinds of record that tell of nothing that a rank issued, to its device or to others."""
-
-
-def _is_idle(raw: RawRecord) -> bool:
-    return bool(raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
 
 
 Progress: TypeAlias = Callable[[int], None]

@@ -122,6 +122,10 @@ class Parameters(StrictModel):
         """
         return None
 
+    def differing(self) -> dict[str, tuple[int, ...]]:
+        """Each setting of single ranks that the others do not have, in words, and these ranks."""
+        return {}
+
     def own_settings(self) -> list[str]:
         """The settings in which ranks differ, as lines of a report: what a mismatch comes from, most of the time."""
         return []

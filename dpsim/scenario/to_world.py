@@ -63,6 +63,7 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
             early_timeouts=scenario.limits.early_timeouts,
             lazy=scenario.limits.lazy_communicators,
             messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
+            own_settings=tuple(scenario.differing().items()),
         )
     except ValueError as error:
         raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {error}") from None

@@ -92,6 +92,18 @@ def _written(value: Any) -> Any:
     return value.plain() if isinstance(value, PerRank) else value
 
 
+def differing(params: BaseModel) -> dict[str, tuple[int, ...]]:
+    """Each value that a parameter has on single ranks alone, in words, and these ranks."""
+    found: dict[str, tuple[int, ...]] = {}
+    for name in type(params).model_fields:
+        value = getattr(params, name)
+        for rank, own in value.ranks.items() if isinstance(value, PerRank) else ():
+            if own != value.others:
+                said = f"{name} {own!r} (others: {value.others!r})"
+                found[said] = (*found.get(said, ()), rank)
+    return found
+
+
 def ranks_in(value: Any, path: KeyPath = ()) -> Iterator[tuple[KeyPath, int]]:
     """The ranks that parameters name, each with the place of its value: in models, mappings and lists."""
     if isinstance(value, PerRank):

@@ -25,7 +25,7 @@ from dpsim.scenario.base import MAX_RANKS, KeyPath, Problem, refuse
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import named
-from dpsim.scenario.params.per_rank import ranks_in
+from dpsim.scenario.params.per_rank import differing, ranks_in
 from dpsim.scenario.params.strict import refuse_unwritable, strict
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
 
@@ -80,6 +80,10 @@ class ParamsScenario(Scenario):
     def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
         """Ranks for which a parameter has another value."""
         yield from ranks_in(self.protocol.params, PARAMS)
+
+    def differing(self) -> dict[str, tuple[int, ...]]:
+        """Values of parameters that single ranks have."""
+        return differing(self.protocol.params)
 
     def one_more(self) -> Self | None:
         """What the program says; None too if it says parameters that the model refuses."""

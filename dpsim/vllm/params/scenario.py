@@ -132,16 +132,20 @@ class EngineParameters(Parameters):
         """The keys of `config_by_rank`."""
         yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
 
-    def own_settings(self) -> list[str]:
+    def differing(self) -> dict[str, tuple[int, ...]]:
         """The settings in which ranks differ from the others."""
-        own: dict[str, list[int]] = {}
+        own: dict[str, tuple[int, ...]] = {}
         for rank, given in sorted(self.config_by_rank.items()):
             for name in sorted(given.model_fields_set):
                 here, elsewhere = getattr(given, name), getattr(self.config, name)
                 if here != elsewhere:
                     said = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
-                    own.setdefault(said, []).append(rank)
-        lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in own.items()]
+                    own[said] = (*own.get(said, ()), rank)
+        return own
+
+    def own_settings(self) -> list[str]:
+        """The same, as lines of a report."""
+        lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in self.differing().items()]
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
     def all_up_to(self, sizes: str) -> Worlds:

@@ -1,0 +1,29 @@
+"""Settings of single ranks: a difference of ranks is told with the settings in which they differ.
+
+    ranks of dp_cpu differ in plan in step 0; rank 1 alone has enable_dbo true (config: false)
+
+The world has them (`World.own_settings`). They decide nothing: a setting of one rank may be the right one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.words import ranks_text
+
+OF_DIFFERENCES = ("MISMATCH", "DISAGREEMENT", "HANG:COLLECTIVE")
+
+
+def with_settings(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings; the messages of those that tell of a difference of ranks name the settings."""
+    own = run_index.world.own_settings
+    said = "".join(f"; {ranks_text(ranks)} alone ha{'ve' if len(ranks) > 1 else 's'} {what}" for what, ranks in own)
+    return (
+        [replace(one, message=one.message + said) if _differs(one) else one for one in findings] if said else findings
+    )
+
+
+def _differs(finding: Finding) -> bool:
+    return any(matches(finding.klass, klass) for klass in OF_DIFFERENCES)
