@@ -256,10 +256,12 @@ def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
     if at is None:
         return ""
     step, graph = entry.step, run_index.run.journals[entry.rank][at][GRAPH]
-    own = any(
-        raw[KIND] == "replay" and (raw[STEP], raw[GRAPH]) == (step, graph) for raw in run_index.run.journals[rank]
+    journal = run_index.run.journals[rank]
+    own = dict.fromkeys(raw[GRAPH] for raw in journal if raw[KIND] == "replay" and raw[STEP] == step)
+    others = f", but {', '.join(own)}" if own else ""
+    return f" in {run_index.within(entry)}" + (
+        "" if graph in own else f"; rank {rank} did not replay {graph} in this step{others}"
     )
-    return f" in {run_index.within(entry)}" + ("" if own else f"; rank {rank} did not replay {graph} in this step")
 
 
 def _list(run_index: RunIndex, entries: list[Entry]) -> str:

@@ -29,11 +29,13 @@ from dpsim.contract.ops import (
     ADDRESS,
     ENDED_MESSAGE,
     FLAG,
+    FLAG_HOW,
     KIND,
     MAIN,
     THREAD,
     THREAD_HOW,
     THREAD_NAME,
+    RawRecord,
 )
 from dpsim.contract.words import ranks_text
 
@@ -205,7 +207,18 @@ class _Rank:
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
         klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
-        return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}: {rest}"
+        return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}{self._instead(raw)}: {rest}"
+
+    def _instead(self, awaited: RawRecord) -> str:
+        """The flag that another thread set last, if it is not the awaited one and no thread waited for it since."""
+        flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
+        at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
+        last = flags[at]
+        again = any((one.raw[FLAG], one.raw[FLAG_HOW]) == (last.raw[FLAG], "wait") for one in flags[at:])
+        other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
+        if last.raw[FLAG_HOW] != "set" or again or not other:
+            return ""
+        return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
 
     def _history(self, flag: FlagHistory, own: str) -> str:
         """Who set a flag and who cleared it."""

@@ -48,6 +48,12 @@ async def ends_without(rank: Rank) -> None:
     await meets(rank)
 
 
+async def sets_another(rank: Rank) -> None:
+    thread = rank.start("u1", waits_for("ready"))
+    rank.flag("done").set("done.set")
+    await thread.join("join")
+
+
 async def wakes_too_early(rank: Rank) -> None:
     async def waits(rank: Rank) -> None:
         await rank.sleep(10, "nap")
@@ -91,6 +97,12 @@ async def joins_the_idle(rank: Rank) -> None:
     ("script", "klass", "thread", "said"),
     [
         (nobody_sets, "HANG:FLAG:NEVER_SET", "u1", "ready (ready.wait, {here}), which nobody ever set: main"),
+        (
+            sets_another,
+            "HANG:FLAG:NEVER_SET",
+            "u1",
+            "ever set, while main set flag done instead (done.set, {here}): main",
+        ),
         (wakes_too_early, "HANG:FLAG:CLEARED", "u1", "which main set last (ready.set, {here}) and it cleared"),
         (hand_round, "HANG:FLAG:CYCLE", "main", "u1 waits for flag b (b.wait, {here}), which main set last"),
         (joins_itself, "HANG:JOIN", "u1", "u1 joins u1 (own, {here})"),
@@ -108,6 +120,13 @@ def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread:
     text = report(run, [finding])
     assert "<- did not return" in text
     assert "rank 0 u1" in text
+
+
+@pytest.mark.parametrize("script", [nobody_sets, hand_round, wakes_too_early])
+def test_no_other_flag_is_named_that_a_thread_awaits_or_set_for_itself(script: Script) -> None:
+    """The twin: none was set, or one for which a thread waits."""
+    [finding], _ = found(script)
+    assert "instead" not in finding.message
 
 
 def test_a_thread_that_ended_on_one_rank_and_set_the_flag_on_another() -> None:

@@ -65,6 +65,24 @@ def test_a_replay_that_was_left_out() -> None:
     assert line(text, "rank 0 waits in experts", "replay 2 of graph decode (decode.go[2]")
 
 
+def test_a_graph_that_was_replayed_in_the_place_of_another_one() -> None:
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        x = main.alloc(4, "int32", "x")
+        for name, count in (("decode", 1), ("prefill", 2)):
+            async with rank.graph(name).capture(main):
+                for _ in range(count):
+                    rank.device("ep").all_reduce(x, main, site="experts")
+        for rank.step in range(2):
+            main.launch("fill", set_to, writes=[x], args=(1,))
+            name = "decode" if (rank.rank, rank.step) == (1, 1) else "prefill"
+            rank.graph(name).replay(main, f"{name}.go")
+        await x.read("out")
+
+    _, text = told(script)
+    assert line(text, "rank 1 left out experts", "did not replay prefill in this step, but decode")
+
+
 def test_a_replay_is_one_of_the_last_ops() -> None:
     async def script(rank: Rank) -> None:
         await steps(rank, left_out=(1,))

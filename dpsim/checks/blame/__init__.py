@@ -6,5 +6,6 @@ journals. Steps and sites may be absent, as in recordings and in the dumps of a 
 root_first.py   the passes over the findings of a run, in order
 astray.py       the first call of a collective that met another call
 habits.py       what follows what in all threads of a run
+beside.py       the message that a culprit dropped
 settings.py     the settings of single ranks, beside a difference of ranks
 """

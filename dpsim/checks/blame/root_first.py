@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from dpsim.checks.blame.astray import astray
+from dpsim.checks.blame.beside import beside
 from dpsim.checks.blame.settings import with_settings
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
 
 Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
-PASSES: tuple[Pass, ...] = (astray, with_settings)
+PASSES: tuple[Pass, ...] = (astray, beside, with_settings)
 """In this order."""
 
 

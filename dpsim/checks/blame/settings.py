@@ -1,4 +1,4 @@
-"""Settings of single ranks: a difference of ranks is told with the settings in which they differ.
+"""Settings of single ranks: a difference of ranks comes with the settings in which they differ.
 
     ranks of dp_cpu differ in plan in step 0; rank 1 alone has enable_dbo true (config: false)
 

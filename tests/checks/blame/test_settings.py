@@ -1,4 +1,4 @@
-"""A difference of ranks is told with the settings of single ranks, and no other finding is."""
+"""A difference of ranks names the settings of single ranks, and no other finding does."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def _place(entry: VariantEntry, found: Finding | None) -> str:
 
 
 def _lines(entry: VariantEntry) -> Iterator[tuple[str, int, int]]:
-    """File, first line and the one behind the last: of the variant, and of helpers of its own in its module."""
+    """File, first line and the one behind the last: of the variant, and of its bases in its module."""
     for make in entry.make.__mro__:
         if make.__module__ == entry.make.__module__:
             source, first = inspect.getsourcelines(make)

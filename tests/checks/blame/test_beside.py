@@ -1,0 +1,36 @@
+"""A culprit that sleeps names the message that it took, and did nothing with."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from tests.checks.handmade import Made
+
+
+def found(ops_behind: int = 0, message: object = ("START", 0)) -> Finding:
+    """Rank 0 wakes both ranks in step 1 and calls; rank 1 takes the message, does so much, and sleeps again."""
+    made = Made(2)
+    for hand in made.hands:
+        hand.learned(hand.collective("cpu", None))
+        hand.step = 1
+    made[0].post(1, message)
+    made[0].collective("cpu", None)
+    made[1].learned(made[1].take("idle"), message)
+    for _ in range(ops_behind):
+        made[1].launch("forward", "main")
+    made[1].take("idle")
+    return made.findings("blocked", "finished")[0]
+
+
+def test_the_message_and_who_sent_it() -> None:
+    one = found()
+    assert one.culprit is not None
+    assert one.culprit.rank == 1
+    sent, took = "(post, here.py:2, step 1)", "idle, here.py:2, step 1"
+    assert one.message.endswith(f"; rank 1 took ('START', 0) of rank 0 {sent} at {took}, and only waits since")
+
+
+@pytest.mark.parametrize(("ops_behind", "message"), [(1, ("START", 0)), (0, None)])
+def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message: object) -> None:
+    assert "took" not in found(ops_behind, message).message
