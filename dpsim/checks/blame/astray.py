@@ -7,7 +7,8 @@ threads show more: up to some call they are alike, and from there on each call m
     rank 1   dispatch   dispatch   combine    dispatch   combine    -> rank 1 went astray at its second dispatch
 
 The majority is right. Of two members that is astray which did what no thread does anywhere else (`habits`), if the
-other one did nothing new. Where neither or both did, this pass says nothing.
+other one did nothing new. Where neither or both did, this pass says nothing. Without another layer or step the two
+are all there is: a rank that leaves out its second microbatch is then as likely as one that makes one too many.
 
 A finding of the ledger that has no culprit gets this one. Else there is one more finding, at the place of the call.
 """
@@ -80,7 +81,7 @@ def _with(findings: list[Finding], new: Finding) -> list[Finding]:
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
     undecided = [one for one in of_ledger if one.culprit is None and one.position[0] == new.position[0]]
-    return [one for one in findings if one not in undecided] + [new]
+    return [new, *[one for one in findings if one not in undecided]]  # findings at one place keep this order
 
 
 def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Parting | None:
@@ -137,7 +138,7 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
         did = f"called {right[1]}" if right else "made no more call"
         return parted[1][0], (f"{counted(len(parted[0]), 'other member')} of {parting.communicator} {did}",)
     threads = {place[0] for place in there.values() if place}
-    new = {rank: habits.new(_stretches(parting, rank, threads)) for rank in there}
+    new = habits.new({rank: _stretches(parting, rank, threads) for rank in there})
     odd = [rank for rank, follows in new.items() if follows]
     if len(odd) != 1:
         return None
@@ -146,12 +147,14 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:
-    """What each of these threads of a rank did from its last call that was alike to its next one."""
+    """What each of these threads of a rank did from its last call that was alike to the second one behind it: the next
+    one and what follows it are both in question.
+    """
     own, found = parting.lists[rank], []
     for thread in sorted(threads):
         alike = [entry for entry in own[: parting.at] if entry.raw[THREAD] == thread]
         behind = [entry for entry in own[parting.at :] if entry.raw[THREAD] == thread]
-        first, last = alike[-1].at if alike else 0, behind[0].at if behind else None
+        first, last = alike[-1].at if alike else 0, behind[1].at if len(behind) > 1 else None
         found.append(Stretch(rank, thread, parting.step, first, last))
     return found
 

@@ -11,7 +11,7 @@ Only the kinds and sites of ops count. What a host learned, decided or passed by
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -41,20 +41,24 @@ class Habits:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._all: Counter[Follows] | None = None
-        self._sites: Counter[str] = Counter()
 
-    def new(self, stretches: Iterable[Stretch]) -> list[tuple[str, str, int]]:
-        """What follows what in these stretches and nowhere else, and in how many other places another op follows the
-        first site. Behind a site that no other place has nothing is new.
+    def new(self, stretches: Mapping[int, Sequence[Stretch]]) -> dict[int, list[tuple[str, str, int]]]:
+        """For each rank what follows what in its stretches and nowhere else, and in how many other places another op
+        follows the first site. The stretches of all these ranks are no other places: they are what is in question.
+        What all of them do is not new, nor is anything behind a site that no other place has.
         """
         if self._all is None:
             self._all = Counter(one for own in self._run.journals for one in _follows(_threads(own)))
-        here = Counter(one for stretch in stretches for one in self._of(stretch))
-        elsewhere = Counter({one: count - here[one] for one, count in self._all.items()})
+        here = {rank: Counter(one for own in some for one in self._of(own)) for rank, some in stretches.items()}
+        elsewhere = self._all - sum(here.values(), Counter[Follows]())
         behind: Counter[str] = Counter()
         for (before, _), count in elsewhere.items():
             behind[before] += count
-        return [(*one, behind[one[0]]) for one in here if not elsewhere[one] and behind[one[0]]]
+        known = {one for one in self._all if elsewhere[one] or all(one in own for own in here.values())}
+        return {
+            rank: [(*one, behind[one[0]]) for one in own if one not in known and behind[one[0]]]
+            for rank, own in here.items()
+        }
 
     def _of(self, stretch: Stretch) -> Iterator[Follows]:
         rank, thread, step, first, last = stretch
