@@ -6,5 +6,9 @@ journals. Steps and sites may be absent, as in recordings and in the dumps of a 
 root_first.py   the passes over the findings of a run, in order
 astray.py       the first call of a collective that met another call
 habits.py       what follows what in all threads of a run
+uneven.py       the side that left out a call or made it twice, where there is no majority
+steps.py        what each rank made in each step, by name
+regular.py      whether a step looks like the rank's other steps
+meetings.py     which calls meet, and at which sites
 settings.py     the settings of single ranks, beside a difference of ranks
 """
