@@ -123,8 +123,8 @@ def _named(world: World, finding: Finding) -> Finding:
     culprit = finding.culprit
     if culprit is not None and culprit.rank >= world.size and not culprit.ranks:
         culprit = replace(culprit, service=world.actor(culprit.rank))
-    details = tuple(map(said, finding.details))
-    return replace(finding, message=said(finding.message), details=details, culprit=culprit)
+    details, ground, waits = (tuple(map(said, lines)) for lines in (finding.details, finding.ground, finding.waits))
+    return replace(finding, message=said(finding.message), culprit=culprit, details=details, ground=ground, waits=waits)
 
 
 @lru_cache(maxsize=64)

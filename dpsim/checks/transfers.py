@@ -7,17 +7,21 @@ run goes on, with wrong numbers.
     rank 0   send float32[64] to rank 1      send float32[64] to rank 1
     rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT
 
-Two sides have no majority. The one that departs from what the line has always been, in all its other transfers and on
-both sides, is the culprit. If what meets is of different steps, one side left a transfer out before, or made one too
-many: the one that made another number than every step before. Where that changes anyway, nobody is. A transfer that
-only one side made is no question of this check but of the deadlock's, or where all came to their ends of `leftover`.
+Two sides have no majority. The one that departs from what the line has always been at these sites, in its other
+transfers and on both sides, is the culprit. If what meets is of different steps, one side left a transfer out before,
+or made one too many. That is the one that made another number than every step before. Where that changes anyway, no
+rank is.
+What else the journals know of a transfer, `blame` asks.
+
+A transfer that only one side made is no question of this check. It is one of the deadlock's, or where all programs
+ended, of `leftover`.
 """
 
 from __future__ import annotations
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
-from dpsim.contract.ops import COUNT, DTYPE, RawRecord
+from dpsim.contract.ops import COUNT, DTYPE, SITE, RawRecord
 
 FIELDS = {"count": COUNT, "dtype": DTYPE}
 """What both sides say alike, and where a record has it."""
@@ -68,13 +72,18 @@ def astray(line: TransferLine) -> tuple[Entry | None, str]:
 
 
 def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
-    """The side that departs from what all other transfers of the line are alike in; None if that does not tell."""
-    others: list[RawRecord] = [
-        entry.raw for side in line for at, entry in enumerate(side[: min(map(len, line))]) if at != index
+    """The side that departs from what all other transfers of the line at these sites are alike in, or None. A count
+    may depend on data, so it takes more other ones.
+    """
+    least = 2 if field == COUNT else 1
+    matched = min(map(len, line))
+    others: list[list[RawRecord]] = [
+        [raw for at, (_, _, raw) in enumerate(side[:matched]) if at != index and raw[SITE] == side[index].raw[SITE]]
+        for side in line
     ]
-    usual = {raw[field] for raw in others}
-    departs = [entry for entry in (line.sends[index], line.receives[index]) if entry.raw[field] not in usual]
-    return departs[0] if len(usual) == 1 and len(departs) == 1 else None
+    usual = {raw[field] for own in others for raw in own}
+    departs = [side[index] for side in line if side[index].raw[field] not in usual]
+    return departs[0] if min(map(len, others)) >= least and len(usual) == 1 and len(departs) == 1 else None
 
 
 def summary(run_index: RunIndex, entry: Entry) -> str:

@@ -94,12 +94,13 @@ class Hand:
         writes: Sequence[Ref] = (),
         op: str = "all_reduce",
         count: int = 8,
+        site: str | None = None,
         **more: Any,
     ) -> tuple[str, int]:
         seq = self.number(("seq", communicator))
         form: dict[str, Any] = {"dtype": "int32", "root": None, "reduce": None, "sizes": ()} | more
         form |= {"stream": stream, "communicator": communicator, "seq": seq, "op": op, "count": count}
-        return self.note("collective", f"{communicator}.{op}", **form, reads=tuple(reads), writes=tuple(writes))
+        return self.note("collective", site or f"{communicator}.{op}", **form, reads=tuple(reads), writes=tuple(writes))
 
     def transfer(
         self,
@@ -111,13 +112,14 @@ class Hand:
         count: int = 8,
         dtype: str = "int32",
         communicator: str = "pp",
+        site: str | None = None,
     ) -> tuple[str, int]:
         seq = self.number(("line", communicator, op, peer))
         refs = () if buffer is None else (buffer,)
         reads, writes = (refs, ()) if op == "send" else ((), refs)
         form: dict[str, Any] = {"stream": stream, "communicator": communicator, "seq": seq, "op": op, "peer": peer}
         form |= {"count": count, "dtype": dtype, "group": group}
-        return self.note("transfer", op, **form, reads=reads, writes=writes)
+        return self.note("transfer", site or op, **form, reads=reads, writes=writes)
 
     def post(self, to: int, message: Any, box: str = "box") -> None:
         self.note("post", "post", to=to, mailbox=box, content=message)

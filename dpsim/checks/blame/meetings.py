@@ -1,0 +1,53 @@
+"""Meetings: which calls meet in a step, the sides of a transfer or the members of a group, and at which sites.
+
+    step 1, 2   size.send meets size.receive, text.send meets text.receive
+    step 3      text.send meets size.receive      strange: each of the two meets another one elsewhere
+
+Where a strange pair meets, a call is missing before it, though both sides made as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsim.checks.blame.steps import Name, name_of
+from dpsim.checks.run_index import Entry, RunIndex, by_step
+
+
+def meetings(run_index: RunIndex) -> Iterator[tuple[Entry, ...]]:
+    """Calls in the same place of a step, on all sides: of steps in which all made as many."""
+    sides = [[line.sends, line.receives] for line in run_index.transfers.values()]
+    sides += [list(members.values()) for members in run_index.collectives.values() if len(members) > 1]
+    for calls in sides:
+        steps = [by_step(own) for own in calls]
+        for step, first in steps[0].items():
+            here = [own.get(step, []) for own in steps]
+            if all(len(own) == len(first) for own in here):
+                yield from zip(*here, strict=True)
+
+
+class Partners:
+    """Which names meet in a run, and how often."""
+
+    def __init__(self, run_index: RunIndex) -> None:
+        self._met: dict[Name, dict[Name, int]] = {}
+        for calls in meetings(run_index):
+            for one, other in _pairs(calls):
+                self._met.setdefault(one, {})[other] = self._met.get(one, {}).get(other, 0) + 1
+
+    def strange(self, calls: Sequence[Entry]) -> bool:
+        """Whether two of these calls, at different sites, both meet calls at another site as often or more."""
+        return any(self._prefers(one, other) and self._prefers(other, one) for one, other in _pairs(calls))
+
+    def known(self, calls: Sequence[Entry]) -> bool:
+        """Whether these calls, by their names, meet in a step in which all sides made as many."""
+        return all(other in self._met.get(one, {}) for one, other in _pairs(calls))
+
+    def _prefers(self, one: Name, other: Name) -> bool:
+        met = self._met.get(one, {})
+        return one[1] != other[1] and any(number >= met.get(other, 0) for name, number in met.items() if name != other)
+
+
+def _pairs(calls: Sequence[Entry]) -> Iterator[tuple[Name, Name]]:
+    names = [name_of(entry.raw) for entry in calls]
+    return ((one, other) for at, one in enumerate(names) for to, other in enumerate(names) if at != to)

@@ -1,0 +1,119 @@
+"""Regular: whether a step of a rank looks like its other steps, as far as one name is concerned.
+
+A rule is about two names that come in turn: in one pattern, the same in all other steps. A rank that left a call out,
+or made it twice, breaks the rules between this call and nearly all else in the step. Its peer keeps its own rules:
+
+    steps 1, 3, 4   layers  hidden.send  residual.send
+    step 2          layers               residual.send      hidden.send breaks 2 of 2 rules, residual.send 1 of 2
+
+So a name is odd where more of its rules break than hold. One more rule is how often a step makes the name, where that
+never changes. A step that the rank is not done with may end early: that says nothing of what would come. A rank that
+has no other step with this name is held against the steps of other ranks that make it.
+
+Steps may be of several kinds, with work and without. So what another rank that makes the name does in the same step
+counts as well: a rule that breaks there is none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from dpsim.checks.blame.steps import Did, Name, RankStep, Steps
+
+Pattern = tuple[bool, ...]
+"""In which order a step makes two names: True stands for the first one."""
+
+FEW = 2
+"""Other steps on which the usual number of a name rests."""
+
+LEAST = 3
+"""Rules that a step has to keep before it counts as sound."""
+
+CLEAR = 4
+"""Rules that a sound step keeps for each one that it breaks: steps of several kinds may break one."""
+
+
+class Rules(NamedTuple):
+    """How many rules about a name a step breaks and keeps, and on how many other steps they rest. `usual`: how often
+    each of these makes the name, None if that changes.
+    """
+
+    broken: int
+    kept: int
+    steps: int
+    usual: int | None
+
+    @property
+    def odd(self) -> bool:
+        return self.broken > self.kept
+
+    @property
+    def sound(self) -> bool:
+        return self.kept >= max(LEAST, CLEAR * self.broken)
+
+    @property
+    def unknown(self) -> bool:
+        return not self.broken and not self.kept
+
+
+def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
+    """What the other steps say of a name in a step. `apart`: the steps that are no evidence."""
+    rows = _comparable(steps, at, name, apart)
+    with_name = [row for row in rows if _has(row, name)]
+    here, done = steps.rows.get(at, []), steps.done(*at)
+    others = {did.name for row in with_name for did in row if did.name[2] == name[2]} & steps.names[at[0]] - {name}
+    fits = [fit for fit in (_keeps(here, rows, name, other, done) for other in others) if fit is not None]
+    numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows)}
+    usual = numbers.pop() if len(numbers) == 1 and len(with_name) >= FEW else None
+    if usual is not None:
+        made = steps.made(at, name)
+        fits += [made == usual] if done or made >= usual else []
+    return Rules(fits.count(False), fits.count(True), len(with_name), usual)
+
+
+def _comparable(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> list[list[Did]]:
+    """The other steps of the rank, and the same step of other ranks that make the name. If no other step of the rank
+    has the name, steps of all ranks stand for them.
+    """
+    rank, step = at
+    own = dict(steps.others(apart, rank))
+    if not any(_has(row, name) for row in own.values()):
+        own = {when: row for when, row in steps.others(apart) if _has(row, name)}
+    same = {
+        (other, when): row
+        for (other, when), row in steps.rows.items()
+        if when == step and other != rank and name in steps.names[other] and steps.done(other, when)
+    }
+    return list((own | same).values())
+
+
+def _keeps(here: list[Did], rows: Iterable[list[Did]], name: Name, other: Name, done: bool) -> bool | None:
+    """Whether a step keeps the rule about two names; None if there is none, or if the step has not come so far."""
+    mine = _pattern(here, name, other)
+    units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
+    if not mine or len(units) != 1:
+        return None
+    [unit] = units
+    if len(set(unit)) == 1:
+        return None
+    whole = unit * -(-len(mine) // len(unit))
+    return None if not done and len(mine) < len(whole) and mine == whole[: len(mine)] else mine == whole
+
+
+def _has(row: Iterable[Did], name: Name) -> bool:
+    return any(did.name == name for did in row)
+
+
+def _pattern(row: Iterable[Did], name: Name, other: Name) -> Pattern:
+    return tuple([did.name == name for did in row if did.name in (name, other)])
+
+
+def _unit(pattern: Sequence[bool]) -> Pattern:
+    """What a pattern repeats: the shortest part of which it consists.
+
+    >>> _unit((True, False, True, False))
+    (True, False)
+    """
+    whole = tuple(pattern)
+    return next(whole[:size] for size in range(1, len(whole) + 1) if whole[:size] * (len(whole) // size) == whole)

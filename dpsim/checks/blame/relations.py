@@ -1,0 +1,116 @@
+"""Relations: what the number of elements of a call goes with in all other steps, and hence should be in this one.
+
+A count depends on data, so what a site usually has says little. But numbers of one step depend on each other:
+
+    step              1    2    3    4
+    hidden.copy       6    2    9    4
+    hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
+
+Two relations count. A ratio that never changes, where the number itself does. And, where there is none, that the number
+was the same whenever another one was, or whatever the host learned there. The memory that a call names
+itself is no relation: it is the same call.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias
+
+from dpsim.checks.blame.steps import Did, RankStep, Steps
+from dpsim.checks.run_index import Entry
+from dpsim.contract.ops import COUNT, KIND, LEARNED_OUTCOME, SITE, STEP, Alloc, Collective, Launch, Read, Transfer
+
+Key: TypeAlias = tuple[Any, ...]
+"""What a number of a step is of: name, how many of this name came before, and which part of it."""
+
+FEW = 2
+"""Other steps on which a relation rests at least."""
+
+
+class Should(NamedTuple):
+    """How many elements a call should have, and why, in words."""
+
+    elements: int
+    why: str
+
+
+class Relations:
+    """The numbers of each step, computed once."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self._sizes: dict[RankStep, dict[Key, int]] = {}
+        self._learned: dict[int, dict[int, dict[Key, Any]]] = {}
+
+    def of(self, call: Did, samples: Sequence[Did]) -> list[Should]:
+        """What other calls at this site, `samples`, say of the count of one: by ratios, else by what was the same."""
+        at = call.entry.rank, call.entry.step
+        then = [
+            (one.entry.raw[COUNT], self.sizes((one.entry.rank, one.entry.step)) | self.learned(one.entry))
+            for one in samples
+            if one.number == call.number
+        ]
+        others = {key: here for key, here in self.sizes(at).items() if key[:2] != (call.name, call.number)}
+        found = [_ratio(key, here, [(count, there.get(key)) for count, there in then]) for key, here in others.items()]
+        if not any(found):
+            features = others | self.learned(call.entry)
+            found = [
+                _same(key, here, [(count, there.get(key)) for count, there in then]) for key, here in features.items()
+            ]
+        return [should for should in found if should is not None]
+
+    def sizes(self, at: RankStep) -> dict[Key, int]:
+        """How many elements each call of a step concerns, and each piece of memory that a kernel reads or writes."""
+        if at not in self._sizes:
+            found: dict[Key, int] = {}
+            for name, number, entry in self.steps.rows.get(at, ()):
+                record = entry.record
+                if isinstance(record, Collective | Transfer | Alloc | Read):
+                    found[name, number, 0] = record.count
+                elif isinstance(record, Launch):
+                    refs = enumerate((*record.reads, *record.writes))
+                    found |= {(name, number, place): ref[2] - ref[1] for place, ref in refs}
+            self._sizes[at] = found
+        return self._sizes[at]
+
+    def learned(self, entry: Entry) -> dict[Key, Any]:
+        """What the host of an entry learned in its step."""
+        if entry.rank not in self._learned:
+            by_step: dict[int, dict[Key, Any]] = {}
+            numbers: Counter[tuple[int, str]] = Counter()
+            for raw in self.steps.run_index.run.journals[entry.rank]:
+                if raw[KIND] == "learned":
+                    step, site = raw[STEP], raw[SITE]
+                    by_step.setdefault(step, {})[("learned", site), numbers[step, site]] = repr(raw[LEARNED_OUTCOME])
+                    numbers[step, site] += 1
+            self._learned[entry.rank] = by_step
+        return self._learned[entry.rank].get(entry.step, {})
+
+
+def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Should | None:
+    """A ratio of a count to another number, the same in all steps that have both, where both change."""
+    both = [(count, number) for count, number in pairs if count and number]
+    ratios = {Fraction(count, number) for count, number in both}
+    if not here or len(both) < FEW or len({count for count, _ in both}) < 2 or len(ratios) > 1:
+        return None
+    [ratio] = ratios
+    many = "as many" if ratio == 1 else f"{ratio} times as many"
+    should = ratio * here
+    if should.denominator > 1:
+        return None
+    return Should(int(should), f"{many} as in {key[0][1]} in {len(both)} of {len(both)} other steps, so here {should}")
+
+
+def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | None:
+    """The count of the steps in which another value was as here: if it was always the same, and so for each value."""
+    counts: dict[Any, set[int]] = {}
+    both = [(count, number) for count, number in pairs if number is not None]
+    for count, number in both:
+        counts.setdefault(number, set()).add(count)
+    alike = sum(number == here for _, number in both)
+    if alike < FEW or len(counts) < 2 or any(len(some) > 1 for some in counts.values()):
+        return None
+    [count] = counts[here]
+    return Should(count, f"{count} in {alike} of {alike} other steps in which {key[0][1]} was as here")

@@ -1,0 +1,171 @@
+"""Shapes: of calls that meet and differ, which one departs from what its site has on its side.
+
+Two sides have no majority. But a site has a type, an op and a root that seldom change. Its number of elements goes with
+others of its step (`relations`). A call is odd if its own rank's other steps contradict it. Where nothing is
+known of a call, and its peer is as its other steps say, the call is odd as well:
+
+    step 3   rank 0   hidden.send int64[4]        as many as in `layers` in 8 of 8 other steps, so here 4
+             rank 1   hidden.receive int64[5]     as many as in hidden.copy in 8 of 8 other steps, so here 4
+                                                  ->   MISMATCH:TRANSFER:COUNT, culprit rank 1
+
+What speaks for one value and against it, on one side, decides nothing. Only differences of which no check names the
+culprit come here. If the two calls meet others elsewhere, a call is missing before them, and their shapes say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dpsim.checks.blame.meetings import Partners, meetings
+from dpsim.checks.blame.relations import Relations
+from dpsim.checks.blame.steps import Did, Name, Steps, name_of
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import CALL, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, OP, Collective
+from dpsim.contract.words import ranks_text
+
+REDUCE = CALL.start + Collective._fields[CALL].index("reduce")
+
+FIELDS = {"count": COUNT, "dtype": DTYPE, "op": OP, "root": COLLECTIVE_ROOT, "reduce": REDUCE}
+"""The last part of the class of a mismatch, and where a record has it."""
+
+SHOWN = 2
+"""How many relations the ground lists."""
+
+
+class Evidence(NamedTuple):
+    """What speaks for a call as it stands, and against it, in parts of a line."""
+
+    pro: list[str]
+    con: list[str]
+
+
+def name_the_odd_call(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """Mismatches without a culprit get the call that departs from its site's other calls."""
+    if not any(_open(one) for one in findings):
+        return findings
+    shapes = Shapes(run_index)
+    return [shapes.decided(one) if _open(one) else one for one in findings]
+
+
+def _open(finding: Finding) -> bool:
+    """Whether it names no rank, or the count of a transfer: the relations of a step know more than a line does."""
+    field = finding.klass.rpartition(":")[2].lower()
+    open_to = finding.culprit is None or finding.klass == "MISMATCH:TRANSFER:COUNT"
+    return open_to and matches(finding.klass, "MISMATCH") and field in FIELDS
+
+
+class Shapes:
+    """The calls of a run that meet and differ, and the others."""
+
+    def __init__(self, run_index: RunIndex) -> None:
+        self.run_index = run_index
+        self.steps = Steps(run_index)
+        self.relations = Relations(self.steps)
+        self.partners = Partners(run_index)
+        self.calls: dict[Name, list[Did]] = {}
+        self.differ = [calls for calls in meetings(run_index) if len({_shape(entry) for entry in calls}) > 1]
+        apart = {(entry.rank, entry.at) for calls in self.differ for entry in calls}
+        for row in self.steps.rows.values():
+            for did in row:
+                if (did.entry.rank, did.entry.at) not in apart:
+                    self.calls.setdefault(did.name, []).append(did)
+
+    def decided(self, finding: Finding) -> Finding:
+        """The finding, with a culprit if one call is odd."""
+        field = finding.klass.rpartition(":")[2].lower()
+        for calls in self.differ:
+            here = {self.run_index.position(entry) for entry in calls}
+            values = {entry.raw[FIELDS[field]] for entry in calls}
+            if finding.position in here and len({entry.step for entry in calls}) == 1 and len(values) > 1:
+                odd = self._odd(calls, field)
+                if odd is not None:
+                    return self._with(finding, calls, *odd)
+        return finding
+
+    def _with(self, finding: Finding, calls: Sequence[Entry], odd: Entry, ground: list[str]) -> Finding:
+        message = finding.message
+        if matches(finding.klass, "MISMATCH:COLLECTIVE"):
+            good = [entry for entry in calls if _shape(entry) != _shape(odd)]
+            message = (
+                f"rank {odd.rank} called {odd.record.describe()} in step {odd.step} "
+                f"where {ranks_text(entry.rank for entry in good)} called {good[0].record.describe()}"
+            )
+        return replace(finding, message=message, culprit=self.run_index.culprit(odd), ground=tuple(ground))
+
+    def _odd(self, calls: Sequence[Entry], field: str) -> tuple[Entry, list[str]] | None:
+        if self.partners.strange(calls):
+            return None
+        told = [(entry, self._evidence(entry, field, calls)) for entry in calls]
+        against = [entry for entry, found in told if found.con]
+        if len(against) == 1:
+            [(odd, found)] = [one for one in told if one[1].con]
+            return None if found.pro else (odd, _said(odd, found.con))
+        unknown = [entry for entry, found in told if not found.pro]
+        if against or len(unknown) != 1 or not self.partners.known(calls):
+            return None
+        return unknown[0], [line for entry, found in told if found.pro for line in _said(entry, found.pro)]
+
+    def _evidence(self, entry: Entry, field: str, calls: Sequence[Entry]) -> Evidence:
+        found = Evidence([], [])
+        at = FIELDS[field]
+        theirs = {other.raw[at] for other in calls} - {entry.raw[at]}
+
+        def vote(value: Any, why: str) -> None:
+            if value == entry.raw[at]:
+                found.pro.append(why)
+            elif value in theirs:
+                found.con.append(why)
+
+        own, every = self._alike(entry)
+        if field == "count":
+            call = next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
+            samples = own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
+            for should in self.relations.of(call, samples):
+                vote(should.elements, should.why)
+        if field == "root":
+            own = every = self._of_group(entry)
+        if not found.pro and not found.con:
+            some = own if len(own) >= _least(field) else every
+            values = {did.entry.raw[at] for did in some}
+            if len(values) == 1 and len(some) >= _least(field):
+                [value] = values
+                vote(value, f"{field} {value} in {len(some)} of {len(some)} other calls")
+        return found
+
+    def _alike(self, entry: Entry) -> tuple[list[Did], list[Did]]:
+        """The other calls with this name, of this rank and of all."""
+        every = self.calls.get(name_of(entry.raw), [])
+        return [did for did in every if did.entry.rank == entry.rank], every
+
+    def _of_group(self, entry: Entry) -> list[Did]:
+        """The other calls of this rank on this communicator that have a root."""
+        return [
+            did
+            for some in self.calls.values()
+            for did in some
+            if did.entry.rank == entry.rank
+            and did.name[0] == "collective"
+            and did.entry.raw[COMMUNICATOR] == entry.raw[COMMUNICATOR]
+            and did.entry.raw[COLLECTIVE_ROOT] is not None
+        ]
+
+
+def _least(field: str) -> int:
+    """On how many other calls it rests that a site always has the same: more where it depends on data."""
+    return 2 if field == "count" else 1
+
+
+def _shape(entry: Entry) -> tuple[Any, ...]:
+    """What has to be the same on all sides, less the sizes of pieces."""
+    raw = entry.raw
+    return (raw[COUNT], raw[DTYPE]) if name_of(raw)[0] in ("send", "recv") else raw[OP : REDUCE + 1]
+
+
+def _said(entry: Entry, why: Sequence[str]) -> list[str]:
+    """Reasons with their site, the first few of them."""
+    site, more = entry.record.site, len(why) - SHOWN
+    lines = [f"{site} of rank {entry.rank}: {one}" for one in why[:SHOWN]]
+    return lines + ([f"{more} more like it"] if more > 0 else [])

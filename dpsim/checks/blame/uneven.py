@@ -1,0 +1,178 @@
+"""Uneven: the first step in which two sides made different numbers of calls, and which of them is odd.
+
+The two sides are those of a transfer, or the members of a group of two. There is no majority, but each side has other
+steps, and its own steps look alike (`regular`):
+
+    step            1              2              3
+    rank 0 sends    hidden  rest   rest           hidden  rest
+    rank 1 recvs    hidden  rest   hidden  rest   hidden  rest      ->   rank 0 left out hidden in step 2
+
+From there on each transfer meets one of another step. The run hangs, or some steps later many ranks raise at once.
+So findings of the same step or a later one get this culprit, if they name no rank, or one that only waits or raised.
+What the ledger knows by a majority stays, and so does a death.
+
+Where the step of the peer is as ever, and a side has no other step to compare, that side is the culprit. Where both
+sides are odd, or neither is, none is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from dpsim.checks.blame.meetings import Partners
+from dpsim.checks.blame.regular import Rules, rules
+from dpsim.checks.blame.steps import Name, Steps, name_of
+from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.run_index import Entry, RunIndex, by_step
+from dpsim.contract.words import times
+
+
+FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
+"""Classes of what may follow from a call that is missing."""
+
+
+class Side(NamedTuple):
+    """The calls of one rank, and the names that such a side makes. `names`: also those of sides like it."""
+
+    rank: int
+    calls: list[Entry]
+    names: frozenset[Name]
+
+
+class Uneven(NamedTuple):
+    """Which call a rank left out or made too often. `more`: it made too many."""
+
+    position: tuple[int, int]
+    culprit: Culprit
+    more: bool
+    text: str
+    ground: tuple[str, ...]
+
+
+def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """Findings that name no single rank, or a victim, get the side that was odd before, in its step."""
+    if "died" in run_index.run.ends or not any(_open(run_index, one) for one in findings):
+        return findings
+    steps, partners = Steps(run_index), Partners(run_index)
+    found = [one for one in (_first(steps, partners, pair) for pair in _pairs(run_index)) if one is not None]
+    if not found:
+        return findings
+    cause = min(found, key=lambda one: one.position)
+    return [
+        _with_cause(one, cause) if _open(run_index, one) and one.position[0] >= cause.position[0] else one
+        for one in findings
+    ]
+
+
+def _open(run_index: RunIndex, finding: Finding) -> bool:
+    """Whether another culprit may stand behind it: it names none or several, an exception, or a rank that waits."""
+    culprit = finding.culprit
+    if not any(matches(finding.klass, one) for one in FOLLOWS):
+        return False
+    if culprit is None or len(culprit.ranks) > 1 or matches(finding.klass, "CRASH"):
+        return True
+    return finding.check == "deadlock" and run_index.end(culprit.rank) != "raised"
+
+
+def _with_cause(finding: Finding, cause: Uneven) -> Finding:
+    klass = finding.klass
+    if finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"):
+        klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
+    message = f"{cause.text}; {finding.message}"
+    return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground)
+
+
+def _pairs(run_index: RunIndex) -> Iterator[tuple[Side, Side]]:
+    """The two sides of each line of transfers, and the members of each group of two."""
+    pairs = [
+        ((sender, line.sends), (receiver, line.receives)) for (_, sender, receiver), line in run_index.transfers.items()
+    ]
+    pairs += [tuple(members.items()) for members in run_index.collectives.values() if len(members) == 2]  # type: ignore[misc]
+    kinds = [frozenset(name_of(entry.raw) for entry in calls) for pair in pairs for _, calls in pair]
+    for pair in pairs:
+        one, other = (
+            Side(rank, calls, _like(frozenset(name_of(entry.raw) for entry in calls), kinds)) for rank, calls in pair
+        )
+        yield one, other
+
+
+def _like(names: frozenset[Name], kinds: list[frozenset[Name]]) -> frozenset[Name]:
+    """The names of a side and of all sides that share one with it."""
+    return names.union(*(kind for kind in kinds if kind & names))
+
+
+def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
+    """The first step in which the sides made different numbers, or strange pairs meet, and one of them is odd."""
+    made = [by_step(side.calls) for side in pair]
+    for step in sorted(made[0].keys() | made[1].keys()):
+        here = [own.get(step, []) for own in made]
+        if len(here[0]) == len(here[1]) and not any(map(partners.strange, zip(*here, strict=True))):
+            continue
+        apart = frozenset((side.rank, step) for side in pair)
+        told = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
+        odd = [any(one.odd for one in own.values()) for own in told]
+        if any(odd):
+            return _departs(steps, pair, odd.index(True), step, told) if sum(odd) == 1 else None
+        found = _against_a_sound_peer(steps, pair, step, told)
+        if found is not None:
+            return found
+    return None
+
+
+def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:
+    """The side that breaks its own rules."""
+    side, peer, own = pair[which], pair[1 - which], told[which]
+    name = max(own, key=lambda one: own[one].broken - own[one].kept)
+    number, found = steps.made((side.rank, step), name), own[name]
+    site = name[1]
+    more = len(_of(side, step)) > len(_of(peer, step)) if found.usual is None else number > found.usual
+    did = f"made {site} {times(number)}" if number else f"left out {site}"
+    if found.usual is None:
+        rests = f"{site} breaks {found.broken} of {found.broken + found.kept} rules that {found.steps} other steps keep"
+    else:
+        rests = f"rank {side.rank} made {site} {times(found.usual)} in {found.steps} of {found.steps} other steps"
+    ground = [rests, *_tags(pair, step)]
+    if all(one.sound for one in told[1 - which].values()):
+        ground.append(f"step {step} of its peer, rank {peer.rank}, is as its other steps")
+    return _uneven(steps, side, name, step, more, did, ground)
+
+
+def _against_a_sound_peer(
+    steps: Steps, pair: tuple[Side, Side], step: int, told: list[dict[Name, Rules]]
+) -> Uneven | None:
+    """A side of which nothing is known, where the step of its peer is as ever: it made more, or is done with fewer."""
+    for which in (0, 1):
+        side, peer = pair[which], pair[1 - which]
+        sound = bool(told[1 - which]) and all(one.sound for one in told[1 - which].values())
+        unknown = bool(told[which]) and all(one.unknown for one in told[which].values())
+        number, other = len(_of(side, step)), len(_of(peer, step))
+        if sound and unknown and (number > other or steps.done(side.rank, step)):
+            names = [name_of(entry.raw) for entry in _of(side, step) or side.calls]
+            name = max(names, key=names.count)
+            did = f"made {number} calls where rank {peer.rank} made {other}"
+            ground = [f"step {step} of its peer, rank {peer.rank}, is as its other steps", *_tags(pair, step)]
+            return _uneven(steps, side, name, step, number > other, did, ground)
+    return None
+
+
+def _of(side: Side, step: int) -> list[Entry]:
+    return [entry for entry in side.calls if entry.step == step]
+
+
+def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: str, ground: list[str]) -> Uneven:
+    run_index = steps.run_index
+    here = [one.entry for one in steps.rows.get((side.rank, step), ()) if one.name == name]
+    known = here or [one.entry for row in steps.rows.values() for one in row if one.name == name]
+    own = [entry for entry in known if entry.rank == side.rank] or known
+    culprit = replace(run_index.culprit(own[0], side.rank), step=step)
+    position = min((run_index.position(entry) for entry in _of(side, step)), default=(step, 0))
+    return Uneven(position, culprit, more, f"rank {side.rank} {did} in step {step}", tuple(ground))
+
+
+def _tags(pair: tuple[Side, Side], step: int) -> list[str]:
+    """How often the calls that meet behind a step are of different steps."""
+    met = [(one.step, other.step) for one, other in zip(pair[0].calls, pair[1].calls, strict=False)]
+    later = [one != other for one, other in met if max(one, other) > step]
+    return [f"step tags of the two sides differ in {sum(later)} of {len(later)} later pairs"] if any(later) else []

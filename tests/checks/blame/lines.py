@@ -1,0 +1,67 @@
+"""A line of two stages: rank 0 computes and sends two tensors a step, rank 1 receives them and computes.
+
+made = stages([4, 2, 9])                          # as many elements in the steps 0, 1 and 2
+made = stages([4, 2, 9], left_out(1, "rest.send"))
+made.findings()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from tests.checks.handmade import Hand, Made
+
+Call: TypeAlias = dict[str, Any]
+"""Arguments of a transfer, or of a launch."""
+
+Fault: TypeAlias = Callable[[int, Call], list[Call]]
+"""What becomes of a call of a step."""
+
+
+def healthy(step: int, call: Call) -> list[Call]:
+    return [call]
+
+
+def left_out(step: int, site: str) -> Fault:
+    return lambda when, call: [] if (when, call["site"]) == (step, site) else [call]
+
+
+def twice(step: int, site: str) -> Fault:
+    return lambda when, call: [call, call] if (when, call["site"]) == (step, site) else [call]
+
+
+def changed(step: int, site: str, **fields: Any) -> Fault:
+    return lambda when, call: [call | fields] if (when, call["site"]) == (step, site) else [call]
+
+
+def stages(
+    counts: Sequence[int], fault: Fault = healthy, alone: bool = False, until: dict[int, int] | None = None
+) -> Made:
+    """`alone`: ranks make transfers and nothing else. `until`: the first step that a rank does not make."""
+    made = Made(2)
+    for step, count in enumerate(counts):
+        for hand in made.hands:
+            hand.step = step
+            if step < (until or {}).get(hand.rank, len(counts)):
+                for call in _calls(hand.rank, count, alone):
+                    for one in fault(step, call):
+                        _make(hand, one)
+    return made
+
+
+def _calls(rank: int, count: int, alone: bool) -> list[Call]:
+    op, end = ("send", "send") if rank == 0 else ("recv", "receive")
+    transfers: list[Call] = [
+        {"op": op, "site": f"{name}.{end}", "count": count, "dtype": "int32"} for name in ("hidden", "rest")
+    ]
+    work: list[Call] = [] if alone else [{"site": site, "elements": count} for site in ("layers", "norm")]
+    return work + transfers if rank == 0 else transfers + work
+
+
+def _make(hand: Hand, call: Call) -> None:
+    if "op" in call:
+        fields = dict(call)
+        hand.transfer(fields.pop("op"), 1 - hand.rank, "main", **fields)
+    else:
+        hand.launch(call["site"], "main", reads=[(0, 0, call["elements"])])

@@ -1,0 +1,181 @@
+"""A call that one side leaves out or makes twice is found by the side's own other steps, however late it shows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Culprit, Finding
+from tests.checks.blame.lines import left_out, stages, twice
+from tests.checks.handmade import Made
+
+SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
+
+EQUAL = [8] * 5
+"""Counts that show nothing: each transfer fits the one that it meets."""
+
+
+def primary(made: Made, *ends: Any) -> tuple[Finding, Culprit]:
+    found = made.findings(*(ends or ("blocked", "blocked")))[0]
+    assert found.culprit is not None, found
+    return found, found.culprit
+
+
+@pytest.mark.parametrize(("rank", "site"), SITES)
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_a_call_that_is_left_out(step: int, rank: int, site: str) -> None:
+    found, culprit = primary(stages(EQUAL, left_out(step, site)))
+    assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
+    assert found.message.startswith(f"rank {rank} left out {site} in step {step}; ")
+    assert found.ground[0] == f"rank {rank} made {site} once in 3 of 3 other steps"  # the last one is not done
+    assert f"step {step} of its peer, rank {1 - rank}, is as its other steps" in found.ground
+
+
+@pytest.mark.parametrize(("rank", "site"), SITES)
+@pytest.mark.parametrize("step", [0, 1, 3])
+def test_a_call_that_is_made_twice(step: int, rank: int, site: str) -> None:
+    found, culprit = primary(stages(EQUAL, twice(step, site)))
+    assert (culprit.rank, culprit.step, culprit.site) == (rank, step, site)
+    assert found.message.startswith(f"rank {rank} made {site} twice in step {step}; ")
+
+
+def test_the_ground_counts_later_pairs_of_different_steps() -> None:
+    found, _ = primary(stages(EQUAL, left_out(1, "hidden.send")))
+    assert "step tags of the two sides differ in 3 of 6 later pairs" in found.ground
+
+
+def raised(made: Made, step: int) -> Made:
+    for hand in made.hands:
+        hand.step = step
+        hand.add("raised", "WrongToken", where="here.py:9", message="a token")
+    return made
+
+
+def test_what_all_ranks_raise_steps_later_has_its_cause_there() -> None:
+    found, culprit = primary(raised(stages(EQUAL, twice(2, "rest.send")), 5), "raised", "raised")
+    assert (found.klass, culprit.rank, culprit.step, culprit.ranks) == ("CRASH:WRONGTOKEN", 0, 2, ())
+
+
+def test_what_ranks_raised_before_has_not() -> None:
+    made = stages(EQUAL, twice(2, "rest.send"))
+    for hand in made.hands:
+        hand.journal.insert(0, raised(Made(2), 0)[hand.rank].journal[0])
+    assert made.findings("raised", "raised")[0].culprit == Culprit(
+        0, 0, "WrongToken", "here.py:9", ranks=(0, 1), every=True
+    )
+
+
+def test_a_race_keeps_its_own_culprit() -> None:
+    """A missing transfer explains no access."""
+    made = stages(EQUAL, twice(0, "rest.send"))
+    made[1].step = 4
+    x = made[1].alloc("main", 8)
+    made[1].launch("write", "main", writes=[x])
+    made[1].launch("use", "side", writes=[x])
+    races = [one for one in made.findings("blocked", "blocked") if one.klass == "RACE:BUFFER"]
+    assert [one.ground for one in races] == [()]
+    assert "rest.send" not in races[0].message
+
+
+# ---- no evidence, no culprit
+
+
+def ended(made: Made) -> Made:
+    for hand in made.hands:
+        hand.add("finished", "end")
+    return made
+
+
+def test_without_another_step_no_rank_is_blamed() -> None:
+    [found] = ended(stages([8], left_out(0, "hidden.send"))).findings()
+    assert (found.klass, found.culprit) == ("LEFTOVER:RECV", None)
+
+
+def test_where_both_sides_are_odd_no_rank_is_blamed() -> None:
+    def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        number = {"hidden.send": 0, "rest.receive": 2}.get(call["site"], 1) if step == 2 else 1
+        return [call] * number
+
+    assert all(one.ground == () for one in stages(EQUAL, fault).findings("blocked", "blocked"))
+
+
+def test_where_the_number_changes_and_nothing_goes_with_it_no_rank_is_blamed() -> None:
+    def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        return [call] * ([2, 1, 3, 2, 1][step] - (call["site"] == "rest.send" and step == 2))
+
+    [found] = ended(stages(EQUAL, fault, alone=True)).findings()
+    assert (found.klass, found.culprit) == ("LEFTOVER:RECV", None)
+
+
+def test_a_rank_that_did_not_come_so_far_left_nothing_out() -> None:
+    """Rank 0 stands before its third step: that is where it is, and no call is odd."""
+    found = stages(EQUAL, until={0: 2}).findings("blocked", "blocked")
+    assert [(one.klass, one.ground) for one in found] == [("HANG:P2P:UNMATCHED_RECV", ())]
+
+
+def test_a_death_is_no_victim() -> None:
+    found = stages(EQUAL, left_out(1, "rest.send"), until={0: 3}).findings("died", "blocked")
+    assert found
+    assert all(one.ground == () for one in found)
+
+
+# ---- a side without other steps
+
+
+def test_a_side_without_other_steps_is_odd_where_its_peer_is_as_ever() -> None:
+    """Rank 1 waits in its first step, and made one call more than rank 0, whose step is as its other one."""
+    made = stages([8, 8, 8], twice(0, "hidden.receive"), until={1: 1})
+    found, culprit = primary(made)
+    assert (culprit.rank, culprit.step, culprit.site) == (1, 0, "hidden.receive")
+    assert found.message.startswith("rank 1 made 3 calls where rank 0 made 2 in step 0; ")
+
+
+def test_it_is_not_where_its_peer_shows_nothing_either() -> None:
+    made = stages([8, 8, 8], twice(0, "hidden.receive"), until={0: 1, 1: 1})
+    assert made.findings("blocked", "blocked")[0].ground == ()
+
+
+# ---- groups of two
+
+
+def group(numbers: dict[int, tuple[int, int]], work: bool = True) -> Made:
+    """How often ranks 0 and 1 call their collective in a step; in the steps that are not named, once. A kernel each."""
+    made = Made(2)
+    for step in range(5):
+        for hand, number in zip(made.hands, numbers.get(step, (1, 1)), strict=True):
+            hand.step = step
+            for site in ("layers", "norm") if work else ():
+                hand.launch(site, "main")
+            for _ in range(number):
+                hand.collective("dp", "main")
+    return made
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(("number", "klass"), [(0, "MISSING_RANK"), (2, "EXTRA_CALL")])
+def test_a_member_of_two(rank: int, number: int, klass: str) -> None:
+    numbers = (number, 1) if rank == 0 else (1, number)
+    found, culprit = primary(group({0: numbers}))
+    assert (found.klass, culprit.rank, culprit.step) == (f"HANG:COLLECTIVE:{klass}", rank, 0)
+
+
+def idle(hand: Any, number: int) -> None:
+    """A step without work, with one collective or more."""
+    hand.launch("dummy", "main")
+    for _ in range(number):
+        hand.collective("dp", "main")
+
+
+def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> None:
+    """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
+    made = group({4: (0, 0)})
+    for hand in made.hands:
+        hand.journal = [raw for raw in hand.journal if raw[1] != 4]
+        hand.step = 4
+        idle(hand, 2 if hand.rank == 1 else 1)
+    for hand in made.hands:
+        hand.step = 5
+        hand.launch("layers", "main")
+    _, culprit = primary(made)
+    assert (culprit.rank, culprit.step) == (1, 4)
