@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from dpsim.campaign.saved import SavedFailure
     from dpsim.campaign.token import Token
     from dpsim.contract.world import Backend
+    from dpsim.diagnose.evidence import Extras
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
 
@@ -143,6 +144,13 @@ class ScenarioItem(pytest.Item):
         return [word for name in names_to_import(choice.name, choice.variant) for word in ("--module", name)]
 
     @property
+    def extras(self) -> Extras:
+        """What the report says of the scenario, and what to type for all of it."""
+        from dpsim.diagnose.variants import extras_of
+
+        return extras_of(self._file.scenario.protocol.variant, f"{self.replay} --full")
+
+    @property
     def _file(self) -> ScenarioFile:
         assert isinstance(self.parent, ScenarioFile)
         return self.parent
@@ -227,7 +235,7 @@ class ExploredItem(ScenarioItem):
             head = f"{scenario.name}, explored: {explored.unmet}"
             primary = explored.findings[0] if explored.findings else None
             culprit = str(primary.culprit or "") if primary else ""
-            text = "\n\n".join(filter(None, [head, explored.report(), excerpt(scenario)]))
+            text = "\n\n".join(filter(None, [head, explored.report(self.extras), excerpt(scenario)]))
             raise ScenarioFailed(
                 text, explored.failure.problem.klass if explored.failure else explored.verdict, culprit
             )
@@ -243,7 +251,11 @@ def _text(item: ScenarioItem, result: Result) -> str:
     from dpsim.scenario import excerpt
 
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
-    body = [report(result.run, result.findings), switched_off_text(result.switched_off), excerpt(result.scenario)]
+    body = [
+        report(result.run, result.findings, item.extras),
+        switched_off_text(result.switched_off),
+        excerpt(result.scenario),
+    ]
     return "\n\n".join([head, *filter(None, body)])
 
 

@@ -26,15 +26,22 @@ from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.words import counted
 from dpsim.contract.world import Lost, Run
+from dpsim.diagnose.evidence import NOTHING, Extras
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Problem, Search, search
 from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.hosts.overtime import interrupted
 
-_SHOWN_IN_TIME = """\
-The run of the world as written, with its times, shows it (`dpsim run`). No schedule without time did: there all but
-sleeps and planted delays takes no time, so no other time-out passes early (limits.early_timeouts lets some)"""
+_SHOWN_IN_TIME = (
+    "The run of the world as written, with its times, shows it (`dpsim run`), and no schedule without time does. There "
+    "no other time-out passes early (limits.early_timeouts lets some)"
+)
+
+_NOT_CONFIRMED = """\
+NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint
+says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict
+on this world can be trusted"""
 
 
 @dataclass
@@ -49,30 +56,22 @@ class Shown:
     schedule: Sequence[str]
     confirmed: bool
 
-    def report(self, replay: str = "") -> str:
-        """What does not hold, the schedule that shows it, and what to type to see it again."""
+    def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
+        """What does not hold and the schedule that shows it. `extras`: what else the caller knows."""
+        extras = extras._replace(schedule=self._schedule())
+        if self.run is None:
+            lines = [f"VIOLATED  {self.failure.problem.klass}", *self._schedule(), *extras.next]
+        else:
+            lines = [report(self.run, self.findings, extras, full)]
+        return "\n".join([*lines, *[_NOT_CONFIRMED] * (not self.confirmed)])
+
+    def _schedule(self) -> tuple[str, ...]:
         failure, steps = self.failure, self.failure.normal
         if failure.in_time:
-            assert self.run is not None
-            return "\n".join(
-                [report(self.run, self.findings), "", _SHOWN_IN_TIME, *[f"replay: {replay}"] * bool(replay)]
-            )
-        lines = [
-            report(self.run, self.findings) if self.run is not None else f"VIOLATED  {failure.problem.klass}",
-            "",
-            f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}, "
-            f"seen {counted(failure.seen, 'time')}; "
-            + (f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}:" if steps else "")
-            + ("" if steps else "no choice has to do with it"),
-            *(f"  {line}" for line in folded(steps)),
-        ]
-        if not self.confirmed:
-            lines.append(
-                "NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint\n"
-                "says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict\n"
-                "on this world can be trusted"
-            )
-        return "\n".join([*lines, *([f"replay: {replay}"] if replay else [])])
+            return (_SHOWN_IN_TIME,)
+        what = f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}"
+        found = f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}"
+        return (f"{what if steps else 'no choice has to do with it'}, {found}", *folded(steps))
 
 
 @dataclass
@@ -162,9 +161,9 @@ class Explored:
         """The verdict in a line, with counts and with what it assumes."""
         return "; assumes: ".join([self.exploration.summary(), *["; ".join(self.assumes)] * bool(self.assumes)])
 
-    def report(self, replay: str = "") -> str:
+    def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
         """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""
-        return self.shown[0].report(replay) if self.shown else ""
+        return self.shown[0].report(extras, full) if self.shown else ""
 
 
 def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, Off, budget_seconds, import_modules, typed, with_off
+from dpsim.cli.options import AsJson, Full, Modules, Off, budget_seconds, import_modules, typed, with_off
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -78,6 +78,7 @@ def explore(
     save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
     module: Modules = None,
     off: Off = None,
+    full: Full = False,
     as_json: AsJson = False,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
@@ -99,10 +100,10 @@ def explore(
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
         if swarm is not None:
-            _explore_whole(chosen, _drawn(chosen, swarm, seed), options, more, as_json)
+            _explore_whole(chosen, _drawn(chosen, swarm, seed), options, more, full, as_json)
         if all_up_to is not None:
-            _explore_whole(chosen, _small(chosen, all_up_to), options, more, as_json)
-        _explore_each(chosen, options, more, as_json)
+            _explore_whole(chosen, _small(chosen, all_up_to), options, more, full, as_json)
+        _explore_each(chosen, options, more, full, as_json)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -127,7 +128,9 @@ def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> 
         fail(f"--keep-going: {said}", BAD_INPUT)
 
 
-def _explore_each(chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], as_json: bool) -> NoReturn:
+def _explore_each(
+    chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], full: bool, as_json: bool
+) -> NoReturn:
     """Each scenario as it is written."""
     from dpsim.campaign import files
     from dpsim.cli import explore_text as text
@@ -140,7 +143,7 @@ def _explore_each(chosen: list[tuple[Scenario, Path]], options: Options, more: l
         rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
         say(json.dumps({"met": met, "scenarios": rows}))
     else:
-        say("\n\n".join(_outcome(one, more, one.explored.unmet) for one in outcomes))
+        say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
     for one in outcomes:
@@ -189,7 +192,12 @@ def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterato
 
 
 def _explore_whole(
-    chosen: list[tuple[Scenario, Path]], sets: Iterator[Set], options: Options, more: list[str], as_json: bool
+    chosen: list[tuple[Scenario, Path]],
+    sets: Iterator[Set],
+    options: Options,
+    more: list[str],
+    full: bool,
+    as_json: bool,
 ) -> NoReturn:
     """Each set of worlds, up to the first world that fails."""
     from dpsim.campaign import files
@@ -205,7 +213,7 @@ def _explore_whole(
         if not as_json:
             say(text.whole_as_text(base.name, sizes, total, whole, possible))
             if whole.first is not None:
-                say(f"\n{_outcome(whole.first, more, whole.unmet)}")
+                say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
         say(json.dumps({"met": met, "scenarios": rows}))
@@ -214,12 +222,12 @@ def _explore_whole(
     _end(lost, met)
 
 
-def _outcome(one: Outcome, more: list[str], unmet: str | None) -> str:
+def _outcome(one: Outcome, more: list[str], unmet: str | None, full: bool) -> str:
     from dpsim.cli import explore_text as text
 
-    def command(failure: Failure) -> str:
+    def next_of(failure: Failure) -> tuple[str, ...]:
         trace = one.traces.get(failure.fingerprint)
-        return "" if trace is None else shlex.join(["dpsim", "replay", str(trace), *more])
+        return () if trace is None else (shlex.join(["dpsim", "replay", str(trace), *more, *["--full"] * (not full)]),)
 
     expected = text.expectation_line(one.explored.subject.expected, unmet)
-    return f"{text.as_text(one.explored, one.scenario, command)}\n{expected}"
+    return f"{text.as_text(one.explored, one.scenario, next_of, full)}\n{expected}"

@@ -26,6 +26,8 @@ from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
 from dpsim.contract.words import counted, with_services
+from dpsim.diagnose.evidence import evidence
+from dpsim.diagnose.variants import extras_of
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
 from dpsim.scenario.swarm import Swarm
@@ -89,12 +91,15 @@ def expectation_line(expected: Expected, unmet: str | None) -> str:
 def as_text(
     explored: Explored,
     scenario: Scenario,
-    replay: Callable[[Failure], str] = lambda failure: "",
+    next: Callable[[Failure], tuple[str, ...]] = lambda failure: (),
+    full: bool = False,
 ) -> str:
-    """The block of one scenario, but for the line that says whether it is as expected. `replay`: what to type to see a
-    failure again.
+    """The block of one scenario, but for the line that says whether it is as expected. `next`: what to type after a
+    failure.
     """
-    lines = [*columns([("scenario", scenario.name), *params_row(scenario), *table(explored)]), ""]
+    rows = [("scenario", scenario.name), *params_row(scenario), *table(explored)]
+    failed = bool(explored.shown)
+    lines = [] if failed else [*columns(rows), ""]
     for number, shown in enumerate(explored.shown, 1):
         if len(explored.shown) > 1:
             lines += (
@@ -102,7 +107,11 @@ def as_text(
                 if number > 1
                 else [f"failure 1 of {len(explored.shown)}", ""]
             )
-        lines.append(painted(shown.report(replay(shown.failure)), good=False))
+        lines.append(
+            painted(shown.report(extras_of(scenario.protocol.variant, *next(shown.failure)), full), good=False)
+        )
+    if failed:
+        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {table(explored)[0][1]}")])]
     if explored.failure is None or explored.exploration.lost:
         lines.append(painted(verdict_line(explored), good=not explored.exploration.lost))
         lines += assumes_line(explored.assumes)
@@ -159,9 +168,16 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         ],
         "class": failure.problem.klass if failure else None,
         "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
+        **_evidence(explored, scenario),
         "confirmed": explored.confirmed if failure else None,
         "trace": str(traces[failure.fingerprint]) if failure and failure.fingerprint in traces else None,
     }
+
+
+def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
+    """Of the first failure, if a run shows it."""
+    run = explored.shown[0].run if explored.shown else None
+    return evidence(run, explored.findings, extras_of(scenario.protocol.variant))
 
 
 # ---- whole scopes

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Full = Annotated[
+    bool, typer.Option("--full", help="Of a failure all: figures, last ops, all waits, other findings, its schedule.")
+]
 Modules = Annotated[
     list[str] | None,
     typer.Option(

@@ -7,12 +7,13 @@ dpsim replay dpsim1.qz0NPXjaVY5... --module tests/test_mine.py
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Annotated
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, import_modules
+from dpsim.cli.options import AsJson, Full, Modules, import_modules, typed
 
 
 def replay(
@@ -27,6 +28,7 @@ def replay(
         str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
     ] = "sim",
     module: Modules = None,
+    full: Full = False,
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
@@ -36,6 +38,7 @@ def replay(
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text as text
+        from dpsim.diagnose.variants import extras_of
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
 
@@ -50,8 +53,11 @@ def replay(
                     replayed = replay_trace(traces.read_trace(trace), strict=not fallback, backend=backend)
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
+        words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
+        words += [*typed("--module", module), *["--full"] * (not full)]
+        extras = extras_of(replayed.scenario.protocol.variant, shlex.join(words))
         if as_json:
-            say(json.dumps(text.as_json(replayed)))
+            say(json.dumps(text.as_json(replayed, extras)))
         else:
-            say(text.as_text(replayed))
+            say(text.as_text(replayed, extras, full))
         raise typer.Exit(0 if replayed.same else NOT_MET)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.cli.console import painted
 from dpsim.contract.words import printable
+from dpsim.diagnose.evidence import NOTHING, Extras, evidence
 from dpsim.diagnose.report import report
 from dpsim.explore.normal_form import folded
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
 
 
-def as_text(replayed: Replayed) -> str:
+def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False) -> str:
     """What does not hold in the run, and whether it is that of the trace."""
-    lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
+    lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
@@ -27,7 +28,7 @@ def as_text(replayed: Replayed) -> str:
     return "\n".join(lines)
 
 
-def as_json(replayed: Replayed) -> dict[str, Any]:
+def as_json(replayed: Replayed, extras: Extras = NOTHING) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "trace": replayed.name,
@@ -39,5 +40,6 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
         "steps": replayed.steps,
         "skipped": replayed.skipped,
         "added": replayed.added,
+        **evidence(replayed.run, replayed.findings, extras),
         "difference": None if replayed.difference is None else str(replayed.difference),
     }

@@ -16,7 +16,7 @@ import typer
 
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
 from dpsim.cli.offered import answers, with_offered
-from dpsim.cli.options import AsJson, Modules, Off, import_modules, option, typed, with_off
+from dpsim.cli.options import AsJson, Full, Modules, Off, import_modules, option, typed, with_off
 
 
 @with_offered(before="trace")
@@ -30,6 +30,7 @@ def run(
     ] = None,
     module: Modules = None,
     off: Off = None,
+    full: Full = False,
     as_json: AsJson = False,
     **offered: Any,
 ) -> None:
@@ -40,6 +41,7 @@ def run(
     with one_line_errors():
         import dpsim.runner as runner
         from dpsim.cli import run_text as text
+        from dpsim.diagnose.variants import extras_of
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
@@ -69,11 +71,13 @@ def run(
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
-        replay = _command(scenario, backend, offered, module, off)
+        written = None if unwritten else trace
+        commands = _next(_command(scenario, backend, offered, module, off), written, typed("--module", module), full)
+        extras = extras_of(chosen.protocol.variant, *commands)
         if as_json:
-            say(json.dumps(text.as_json(result, digest)))
+            say(json.dumps(text.as_json(result, digest, extras)))
         else:
-            say(text.as_text(result, replay, None if unwritten else trace, digest))
+            say(text.as_text(result, extras, written, digest, full))
         if unwritten is not None:
             raise unwritten
         raise typer.Exit(CANNOT_RUN if result.run.lost or result.unclaimed else NOT_MET if result.unmet else 0)
@@ -91,6 +95,13 @@ def _load_backend(name: str) -> None:
         fail(f"the backend {name} cannot be loaded: {error}{cure}", CANNOT_RUN)
 
 
+def _next(again: str, trace: Path | None, more: list[str], full: bool) -> tuple[str, ...]:
+    """What to type after a failure."""
+    commands = [again if full else f"{again} --full"]
+    commands += [shlex.join(["dpsim", "replay", str(trace), *more])] * (trace is not None)
+    return tuple(commands)
+
+
 def _command(
     scenario: str,
     backend: str,
@@ -99,7 +110,7 @@ def _command(
     off: list[str] | None,
 ) -> str:
     """What to type to run it again."""
-    words = ["dpsim", "run", scenario, "--backend", backend]
+    words = ["dpsim", "run", scenario, *["--backend", backend] * (backend != "sim")]
     words += typed("--module", modules)
     for name, value in offered.items():
         words += [option(name)] if value else []

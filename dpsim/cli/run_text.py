@@ -8,9 +8,10 @@
     2 findings switched off: 2 by RACE:*
     expected: held; met
 
-The last line of text is always whether the run is as its scenario expects it. The line or block before it is the
-verdict; where the scenario switches findings off, a line between them says how many. The JSON has every key always,
-with null where there is nothing, and times in whole nanoseconds.
+A run that does not hold begins with its report (`dpsim.diagnose.report`), and its table comes behind that: one line of
+it, or all with `--full`. The last line of text is always whether the run is as its scenario expects it. Where the
+scenario switches findings off, a line before it says how many. The JSON has every key always, with null where there is
+nothing, and times in whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -20,9 +21,11 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from dpsim.checks.judge import counted, not_run, switched_off_text
+from dpsim.checks.judge import counted as counted_off
+from dpsim.checks.judge import not_run, switched_off_text
 from dpsim.cli.console import columns, painted
-from dpsim.contract.words import actors_text, duration, printable, with_services
+from dpsim.contract.words import actors_text, counted, duration, printable, with_services
+from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, evidence
 from dpsim.diagnose.report import report
 from dpsim.diagnose.timeouts import passed_timeouts
 
@@ -37,19 +40,19 @@ WORST_RANKS = 3
 ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
 
 
-def as_text(result: Result, replay: str, trace: Path | None, digest: str | None) -> str:
-    """The table, then what does not hold or that all does, then what was expected. `replay`: what to type to run it
-    again; `trace`: the file that it was written to, with that digest.
+def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | None, full: bool = False) -> str:
+    """What does not hold or that all does, with the table, then what was expected. `extras`: for the report; `trace`:
+    the file that the run was written to, with that digest.
     """
-    rows = table(result)
+    failed = bool(result.findings or result.run.lost)
+    rows = table(result) if full or not failed else [("run", _in_a_line(result))]
     if trace is not None and digest is not None:
         rows += [("trace", str(trace)), ("trace digest", digest[:16])]
-    lines = [*columns(rows), ""]
-    if result.findings or result.run.lost:
-        lines.append(painted(report(result.run, result.findings, replay), good=False))
+    if failed:
+        lines = [painted(report(result.run, result.findings, extras, full), good=False), "", *columns(rows)]
         lines += result.scenario.own_settings()
     else:
-        lines.append(painted(verdict_line(result), good=True))
+        lines = [*columns(rows), "", painted(verdict_line(result), good=True)]
     if not str(result.unmet).startswith("never applied"):  # else the last line says it
         lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])
@@ -72,6 +75,15 @@ def table(result: Result) -> list[tuple[str, str]]:
         *_waits(run, "waited" if simulated else "blocked"),
         *_timeouts(result),
     ]
+
+
+def _in_a_line(result: Result) -> str:
+    """What ran, where and how far."""
+    run = result.run
+    size = f"{counted(run.size, 'rank')}" + (f" and {counted(len(run.services), 'service')}" if run.services else "")
+    time = "simulated" if run.backend == "sim" else "on the clock"
+    steps = counted(result.steps, "step")
+    return f"{result.scenario.name} on {run.backend}: {size}, {steps}, {duration(run.elapsed_ns)} {time}"
 
 
 def _timeouts(result: Result) -> list[tuple[str, str]]:
@@ -116,7 +128,7 @@ def switched_off_lines(result: Result) -> list[str]:
     return [text] if text else []
 
 
-def as_json(result: Result, digest: str | None) -> dict[str, Any]:
+def as_json(result: Result, digest: str | None, extras: Extras = NOTHING) -> dict[str, Any]:
     """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
     primary, graphs = result.primary, result.graphs
     return {
@@ -137,10 +149,14 @@ def as_json(result: Result, digest: str | None) -> dict[str, Any]:
                 "message": finding.message,
                 "culprit": _culprit(finding),
                 "details": list(finding.details),
+                "ground": list(finding.ground),
+                "waits": list(finding.waits),
+                "chain": [list(call) for call in chain_of(result.run, finding)],
             }
             for finding in result.findings
         ],
-        "switched_off": counted(result.switched_off),
+        **evidence(result.run, result.findings, extras),
+        "switched_off": counted_off(result.switched_off),
         "not_run": not_run(list(result.switched_off)),
         "steps": result.steps,
         "figures": result.figures,

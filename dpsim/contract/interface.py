@@ -49,6 +49,9 @@ HostArray: TypeAlias = "NDArray[Any]"
 Kernel: TypeAlias = Callable[..., None]
 Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 
+NO_STEP = 1_000_000
+"""The step tag of an actor that works in no step, as a front end of services. Its findings come behind all others."""
+
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
@@ -620,8 +623,8 @@ class Rank(ABC):
     rank: int
     """Global rank, from 0."""
     step: int
-    """Logical step tag, -1 at first. The protocol sets it; every op issued afterwards carries it, and checks
-    compare ranks step by step."""
+    """Logical step tag, -1 at first, `NO_STEP` for work in no step. The protocol sets it; every op issued afterwards
+    carries it, and checks compare ranks step by step."""
 
     @property
     @abstractmethod

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
+from dpsim.contract.chain import Chain
 from dpsim.contract.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
 from dpsim.contract.undefined import Undefined
 
@@ -226,6 +227,7 @@ class Run:
     `taken`: on the simulation, which message each look into a mailbox took. `undefined`: who brought a NaN to a maximum
     or minimum. `lost`: what the machine took away (`dpsim.backend.journal.trouble`), so that there is no verdict.
     `steps_set`: the highest step tag that each program has set, where the backend knows it; perhaps no op has it.
+    `chains`: by place, the calls that led there first.
     """
 
     backend: str
@@ -244,6 +246,7 @@ class Run:
     taken: Mapping[Address, Address] = field(default_factory=dict)
     undefined: tuple[Undefined, ...] = ()
     steps_set: tuple[int, ...] = ()
+    chains: Mapping[str, Chain] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -257,11 +260,8 @@ class Run:
     @property
     def vacuous(self) -> bool:
         """Whether no rank issued anything, sleeps and idle gets apart: that all decided alike says nothing then."""
-        return all(
-            raw[KIND] in SILENT or (raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
-            for journal in self.journals
-            for raw in journal
-        )
+        raws = (raw for journal in self.journals for raw in journal if raw[KIND] not in SILENT)
+        return all(raw[KIND] == "take" and raw[TAKE_HOW] == "idle" for raw in raws)
 
 
 SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})

@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 import simpy
 
+from dpsim.backend.journal.call_site import chains
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.contract.program import Program, refuse_no_program
@@ -113,6 +114,7 @@ class SimBackend:
             taken=wiring.boxes.taken,
             order=machine.order,
             learned=[host.learned for host in wiring.hosts],
+            chains=chains,
         )
         wiring.begin(program, prepared)
         try:

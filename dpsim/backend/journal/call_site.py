@@ -9,6 +9,9 @@ A backend says which packages are its own in its `__init__`, for itself and for 
 
     own_code(__name__, "torch")
 
+Beside each place stands the call that led there first in this process (`chains`): the functions and places of the
+innermost three frames of the program. It is worked out with the place, so an op that comes again costs nothing more.
+
 Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
 that it called, as numpy.
 """
@@ -19,11 +22,13 @@ import re
 import sysconfig
 import traceback
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import TypeAlias
+
+from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
 """Where calls came from, by position in the bytecode. The code object is compared, not looked up: its hash runs over
@@ -33,10 +38,19 @@ all of its constants.
 _places: defaultdict[str, Places] = defaultdict(dict)
 """By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
 
+chains: dict[str, Chain] = {}
+"""By place: how a program came there first."""
+
+tell_chain: list[Callable[[str, Chain], None]] = []
+"""Who hears of a new chain at once: a worker process, whose table the parent cannot see."""
+
 _own = {"dpsim.backend", "dpsim.contract.collectives"}
 
 _LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
 """Begins the file names of Python's library, of packages that are installed, and of code that has no file."""
+
+_STANDARD = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}[/\\\\](?!(site|dist)-packages[/\\\\])")
+"""The same without the packages: a program may be installed."""
 
 _WORD = re.compile("[!-~]+")
 
@@ -64,7 +78,34 @@ def place_of(site: str, frame: FrameType) -> str:
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
         known = _places[site][frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
+        if known[1] not in chains:
+            note_chain(known[1], chain_of(frame, frame.f_lineno))
     return known[1]
+
+
+def note_chain(place: str, chain: Chain) -> None:
+    """How a program came to a place."""
+    chains[place] = chain
+    for tell in tell_chain:
+        tell(place, chain)
+
+
+def chain_of(frame: FrameType | None, line: int) -> Chain:
+    """The calls by which a program came to a line of a frame, the innermost first: up to the code of the backend that
+    runs it, and at most `CHAIN_FRAMES`. Frames of Python's library and comprehensions are passed over.
+    """
+    calls: list[tuple[str, str]] = []
+    place = ""
+    while frame is not None and len(calls) < CHAIN_FRAMES and not is_own_code(frame):
+        name, file = frame.f_code.co_name, frame.f_code.co_filename
+        if not _STANDARD.match(file):
+            place = place or _place(frame, line)
+            if not name.startswith("<"):
+                calls.append((name, place))
+                place = ""
+        frame = frame.f_back
+        line = 0 if frame is None else frame.f_lineno
+    return tuple(calls)
 
 
 def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
@@ -76,7 +117,14 @@ def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
     """
     frames = [(frame, line) for frame, line in frames_of(error) if not is_own_code(frame)]
     its = [(frame, line) for frame, line in frames if not is_library(frame, packages)]
-    return _place(*(its[-1:] or frames[:1])[0]) if frames else ""
+    if not frames:
+        return ""
+    place = _place(*(its[-1:] or frames[:1])[0])
+    if its:
+        note_chain(
+            place, tuple((frame.f_code.co_name, _place(frame, line)) for frame, line in its[: -1 - CHAIN_FRAMES : -1])
+        )
+    return place
 
 
 def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:

@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
-from dpsim.contract.interface import Frozen, Rank
+from dpsim.contract.interface import NO_STEP, Frozen, Rank
 from dpsim.vllm.engine.answers import OUTPUTS
 from dpsim.vllm.engine.client import ClientView
 from dpsim.vllm.engine.coordination import FirstRequest
@@ -60,10 +60,6 @@ class Plan:
         return [action for _, action in sorted(timed, key=lambda one: one[0])]
 
 
-BEHIND = 1_000_000
-"""The step of a front end: what it waits for is late because of an engine's step, which comes first in reports."""
-
-
 class WrongLoad(AssertionError):
     """Counts that were not true of an engine at any time."""
 
@@ -86,7 +82,7 @@ class FrontEnd:
 
     async def run(self) -> None:
         """All actions, then all outputs; then it stops."""
-        self.rank.step = BEHIND
+        self.rank.step = NO_STEP  # what it waits for is late because of an engine's step, which reports put first
         await self.settle()
         for engine in sorted(self.aborted_on):
             await self.ask([engine], "ECHO")

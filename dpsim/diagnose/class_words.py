@@ -1,0 +1,109 @@
+"""The class of a finding in words, for the first line of a report: what kind of trouble, and what happened.
+
+    >>> class_words("HANG:JOIN")
+    'a host thread joins one that never ends'
+    >>> kind_words("STALE:FREED"), kind_words("CRASH:WRONGTOKEN", "WrongToken"), kind_words("CRASH:KEYERROR")
+    ('STALE MEMORY', 'WRONG TOKEN', 'KEYERROR')
+
+`dpsim.checks.finding.CLASSES` lists the classes; each one has its words here.
+"""
+
+from __future__ import annotations
+
+import re
+
+KINDS = {
+    "HANG": "HANG",
+    "LIVELOCK": "LIVELOCK",
+    "PROGRESS": "NO PROGRESS",
+    "NONDETERMINISM": "NOT REPEATABLE",
+    "MISMATCH": "MISMATCH",
+    "DISAGREEMENT": "DISAGREEMENT",
+    "DEATH": "DEATH",
+    "RACE": "RACE",
+    "STALE": "STALE MEMORY",
+    "UNDEFINED": "UNDEFINED RESULT",
+    "GRAPH": "GRAPH",
+    "LEFTOVER": "LEFTOVER",
+}
+"""The first part of a class. A crash has the name of its exception instead."""
+
+WORDS = {
+    "HANG:COLLECTIVE:MISSING_RANK": "a rank left out a collective in which its peers wait",
+    "HANG:COLLECTIVE:EXTRA_CALL": "a rank made a collective more often than its peers",
+    "HANG:COLLECTIVE:DEAD_RANK": "peers wait for a rank that died or raised",
+    "HANG:COLLECTIVE:ABORTED": "peers wait for a rank that aborted the communicator",
+    "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS": "ranks wait for each other in different groups",
+    "HANG:P2P:UNMATCHED_RECV": "a rank waits for a transfer that its peer never sends",
+    "HANG:P2P:UNMATCHED_SEND": "a rank stands in a send that its peer never receives",
+    "HANG:P2P:CROSSED_SENDS": "ranks stand in sends to each other, before their receives",
+    "HANG:P2P:CROSSED_RECVS": "ranks stand in receives from each other, before their sends",
+    "HANG:MAILBOX:NO_MESSAGE": "a rank waits for a message that does not come",
+    "HANG:MAILBOX:DEAD_RANK": "a rank waits for a message, and its sender died",
+    "HANG:MAILBOX:GATE": "a rank waits for a message that another run had there",
+    "HANG:FLAG:NEVER_SET": "a thread or stream waits for a flag that no thread sets",
+    "HANG:FLAG:CLEARED": "a thread waits for a flag that was set and cleared",
+    "HANG:FLAG:THREAD_ENDED": "a thread waits for a flag, and the thread that would set it has ended",
+    "HANG:FLAG:CYCLE": "host threads wait for each other",
+    "HANG:EVENT:RECORDED_AGAIN": "an event is recorded again before its host has waited for it",
+    "HANG:JOIN": "a host thread joins one that never ends",
+    "HANG:STORE:NO_LISTENER": "a rank waits at a port where no store listens",
+    "HANG:STORE:NO_VALUE": "a rank waits for a key that no rank sets",
+    "HANG:HOST:LAUNCH_QUEUE": "a host stands in a launch, for the launch queue is full",
+    "HANG:HOST:FIRST_USE": "a host stands in its first use of a communicator",
+    "HANG:HOST:ALLOC": "a host stands in an allocation that waits for its device",
+    "HANG:UNDECIDED": "the run stood still, and the journals do not say why",
+    "LIVELOCK:POLL": "ranks look for messages again and again, in vain",
+    "LIVELOCK:QUERY": "ranks query an event again and again, in vain",
+    "LIVELOCK:FLAG": "ranks look at a flag again and again, in vain",
+    "LIVELOCK:SLEEP": "ranks sleep again and again, and ask for nothing",
+    "LIVELOCK:DECISION": "ranks repeat their decisions and get no further",
+    "PROGRESS:BOUND": "a rank issues more ops than it may, and does not end",
+    "NONDETERMINISM:REPEAT": "the same schedule gave another run",
+    "NONDETERMINISM:RANDOM": "the run drew random numbers without a seed",
+    "NONDETERMINISM:SHARED_STATE": "a rank acts differently alone in its process",
+    "MISMATCH:COLLECTIVE:STEP": "collectives of different steps met, and the run went on",
+    "MISMATCH:COLLECTIVE:OP": "members called one collective with different operations",
+    "MISMATCH:COLLECTIVE:COUNT": "members called one collective with different counts",
+    "MISMATCH:COLLECTIVE:DTYPE": "members called one collective with different types",
+    "MISMATCH:COLLECTIVE:ROOT": "members called one collective with different roots",
+    "MISMATCH:COLLECTIVE:REDUCE": "members called one collective with different reductions",
+    "MISMATCH:COLLECTIVE:SIZES": "members called one collective with different pieces",
+    "MISMATCH:COLLECTIVE:SITES": "members made equal collectives in another order",
+    "MISMATCH:TRANSFER:COUNT": "a rank sent another count than its peer received",
+    "MISMATCH:TRANSFER:DTYPE": "a rank sent another type than its peer received",
+    "DISAGREEMENT:<LABEL>": "ranks of a group decided differently",
+    "CRASH:<EXCEPTION>": "the program raised",
+    "DEATH:RANK": "a rank died",
+    "RACE:BUFFER": "two accesses of a buffer have no order",
+    "RACE:REUSED_IN_FLIGHT": "memory may be used again before its last access is over",
+    "RACE:THREADS": "host threads share what one of them changes",
+    "STALE:FREED": "memory was used after it was freed",
+    "STALE:REUSED_BLOCK": "an op touches memory that another buffer may have by now",
+    "STALE:UNWRITTEN": "an op reads memory that no op wrote",
+    "STALE:NOT_WRITTEN_FOR_REPLAY": "a graph replay reads what the replay before it has read",
+    "STALE:VERSION": "an op reads another version of a buffer than it expects",
+    "UNDEFINED:NAN": "a member brings a NaN to a maximum or minimum",
+    "GRAPH:HOST_EFFECT": "a host sent a message in a capture, and no replay sends it",
+    "GRAPH:UNPAIRED": "members made one collective eagerly and in a graph, or in two graphs",
+    "LEFTOVER:NEVER_AWAITED": "a program ended and never awaited an op that it began",
+    "LEFTOVER:SEND": "ranks ended, and a send has no receive",
+    "LEFTOVER:RECV": "ranks ended, and a receive has no send",
+}
+"""By class, as `CLASSES` lists them."""
+
+
+def class_words(klass: str) -> str:
+    """What happened, in a few words; empty for a class of a check that dpsim does not know."""
+    if klass.startswith("CRASH:"):
+        return WORDS["CRASH:<EXCEPTION>"]
+    return WORDS["DISAGREEMENT:<LABEL>"] if klass.startswith("DISAGREEMENT:") else WORDS.get(klass, "")
+
+
+def kind_words(klass: str, raised: str = "") -> str:
+    """The kind of trouble. `raised`: the name of the exception of a crash, which its class has in capitals."""
+    kind, _, name = klass.partition(":")
+    if kind != "CRASH":
+        return KINDS.get(kind, kind)
+    known = raised if raised.upper() == name else name
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", known).upper()

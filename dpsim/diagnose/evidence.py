@@ -1,0 +1,123 @@
+"""What a report says beside its findings, as plain data: for the text and for the JSON of every command.
+
+    evidence(run, findings)["agreed"]      # the last step in which all agreed, or None
+    evidence(run, findings)["waits"]       # ["rank 0 -> rank 1 (dp_cpu #5)", ...]
+
+Findings bring their own chain of waits and their ground. Where they bring no chain, what stands in its place is the
+sentence of the check that found the hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dpsim.checks.finding import Finding
+from dpsim.contract.chain import Chain
+from dpsim.contract.ops import STEP
+from dpsim.contract.words import with_services
+from dpsim.contract.world import Run
+from dpsim.diagnose.class_words import kind_words
+from dpsim.diagnose.fitting import step_words
+
+
+class Extras(NamedTuple):
+    """What only some commands know of a failure; each is a part of a line, or empty.
+
+    `no_return`: after which event no schedule finishes any more ("rank 2 posts hidden.receive[2]"). `swap`: the nearest
+    schedule that finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: what came of the same world with a
+    rank more ("rank 1, step 2"). `variant`: its name, what it is and its file. `schedule`: of a run without time, what
+    there is to say of its schedule, then its steps. `next`: commands to type.
+    """
+
+    no_return: str = ""
+    swap: str = ""
+    one_more: str = ""
+    variant: str = ""
+    schedule: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+
+
+NOTHING = Extras()
+
+
+def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTHING) -> dict[str, Any]:
+    """The facts of the first screen, as JSON has them. A chain is a list of [function, place], the innermost first."""
+    primary = findings[0] if findings else None
+    return {
+        "agreed": None if run is None else last_agreed(run, findings),
+        "chain": [] if run is None or primary is None else [list(call) for call in chain_of(run, primary)],
+        "waits": waits(findings),
+        "ground": [] if primary is None else list(primary.ground),
+        "no_return": extras.no_return or None,
+        "swap": extras.swap or None,
+        "one_more": extras.one_more or None,
+        "variant": extras.variant or None,
+        "next": list(extras.next),
+    }
+
+
+def in_words(run: Run, text: str) -> str:
+    """A text with the names of services, and words for steps that are none."""
+    return step_words(with_services(text, run.size, run.services))
+
+
+def finding_in_words(run: Run, finding: Finding) -> Finding:
+    """All texts of a finding so; its culprit stays as it is."""
+    details, ground, waits = (
+        tuple(in_words(run, line) for line in lines) for lines in (finding.details, finding.ground, finding.waits)
+    )
+    return replace(finding, message=in_words(run, finding.message), details=details, ground=ground, waits=waits)
+
+
+def chain_of(run: Run, finding: Finding) -> Chain:
+    """How the program came to the culprit's line: for an op that was left out, to that line in other steps or ranks."""
+    return () if finding.culprit is None else run.chains.get(finding.culprit.where, ())
+
+
+def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
+    """The last step before all findings that every rank took part in. None if there is none, or for a failure of
+    services: their steps are their own.
+    """
+    steps = [finding.position[0] for finding in findings]
+    steps += [finding.culprit.step for finding in findings if finding.culprit is not None]
+    culprit = findings[0].culprit if findings else None
+    if not steps or (culprit is not None and culprit.rank >= run.size):
+        return None
+    own = [{raw[STEP] for raw in journal} for journal in run.journals[: run.size]]
+    shared = set.intersection(*own) if own else set()
+    return max((step for step in shared if 0 <= step < min(steps)), default=None)
+
+
+def waits(findings: Sequence[Finding]) -> list[str]:
+    """Who waits for whom. Where no finding has a chain: the sentence of a hang that is not the primary finding."""
+    for finding in findings:
+        if finding.waits:
+            return list(finding.waits)
+    return [finding.message for finding in findings[1:] if finding.check == "deadlock"][:1]
+
+
+def kinds(findings: Sequence[Finding]) -> list[str]:
+    """The kinds of trouble of a run, each once, the primary one first."""
+    return list(dict.fromkeys(kind_words(one.klass, one.culprit.site if one.culprit else "") for one in findings))
+
+
+def later(findings: Sequence[Finding]) -> list[str]:
+    """What else was found, hangs apart, in parts of a line: each class once, with how often it was found."""
+    by_class: dict[str, list[Finding]] = {}
+    for finding in findings[1:]:
+        if finding.check != "deadlock":
+            by_class.setdefault(finding.klass, []).append(finding)
+    return [_later(some) for some in by_class.values()]
+
+
+def _later(some: Sequence[Finding]) -> str:
+    first, more = some[0], f" ({len(some)} times)" if len(some) > 1 else ""
+    step, culprit = first.position[0], first.culprit
+    if culprit is None:
+        return f"{first.klass} in step {step}{more}"
+    who = culprit.service or culprit.who
+    if first.klass.startswith("CRASH:"):
+        return f"{who} raised {culprit.site} in step {culprit.step}{more}"
+    return f"{first.klass} of {who} in step {culprit.step}{more}"

@@ -1,0 +1,194 @@
+"""The first screen of a report: at most ten lines of 120 columns, for every backend and every finding alike.
+
+    VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
+    culprit   rank 1, step 5, dp.agree at vllm/data_parallel/step.py:134 < gather < step.py:125 < agree < step.py:95
+              rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
+    waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
+    observed  nothing can move any more
+    agreed    all steps up to 4
+    next      dpsim run skip_one --full
+
+The culprit, or where it is not decided what both sides did, stands within the first six lines. Where there is more to
+say than ten lines hold, the least useful lines go; `--full` has them all. A command is never cut.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.checks.finding import Finding
+from dpsim.contract.chain import chain_text
+from dpsim.contract.world import Run
+from dpsim.diagnose.class_words import class_words
+from dpsim.diagnose.evidence import (
+    Extras,
+    chain_of,
+    finding_in_words,
+    in_words,
+    kinds,
+    last_agreed,
+    later,
+    waits,
+)
+from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
+
+LINES = 10
+"""Of a first screen."""
+
+TO_ORDER = "to order them: "
+"""What begins the remedy among the details of a finding."""
+
+_KERNEL = re.compile(r" \(kernel on stream \S+\)")
+"""What stands behind the name of a kernel: its access names the stream, too."""
+
+NOT_DECIDED = "not decided: no majority and no other evidence"
+
+
+class Part(NamedTuple):
+    """Some lines, and how useful they are: parts of the lowest rank go first. `least`: so many of its lines stay."""
+
+    rank: int
+    lines: list[str]
+    least: int = 0
+
+
+def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
+    """The lines. There has to be a finding."""
+    findings = [finding_in_words(run, finding) for finding in findings]
+    primary = findings[0]
+    agreed = last_agreed(run, findings)
+    parts = [
+        Part(9, [verdict_line(findings)], 1),
+        Part(9, _culprit(run, primary), 2),
+        Part(8, _what(primary), 1),
+        Part(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
+        Part(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
+        Part(4, block("then", [in_words(run, one) for one in later(findings)])),
+        Part(6, block("waits", waits(findings)), 1),
+        Part(1, block("observed", [run.observed] * bool(run.observed))),
+        Part(3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])),
+        Part(6, block("turning", _turning(extras)), 1),
+        Part(2, _schedule(extras.schedule), 0),
+        Part(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
+        Part(6, block("ground", primary.ground), 1),
+        Part(8, labelled("next", commands(extras.next)), 1),
+    ]
+    return _fitted(parts)
+
+
+def verdict_line(findings: Sequence[Finding]) -> str:
+    """Class, kinds of trouble and what happened. As many kinds are named as there is room for."""
+    klass, known, culprit = findings[0].klass, kinds(findings), findings[0].culprit
+    raised = f" {culprit.site}" if culprit is not None and klass.startswith("CRASH:") else ""
+    happened = class_words(klass) + raised
+    for count in range(len(known), 0, -1):
+        line = f"VIOLATED  {klass}  {', '.join(known[:count])}: {happened}"
+        if len(line) <= WIDTH:
+            return line
+    return f"VIOLATED  {klass}"
+
+
+def remedy_of(finding: Finding) -> str:
+    """What would mend it, where the check knows."""
+    return next((line.removeprefix(TO_ORDER) for line in finding.details if line.startswith(TO_ORDER)), "")
+
+
+def sides_of(finding: Finding) -> list[str]:
+    """What each side did: details that are no remedy and no further lines of another."""
+    lines = [line for line in finding.details if not line.startswith((TO_ORDER, " ", "or the other way"))]
+    return lines if finding.culprit is None or finding.check in ("race", "stale") else []
+
+
+def commands(words: Sequence[str]) -> list[str]:
+    """Beside each other, as many as fit in a line."""
+    lines: list[str] = []
+    for command in words:
+        both = f"{lines[-1]}       {command}" if lines else ""
+        if both and len(both) <= WIDTH - LABEL:
+            lines[-1] = both
+        else:
+            lines.append(command)
+    return lines
+
+
+def _culprit(run: Run, primary: Finding) -> list[str]:
+    """Who, where, and by which calls, on the same line or below it."""
+    if primary.culprit is None:
+        return labelled("culprit", [NOT_DECIDED])
+    said, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
+    calls = chain.removeprefix(primary.culprit.where)
+    if not calls:
+        return labelled("culprit", folded(said))
+    if not primary.culprit.within and LABEL + len(said) + len(calls) <= WIDTH:
+        return labelled("culprit", [said + calls])
+    place = primary.culprit.where.rpartition("/")[2]
+    return labelled("culprit", [*folded(said), *folded(place + calls, 1)])
+
+
+def _what(primary: Finding) -> list[str]:
+    """What the culprit did or left out; else what each side did."""
+    sides, head = sides_of(primary), _without_remedy(primary)
+    if not sides:
+        return labelled("", folded(_said(primary, head)))
+    if primary.culprit is None:
+        lines = folded(head.partition(": rank")[0], 1)
+        most = 2 if len(sides) < 3 else 1
+        return labelled("", [*lines, *(line for side in _parting(sides[:3]) for line in folded(side, most))])
+    plain = [_KERNEL.sub("", side) for side in sides]
+    return labelled("", [line for side in plain for line in folded(side)])
+
+
+def _said(primary: Finding, message: str) -> str:
+    """Of an exception what it said: who raised it, and where, stands in the line above."""
+    culprit = primary.culprit
+    if culprit is None or not primary.klass.startswith("CRASH:"):
+        return message
+    head, colon, said = message.partition(": ")
+    return f"{culprit.site}: {said}" if colon and f"raised {culprit.site}" in head else message
+
+
+def _parting(sides: Sequence[str]) -> list[str]:
+    """Sides that are too long without what they share at the beginning of their lists."""
+    if len(sides) < 2 or max(map(len, sides)) <= 2 * (WIDTH - LABEL) or not all(": " in side for side in sides):
+        return [*sides]
+    lists = [side.partition(": ")[2].split(", ") for side in sides]
+    same = 0
+    while all(len(own) > same + 1 and own[same] == lists[0][same] for own in lists):
+        same += 1
+    heads = [side.partition(": ")[0] for side in sides]
+    skipped = f"{same} like the others, then " if same else ""
+    return [f"{head}: {skipped}{', '.join(own[same:])}" for head, own in zip(heads, lists, strict=True)]
+
+
+def _without_remedy(primary: Finding) -> str:
+    remedy = remedy_of(primary)
+    return primary.message.replace(f"; {remedy}", "") if remedy else primary.message
+
+
+def _schedule(schedule: Sequence[str]) -> list[str]:
+    """How the run came to it; its steps too, if they fit."""
+    if not schedule:
+        return []
+    head, *steps = schedule
+    whole = f"{head}: {'; '.join(steps)}" if steps else head
+    return block("schedule", [whole if len(whole) <= WIDTH - LABEL else head])
+
+
+def _turning(extras: Extras) -> list[str]:
+    """Where the run could not be saved any more, and which one finishes."""
+    said = [f"point of no return: {extras.no_return}"] if extras.no_return else []
+    return [*said, *[f"nearest schedule that finishes: {extras.swap}"] * bool(extras.swap)]
+
+
+def _fitted(parts: list[Part]) -> list[str]:
+    """The lines of all parts; where they are too many, without some of the least useful parts."""
+    while sum(len(part.lines) for part in parts) > LINES:
+        spare = [at for at, part in enumerate(parts) if len(part.lines) > part.least]
+        at = min(spare, key=lambda one: parts[one].rank)
+        kept = parts[at].lines[: -1 if parts[at].least else 0]
+        if kept:
+            kept[-1] = f"{kept[-1][: WIDTH - 4]} ..."
+        parts[at] = parts[at]._replace(lines=kept)
+    return [line for part in parts for line in part.lines]

@@ -1,0 +1,85 @@
+"""Text that has to fit: lines of 120 columns below a label, cut in the middle where they are too many.
+
+    >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
+    waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
+
+An actor that has begun no step, or that works in none, has words for its step.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from dpsim.contract.interface import NO_STEP
+
+WIDTH = 120
+"""Columns of a line."""
+
+LABEL = 10
+"""Columns of a label, with the space behind it."""
+
+_STEPS = re.compile(rf"\b(?:in |of )?step (-1|{NO_STEP})\b")
+
+_IN_WORDS = {"-1": "before its first step", str(NO_STEP): "in no step"}
+
+
+def step_words(text: str) -> str:
+    """Words for the step of an actor that has begun none, or that works in none.
+
+    >>> step_words("raised in step -1; rank 2, step 1000000, drain")
+    'raised before its first step; rank 2, in no step, drain'
+    """
+    return _STEPS.sub(lambda found: _IN_WORDS[found[1]], text)
+
+
+def labelled(label: str, lines: Sequence[str]) -> list[str]:
+    """Lines with a label before the first."""
+    return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
+
+
+def folded(text: str, most: int = 2) -> list[str]:
+    """A text as at most so many lines that fit beside a label. A longer one is cut in the middle: its end often is a
+    place.
+    """
+    for limit in range(most * (WIDTH - LABEL), 0, -4):
+        lines = textwrap.wrap(cut(text, limit), WIDTH - LABEL, break_on_hyphens=False)
+        if len(lines) <= most:
+            return lines
+    return []
+
+
+def cut(text: str, limit: int) -> str:
+    """At most so many characters, with an end that may be a place.
+
+    >>> cut("rank 0 writes hidden[0] on stream comm at p.py:71", 38)
+    'rank 0 writes ... stream comm at p.py:71'
+    """
+    if len(text) <= limit:
+        return text
+    head, tail = text[: limit // 2 - 2], text[-(limit // 2) + 3 :]
+    return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
+
+
+def joined(parts: Sequence[str], most: int = 2) -> list[str]:
+    """Parts of a line, as many as fit into so many lines; then how many are left out."""
+    for count in range(len(parts), 0, -1):
+        left = len(parts) - count
+        text = "; ".join([*parts[:count], *[f"and {left} more"] * bool(left)])
+        lines = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
+        if len(lines) <= most:
+            return lines
+    return folded("; ".join(parts[:1]), most)
+
+
+def block(label: str, parts: Sequence[str], most: int = 2) -> list[str]:
+    """Parts below a label; none without parts."""
+    return labelled(label, joined(parts, most)) if parts else []
+
+
+def capped(lines: Sequence[str], most: int, what: str = "lines") -> list[str]:
+    """At most so many lines; the last one says how many are left out."""
+    if len(lines) <= most:
+        return [*lines]
+    return [*lines[: most - 1], f"... and {len(lines) - most + 1} more {what}"]

@@ -1,0 +1,150 @@
+"""The last ops of each rank: the end of each journal, in columns. Ranks that did the same share their lines.
+
+    ranks 0, 2, 3  step 5  all_reduce int32[16] on dp_cpu #5  <- did not return  dp.agree  app/step.py:134
+
+What holds no host (memory, outcomes) is left out. A replay of a graph is one op, and so is a capture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dpsim.contract.ops import (
+    ADDRESS,
+    ASK_HOW,
+    CAPTURE_WHAT,
+    ENDED_MESSAGE,
+    EVENT,
+    FLAG_HOW,
+    INJECTED_WHAT,
+    KIND,
+    SITE,
+    STEP,
+    STORE_HOW,
+    STREAM,
+    THREAD,
+    THREAD_HOW,
+    Injected,
+    RawRecord,
+    as_record,
+)
+from dpsim.contract.rules.replay_frame import replay_at
+from dpsim.contract.words import actors_text, short, with_services
+from dpsim.contract.world import Run
+from dpsim.diagnose.fitting import step_words
+
+LAST_OPS = 5
+SHOWN = (
+    *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
+    *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
+    *("flag", "flag_wait", "thread", "ended"),
+    "ask",  # in which the rank stands
+    "injected",  # of these, what ends a rank's way
+)
+STOPPED = {"die": "dies here", "hang": "hangs here"}
+"""Faults by which a rank goes no further, in words. Of an exception there is a record."""
+
+
+def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[str]:
+    """Columns: ranks, step, op, site, place. Of a run that went on those up to a step. Each host thread has its own
+    lines; one that has ended well has none. Ranks of `first` come before the others.
+    """
+
+    def named(cell: str) -> str:
+        """Before the cells are as wide as the widest one: a name is longer than a number."""
+        return with_services(cell, run.size, run.services)
+
+    blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
+    for rank, journal in sorted(enumerate(run.journals), key=lambda one: one[0] not in first):
+        for thread in _threads(journal):
+            rows = [_row(journal, at) for at in _recent(journal, until, thread)]
+            blocks.setdefault((thread or "", tuple(rows) or (("", "did nothing", "", ""),)), []).append(rank)
+    lines = [
+        (f"{actors_text(ranks, run.size, run.services)} {name}".rstrip(), *[named(step_words(cell)) for cell in row])
+        for (name, rows), ranks in blocks.items()
+        for row in rows
+    ]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)).rstrip() for line in lines
+    ]
+
+
+def _threads(journal: list[RawRecord]) -> list[str | None]:
+    """The host threads of a rank that have not ended well; None stands for all records of a rank with one thread."""
+    if not any(raw[KIND] == "thread" for raw in journal):
+        return [None]
+    names: dict[str, bool] = {}
+    for raw in journal:
+        if raw[KIND] != "injected":
+            names[raw[THREAD]] = raw[KIND] != "ended" or bool(raw[ENDED_MESSAGE])
+    return [name for name, stands in names.items() if stands]
+
+
+def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> list[int]:
+    """Where the last ops up to a step are. Memory and outcomes are left out: they fill the screen and say little. A
+    replay is one op, and so is a capture; one that is not over has a second, the last call that it kept.
+    """
+    recent: list[int] = []
+    at, capture = len(journal), ""  # of the capture that the walk is in: "over" or "under way"
+    while at and len(recent) < LAST_OPS:
+        at -= 1
+        raw, kind = journal[at], journal[at][KIND]
+        if kind not in SHOWN or (until is not None and raw[STEP] > until) or thread not in (None, raw[THREAD]):
+            continue
+        of = replay_at(journal, at)
+        if of is not None:
+            at = of
+        elif kind == "mark" or (kind == "ask" and not _stands_in(journal, at)) or _goes_on(raw):
+            continue
+        elif kind == "kept":
+            if capture:
+                continue
+            capture = "under way"
+        elif kind == "capture":
+            known, capture = capture, "" if raw[CAPTURE_WHAT] == "begin" else "over"
+            if known == "over" and not capture:
+                continue
+        recent.append(at)
+    return recent[::-1]
+
+
+def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
+    raw = journal[at]
+    record = as_record(raw)
+    if isinstance(record, Injected):
+        return f"step {record.step}", f"{STOPPED[record.what]} (injected)", record.site, record.where
+    op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
+    if _stands_in(journal, at):
+        op += "  <- did not return"
+    return f"step {record.step}", op, record.site, record.where
+
+
+def _stands_in(journal: list[RawRecord], at: int) -> bool:
+    """Whether it is an op that holds the host, and that did not return."""
+    raw = journal[at]
+    awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
+    awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
+    awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
+    awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
+    if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
+        return False
+    later = (journal[index] for index in range(at + 1, len(journal)))
+    return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
+
+
+def _goes_on(raw: RawRecord) -> bool:
+    """Whether it is an injection behind which the host goes on."""
+    return raw[KIND] == "injected" and raw[INJECTED_WHAT] not in STOPPED
+
+
+def _wait_text(journal: list[RawRecord], at: int) -> str:
+    """What the host waits for that synchronizes an event. A capture begins with that, at its own site: it is journaled
+    when all streams are through.
+    """
+    event, site = journal[at][EVENT], journal[at][SITE]
+    marks = (journal[index] for index in range(at - 1, -1, -1) if journal[index][KIND] == "mark")
+    stream = next((raw[STREAM] for raw in marks if raw[EVENT] == event), None)
+    waits = f"waits for event {event}" if stream is None else f"waits for stream {stream} (event {event})"
+    graph = site.removesuffix(".capture")
+    return waits if graph == site else f"begin capture of graph {graph}: {waits}"
