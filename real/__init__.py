@@ -45,6 +45,7 @@ GPUs.
     abandoned.py       works of gloo that are waited for until they are given up
     matched.py         whether anything of a job may be left on its communicators
     journal_file.py    a journal, as its rank writes it: a mapped file
+    chain_file.py      the calls that led to its ops, beside it
     journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
 
 Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends

@@ -38,6 +38,7 @@ from collections.abc import Callable
 
 from dpsim.backend.journal.plain import PLAIN
 from dpsim.contract.ops import DECISION_VALUE, KIND, RawRecord
+from real.chain_file import ChainFile
 
 WINDOW = 1 << 20
 """So much of the file is mapped at a time."""
@@ -77,9 +78,11 @@ class JournalFile:
         except BaseException:
             os.close(self._file)
             raise
+        self._chains = ChainFile(path)
 
     def close(self) -> None:
         """Nothing more is written."""
+        self._chains.close()
         os.close(self._file)
         self._file = -1  # the number may be another file's by now
         del self.write, self.reach

@@ -40,9 +40,11 @@ from typing import Any
 from dpsim.backend.journal.repetition import repeating
 from dpsim.backend.journal.trouble import free_descriptors
 from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.contract.chain import Chain
 from dpsim.contract.registry import modules
 from dpsim.contract.rules.shared_state import SharedState
 from dpsim.contract.world import CommunicatorSpec, Lost, Progress, Run, World
+from real.chain_file import read_chains
 from real.child import Child, speaking
 from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused
@@ -95,6 +97,7 @@ class Pool:
         self._oldest = 0
         self._number = 0
         self._known: set[CommunicatorSpec] = set()
+        self._chains: dict[str, Chain] = {}
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
         """Run a world. After any error, Ctrl-C included, no worker is used again; an interrupt says where every rank
@@ -202,6 +205,8 @@ class Pool:
             error.add_note(whereabouts([read_journal(path) for path in paths]))
             raise
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
+        for path in paths:
+            self._chains.update(read_chains(path))
         watch.look_at_threads(journals)
         with self.spent.on("recovery"):
             self._recover(watch, world, all_matched(journals, world))
@@ -219,6 +224,7 @@ class Pool:
             services=world.services,
             undefined=watch.undefined,
             steps_set=tuple(map(step_set, paths)),
+            chains=dict(self._chains),
             endless=repeating(journals) if watch.late else (),
         )
 

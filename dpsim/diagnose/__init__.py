@@ -1,6 +1,12 @@
-"""From findings to words that somebody can act on.
+"""From findings to words that a tired engineer can act on.
 
-report.py        the report of a run that did not hold, the most useful line first
+report.py        the report of a run that did not hold: its first screen, and all that is behind it
+first_screen.py  at most ten lines: verdict, culprit, what followed, who waits, what to type
+evidence.py      the facts that it is made of, for text and JSON alike
+class_words.py   the class of a finding in words
+fitting.py       text that has to fit into a few lines
+variants.py      the file of a variant
+last_ops.py      what each rank did last, in columns
 timeouts.py      time-outs that passed
 turning_text.py  steps of a schedule in words: the point of no return, and what to swap
 injected.py      faults and delays that were asked for and never happened

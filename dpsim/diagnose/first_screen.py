@@ -33,6 +33,7 @@ from dpsim.diagnose.evidence import (
     waits,
 )
 from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
+from dpsim.diagnose.timeouts import passed_timeouts
 
 LINES = 10
 """Of a first screen."""
@@ -63,8 +64,10 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Part(9, [verdict_line(findings)], 1),
         Part(9, _culprit(run, primary), 2),
         Part(8, _what(primary), 1),
+        Part(4, labelled("", [line for side in beside(primary)[:2] for line in folded(side)])),
         Part(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
         Part(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
+        Part(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Part(4, block("then", [in_words(run, one) for one in later(findings)])),
         Part(6, block("waits", waits(findings)), 1),
         Part(1, block("observed", [run.observed] * bool(run.observed))),
@@ -98,7 +101,15 @@ def remedy_of(finding: Finding) -> str:
 def sides_of(finding: Finding) -> list[str]:
     """What each side did: details that are no remedy and no further lines of another."""
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " ", "or the other way"))]
-    return lines if finding.culprit is None or finding.check in ("race", "stale") else []
+    return lines if finding.culprit is None or finding.check == "race" else []
+
+
+def beside(finding: Finding) -> list[str]:
+    """Where a wrong message or memory came from, if a check that names a culprit says so."""
+    if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
+        return []
+    lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
+    return [line for line in lines if finding.check == "stale" or " last took " in line]
 
 
 def commands(words: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from dpsim.contract.chain import Chain
 from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
 from dpsim.contract.world import Run
 from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, decode, digest, shown
@@ -33,8 +34,9 @@ _SECTION = b'{"section":'
 class Trace:
     """A recorded run. `name` is its file, for messages.
 
-    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `schedule` (None for
-    a run in time) and `counts` (records by kind) are known when `journals` has come to its end.
+    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `chains` (place ->
+    how the program came there), `schedule` (None for a run in time) and `counts` (records by kind) are known when
+    `journals` has come to its end.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Trace:
         self.header = header
         self.places: Mapping[str, Mapping[str, list[str]]] = {}
         self.messages: Mapping[str, str] = {}
+        self.chains: Mapping[str, Chain] = {}
         self.schedule: Schedule | None = None
         self.counts: Counter[str] = Counter()
         self._source = source
@@ -99,6 +102,7 @@ class Trace:
             elapsed_ns=header.elapsed_ns,
             observed=header.observed,
             versions=dict(header.versions),
+            chains=self.chains,
         )
 
 
@@ -191,6 +195,9 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
     trace.places = _section(lines, "places", _are_places)
     trace.messages = _section(lines, "messages", _are_messages)
     surplus = lines.next()
+    if surplus.startswith(b'{"section":"chains"'):
+        trace.chains = _chains(lines, surplus)
+        surplus = lines.next()
     if surplus.startswith(b'{"section":"schedule"'):
         try:
             trace.schedule = Schedule.parse(surplus)
@@ -206,9 +213,9 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
         )
 
 
-def _section(lines: _Lines, section: str, fits: Callable[[Any], bool]) -> dict[str, Any]:
-    """The content of a line after the body."""
-    line = lines.next()
+def _section(lines: _Lines, section: str, fits: Callable[[Any], bool], line: bytes | None = None) -> dict[str, Any]:
+    """The content of a line after the body: the next one, unless it was read before."""
+    line = lines.next() if line is None else line
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
     try:
@@ -221,6 +228,21 @@ def _section(lines: _Lines, section: str, fits: Callable[[Any], bool]) -> dict[s
         raise lines.error(f"the section {section!r} has a form that `dpsim run --trace` does not write")
     content: dict[str, Any] = row[section]
     return content
+
+
+def _chains(lines: _Lines, line: bytes) -> dict[str, Chain]:
+    """The section "chains", of lists that are tuples again."""
+    found = _section(lines, "chains", _are_chains, line)
+    return {place: tuple((function, where) for function, where in chain) for place, chain in found.items()}
+
+
+def _are_chains(value: Any) -> bool:
+    """place -> [function, place] of each frame."""
+    return isinstance(value, dict) and all(
+        isinstance(chain, list)
+        and all(isinstance(call, list) and len(call) == 2 and _are_texts(call) for call in chain)
+        for chain in value.values()
+    )
 
 
 def _are_places(value: Any) -> bool:

@@ -4,10 +4,12 @@
 
 Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
-each site lies, by kind of record, and what the exceptions of ranks said.
+each site lies, by kind of record, and what the exceptions of ranks said. Where it is known by which calls a program
+came to these places, a third line has that.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
+    {"section":"chains","chains":{"dpsim/vllm/data_parallel/step.py:114":[["agree","dpsim/vllm/...py:114"],...],...}}
 
 A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
 `dpsim replay` makes the same run again.
@@ -31,6 +33,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dpsim.contract.chain import Chain
 from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
 from dpsim.contract.world import Run
 from dpsim.trace.appearing import appearing, temporary
@@ -67,6 +70,8 @@ def write_trace(
                 file.write(line)
         file.write(_section("places", places_of(run.journals)))
         file.write(_section("messages", messages_of(run.journals)))
+        if chains := chains_of(run):
+            file.write(_section("chains", chains))
         if schedule is not None:
             file.write(_section("schedule", schedule.content()))
         file.seek(len(PREFIX))
@@ -87,6 +92,14 @@ def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
     """rank -> what its exception said. An exception ends a journal."""
     last = {rank: journal[-1] for rank, journal in enumerate(journals) if journal}
     return {str(rank): raw[RAISED_MESSAGE] for rank, raw in last.items() if raw[KIND] == "raised"}
+
+
+def chains_of(run: Run) -> dict[str, Chain]:
+    """place -> how the program came there first, of the places of this run."""
+    if not run.chains:
+        return {}
+    places = {raw[WHERE] for journal in run.journals for raw in journal}
+    return {place: run.chains[place] for place in sorted(places & run.chains.keys())}
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

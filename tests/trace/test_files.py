@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.ops import KIND, WHERE, RawRecord
 from dpsim.contract.world import Run
 from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, write_trace
 from dpsim.trace.form import canonical
@@ -29,7 +29,7 @@ Write = Callable[[Run], Path]
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     def write(run: Run) -> Path:
-        path = tmp_path / "trace.jsonl"
+        path, run = tmp_path / "trace.jsonl", replace(run, chains={})
         write_trace(path, run, scenario={"name": "x", "list": [1]}, verdict="held", klass=None, versions={"dpsim": "1"})
         return path
 
@@ -78,6 +78,19 @@ def test_places_and_messages_come_after_the_body(write: Write, crashed: Run) -> 
     assert trace.place("collective", "dp.agree").startswith("tests/protocols.py:")
     assert trace.place("collective", "nowhere") == ""
     assert any("no batch is padded" in text for text in trace.messages.values())
+
+
+def test_the_calls_that_led_to_its_places_come_behind_them(tmp_path: Path, crashed: Run) -> None:
+    path = tmp_path / "x"
+    write_trace(path, crashed, scenario={}, verdict="held", klass=None)
+    trace = read_trace(path)
+    assert [json.loads(line)["section"] for line in lines_of(path)[-3:]] == ["places", "messages", "chains"]
+    place = trace.run().journals[0][-1][WHERE]
+    assert trace.run().chains[place] == crashed.chains[place] != ()
+    spoilt = path.read_bytes().replace(b'"chains":{"', b'"chains":{"x.py:1":[["f"]],"')
+    path.write_bytes(spoilt)
+    with pytest.raises(TraceError, match="the section 'chains' has a form that"):
+        read_trace(path).check()
 
 
 @pytest.mark.parametrize("which", ["healthy", "hung", "crashed"])

@@ -22,11 +22,12 @@ import re
 import sysconfig
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
@@ -43,6 +44,11 @@ chains: dict[str, Chain] = {}
 
 tell_chain: list[Callable[[str, Chain], None]] = []
 """Who hears of a new chain at once: a worker process, whose table the parent cannot see."""
+
+Seen: TypeAlias = dict[tuple[int, int, str], Chain]
+"""By rank, step and place: how the program came there first."""
+
+_watched: dict[str, Seen] = {}
 
 _own = {"dpsim.backend", "dpsim.contract.collectives"}
 
@@ -73,11 +79,37 @@ class Site:
         self.places = _places[site]
 
 
-def place_of(site: str, frame: FrameType) -> str:
-    """The place of a frame that issues an op of a site."""
+class Caller(Protocol):
+    """A journal, as `place_of` sees it."""
+
+    rank: int
+    step: int
+
+
+@contextmanager
+def watched(site: str) -> Iterator[Seen]:
+    """While it lasts, each call of a site in this process is looked at: a line may have several callers. The answer
+    fills meanwhile.
+    """
+    known, _places[site] = _places.pop(site, {}), {}
+    seen: Seen = {}
+    _watched[site] = seen
+    try:
+        yield seen
+    finally:
+        del _watched[site]
+        _places[site] = known
+
+
+def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
+    """The place of a frame that issues an op of a site. `by`: the journal that asks."""
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
-        known = _places[site][frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
+        known = frame.f_code, _place(frame, frame.f_lineno)
+        if site in _watched and by is not None:
+            _watched[site].setdefault((by.rank, by.step, known[1]), chain_of(frame, frame.f_lineno))
+            return known[1]
+        _places[site][frame.f_lasti] = known
         if known[1] not in chains:
             note_chain(known[1], chain_of(frame, frame.f_lineno))
     return known[1]

@@ -149,9 +149,9 @@ class Journal(FaultInjector):
         try:
             code, where = known.places[frame.f_lasti]
             if code is not frame.f_code:
-                where = place_of(site, frame)
+                where = place_of(site, frame, self)
         except KeyError:
-            where = place_of(site, frame)
+            where = place_of(site, frame, self)
         delay = self._look(kind, site, where) if self.looks else 0
         self._sink((kind, self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005  # the star takes twice as long
         return delay
@@ -210,7 +210,7 @@ class Journal(FaultInjector):
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         """A free has the address of its alloc, and came to its turn before. The answer is where it was called."""
-        where = place_of(site, _getframe(2))
+        where = place_of(site, _getframe(2), self)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
 
@@ -274,8 +274,8 @@ class Journal(FaultInjector):
         try:
             code, where = known.places[frame.f_lasti]
         except KeyError:
-            return place_of(site, frame)
-        return where if code is frame.f_code else place_of(site, frame)
+            return place_of(site, frame, self)
+        return where if code is frame.f_code else place_of(site, frame, self)
 
     def _first(self, site: str) -> Site:
         """The thread comes to a site for the first time. Raises ValueError for a site that is no word."""

@@ -1,0 +1,56 @@
+"""The calls by which the culprit of a run came to its line, from a second run of the same world.
+
+    with_calls(result, folder)         # afterwards result.run.chains has that chain
+
+A backend keeps for each line how the program came there first. A line that several functions call needs more: the
+simulation makes the run once more, and looks at each call of the culprit's site. An op that was left out has the calls
+of the same rank in its other steps, else those of its peers. A run of other backends keeps what it has, and so does a
+long one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from dpsim.backend.journal.call_site import Seen, watched
+from dpsim.checks.finding import Culprit
+from dpsim.contract.chain import Chain
+from dpsim.runner import SIMULATION, Result, find_backend
+from dpsim.scenario.to_world import prepare
+
+LONGEST = 100_000
+"""Records of a run that is made again."""
+
+
+def with_calls(result: Result, base: Path | None = None) -> None:
+    """Let a run know how its culprit came to its line. `base`: the folder of the scenario's files."""
+    run, culprit = result.run, result.primary.culprit if result.primary else None
+    if culprit is None or culprit.where not in run.chains or run.backend != SIMULATION or run.lost:
+        return
+    if sum(map(len, run.journals)) > LONGEST:
+        return
+    _, args, _ = prepare(result.scenario, base)
+    with watched(culprit.site) as seen:
+        find_backend(SIMULATION).run(result.world, result.scenario.protocol.name, args)
+    chain = of_culprit(seen, culprit)
+    if chain:
+        run.chains = {**run.chains, culprit.where: chain}
+
+
+def of_culprit(seen: Seen, culprit: Culprit) -> Chain:
+    """The chain of the culprit's op; of one that was left out that of the nearest op like it. Empty if there is none.
+
+    >>> seen = {(0, 3, "a.py:1"): (("f", "a.py:1"),), (1, 2, "a.py:1"): (("g", "a.py:1"),)}
+    >>> of_culprit(seen, Culprit(1, 3, "agree", "a.py:1"))
+    (('g', 'a.py:1'),)
+    """
+    here = [(rank, step) for rank, step, where in seen if where == culprit.where]
+    own = [(rank, step) for rank, step in here if rank == culprit.rank]
+    nearest = _nearest(own, culprit.step) or _nearest(here, culprit.step)
+    return () if nearest is None else seen[(*nearest, culprit.where)]
+
+
+def _nearest(ops: Iterable[tuple[int, int]], step: int) -> tuple[int, int] | None:
+    """The op of the nearest step; of two the earlier one."""
+    return min(ops, key=lambda one: (abs(one[1] - step), one[1]), default=None)
