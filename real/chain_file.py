@@ -1,5 +1,5 @@
-"""The calls by which a rank came to its lines, in a file beside its journal: the parent reads it, also while the rank
-is stuck or dead.
+"""The calls that led a rank to its lines, in a file beside its journal. The parent reads it even if the rank is stuck
+or dead.
 
     file = ChainFile("/tmp/journal-0")
     ...                                     # the program runs: each place that is new to the process is a line of JSON

@@ -23,7 +23,7 @@ Upwards, each file knows those above it:
     token.py      a failure as one word, for logs and command lines
     gates.py      a run on another backend, with the messages that each look took in this one
     replay.py     the run of a trace or of a token made again: is it the same?
-    calls.py      the calls by which a culprit came to its line, from a second run
+    calls.py      the calls that led to a culprit's line, from a second run
     drawn.py      the worlds that Hypothesis drew for a test, counted by verdict
     properties.py `dpsim.testing.holds`: does a scenario hold, in a test?
     saved.py      failures of it that earlier runs left in files

@@ -1,8 +1,8 @@
-"""The calls by which the culprit of a run came to its line, from a second run of the same world.
+"""The calls that led to the line of a culprit, from a second run of the same world.
 
     with_calls(result, folder)         # afterwards result.run.chains has that chain
 
-A backend keeps for each line how the program came there first. A line that several functions call needs more: the
+A backend keeps for each line the calls that led there first. A line that several functions call needs more: the
 simulation makes the run once more, and looks at each call of the culprit's site. An op that was left out has the calls
 of the same rank in its other steps, else those of its peers. A run of other backends keeps what it has, and so does a
 long one.
@@ -24,7 +24,7 @@ LONGEST = 100_000
 
 
 def with_calls(result: Result, base: Path | None = None) -> None:
-    """Let a run know how its culprit came to its line. `base`: the folder of the scenario's files."""
+    """Let a run know the calls that led to its culprit's line. `base`: the folder of the scenario's files."""
     run, culprit = result.run, result.primary.culprit if result.primary else None
     if culprit is None or culprit.where not in run.chains or run.backend != SIMULATION or run.lost:
         return

@@ -40,7 +40,6 @@ def run(
     """
     with one_line_errors():
         import dpsim.runner as runner
-        from dpsim.campaign.calls import with_calls
         from dpsim.cli import run_text as text
         from dpsim.diagnose.variants import extras_of
         from dpsim.scenario import load_scenario
@@ -73,6 +72,8 @@ def run(
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
         if result.findings:
+            from dpsim.campaign.calls import with_calls
+
             with_calls(result, path.parent)
         written = None if unwritten else trace
         commands = _next(_command(scenario, backend, offered, module, off), written, typed("--module", module), full)

@@ -3,7 +3,7 @@
     interface.py       the calls that a program makes
     ops.py             the records of a journal, and the addresses of ops
     world.py           what a backend runs, and the run that it returns
-    chain.py           the calls by which a program came to a line
+    chain.py           the calls that led a program to a line
     undefined.py       what a run has no defined result for
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name

@@ -1,4 +1,4 @@
-"""The calls by which a program came to a line: functions and places of a few frames, the innermost first.
+"""The calls that led a program to a line: functions and places of a few frames, the innermost first.
 
     >>> chain_text((("agree", "app/step.py:88"), ("run", "app/step.py:31"), ("main", "app/loop.py:7")))
     'app/step.py:88 < agree < step.py:31 < run < loop.py:7'

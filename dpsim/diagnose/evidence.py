@@ -25,10 +25,10 @@ from dpsim.diagnose.fitting import step_words
 class Extras(NamedTuple):
     """What only some commands know of a failure; each is a part of a line, or empty.
 
-    `no_return`: after which event no schedule finishes any more ("rank 2 posts hidden.receive[2]"). `swap`: the nearest
-    schedule that finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: what came of the same world with a
-    rank more ("rank 1, step 2"). `variant`: its name, what it is and its file. `schedule`: of a run without time, what
-    there is to say of its schedule, then its steps. `next`: commands to type.
+    `no_return`: after which event no schedule finishes any more ("rank 2 posts hidden.receive[2]"). `swap`: the events
+    to swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: whom the same world with
+    one rank more blames ("rank 1, step 2"). `variant`: its name, what it is and its file. `schedule`: of a run without
+    time, how it was found, then its steps. `next`: commands to type.
     """
 
     no_return: str = ""
@@ -54,7 +54,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "swap": extras.swap or None,
         "one_more": extras.one_more or None,
         "variant": extras.variant or None,
-        "next": list(extras.next),
+        "next": list(extras.next) if findings else [],
     }
 
 
@@ -72,7 +72,7 @@ def finding_in_words(run: Run, finding: Finding) -> Finding:
 
 
 def chain_of(run: Run, finding: Finding) -> Chain:
-    """How the program came to the culprit's line: for an op that was left out, to that line in other steps or ranks."""
+    """The calls that led to the culprit's line; if the culprit left the op out, those of other steps or ranks."""
     return () if finding.culprit is None else run.chains.get(finding.culprit.where, ())
 
 

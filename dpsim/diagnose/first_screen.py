@@ -1,7 +1,7 @@
 """The first screen of a report: at most ten lines of 120 columns, for every backend and every finding alike.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
-    culprit   rank 1, step 5, dp.agree at vllm/data_parallel/step.py:134 < gather < step.py:125 < agree < step.py:95
+    culprit   rank 1, step 5, dp.agree at step.py:134 < gather < step.py:125
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
     waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
     observed  nothing can move any more
@@ -47,8 +47,8 @@ _KERNEL = re.compile(r" \(kernel on stream \S+\)")
 NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
-class Part(NamedTuple):
-    """Some lines, and how useful they are: parts of the lowest rank go first. `least`: so many of its lines stay."""
+class Passage(NamedTuple):
+    """Some lines, and how useful they are: those of the lowest rank go first. `least`: how many of them stay."""
 
     rank: int
     lines: list[str]
@@ -61,22 +61,24 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
     primary = findings[0]
     agreed = last_agreed(run, findings)
     parts = [
-        Part(9, [verdict_line(findings)], 1),
-        Part(9, _culprit(run, primary), 2),
-        Part(8, _what(primary), 1),
-        Part(4, labelled("", [line for side in beside(primary)[:2] for line in folded(side)])),
-        Part(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
-        Part(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
-        Part(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
-        Part(4, block("then", [in_words(run, one) for one in later(findings)])),
-        Part(6, block("waits", waits(findings)), 1),
-        Part(1, block("observed", [run.observed] * bool(run.observed))),
-        Part(3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])),
-        Part(6, block("turning", _turning(extras)), 1),
-        Part(2, _schedule(extras.schedule), 0),
-        Part(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
-        Part(6, block("ground", primary.ground), 1),
-        Part(8, labelled("next", commands(extras.next)), 1),
+        Passage(9, [verdict_line(findings)], 1),
+        Passage(9, _culprit(run, primary), 2),
+        Passage(8, _what(primary), 1),
+        Passage(4, labelled("", [line for side in beside(primary)[:2] for line in folded(side)])),
+        Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
+        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
+        Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
+        Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
+        Passage(6, block("waits", waits(findings)), 1),
+        Passage(1, block("observed", [run.observed] * bool(run.observed))),
+        Passage(
+            3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])
+        ),
+        Passage(6, block("turning", _turning(extras)), 1),
+        Passage(2, _schedule(extras.schedule), 0),
+        Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
+        Passage(6, block("ground", primary.ground), 1),
+        Passage(8, labelled("next", commands(extras.next)), 1),
     ]
     return _fitted(parts)
 
@@ -109,7 +111,8 @@ def beside(finding: Finding) -> list[str]:
     if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
         return []
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
-    return [line for line in lines if finding.check == "stale" or " last took " in line]
+    told = finding.check == "stale" or finding.klass.startswith("NONDETERMINISM")
+    return [line for line in lines if told or " last took " in line]
 
 
 def commands(words: Sequence[str]) -> list[str]:
@@ -125,7 +128,7 @@ def commands(words: Sequence[str]) -> list[str]:
 
 
 def _culprit(run: Run, primary: Finding) -> list[str]:
-    """Who, where, and by which calls, on the same line or below it."""
+    """Who, where, and the calls that led there, on the same line or below it."""
     if primary.culprit is None:
         return labelled("culprit", [NOT_DECIDED])
     said, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
@@ -179,7 +182,7 @@ def _without_remedy(primary: Finding) -> str:
 
 
 def _schedule(schedule: Sequence[str]) -> list[str]:
-    """How the run came to it; its steps too, if they fit."""
+    """What led to it; the steps too, if they fit."""
     if not schedule:
         return []
     head, *steps = schedule
@@ -190,10 +193,10 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 def _turning(extras: Extras) -> list[str]:
     """Where the run could not be saved any more, and which one finishes."""
     said = [f"point of no return: {extras.no_return}"] if extras.no_return else []
-    return [*said, *[f"nearest schedule that finishes: {extras.swap}"] * bool(extras.swap)]
+    return [*said, *[f"the run finishes if these are swapped: {extras.swap}"] * bool(extras.swap)]
 
 
-def _fitted(parts: list[Part]) -> list[str]:
+def _fitted(parts: list[Passage]) -> list[str]:
     """The lines of all parts; where they are too many, without some of the least useful parts."""
     while sum(len(part.lines) for part in parts) > LINES:
         spare = [at for at, part in enumerate(parts) if len(part.lines) > part.least]

@@ -40,7 +40,7 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
 
 
 def folded(text: str, most: int = 2) -> list[str]:
-    """A text as at most so many lines that fit beside a label. A longer one is cut in the middle: its end often is a
+    """A text in `most` lines or fewer, which fit beside a label. A longer one is cut in the middle: its end often is a
     place.
     """
     for limit in range(most * (WIDTH - LABEL), 0, -4):
@@ -51,7 +51,7 @@ def folded(text: str, most: int = 2) -> list[str]:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most so many characters, with an end that may be a place.
+    """At most `limit` characters. The end stays, for it may be a place.
 
     >>> cut("rank 0 writes hidden[0] on stream comm at p.py:71", 38)
     'rank 0 writes ... stream comm at p.py:71'
@@ -63,7 +63,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def joined(parts: Sequence[str], most: int = 2) -> list[str]:
-    """Parts of a line, as many as fit into so many lines; then how many are left out."""
+    """Parts of a line, as many as fit into `most` lines; then how many are left out."""
     for count in range(len(parts), 0, -1):
         left = len(parts) - count
         text = "; ".join([*parts[:count], *[f"and {left} more"] * bool(left)])
@@ -79,7 +79,7 @@ def block(label: str, parts: Sequence[str], most: int = 2) -> list[str]:
 
 
 def capped(lines: Sequence[str], most: int, what: str = "lines") -> list[str]:
-    """At most so many lines; the last one says how many are left out."""
+    """At most `most` lines; the last one says how many are left out."""
     if len(lines) <= most:
         return [*lines]
     return [*lines[: most - 1], f"... and {len(lines) - most + 1} more {what}"]

@@ -2,10 +2,10 @@
 
     report(run, findings, Extras(next=("dpsim run skip_one --full",)))
 
-The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report has below it what each side
-did, all waits, what else was found, the last ops of each rank, the time-outs that passed and what the scenario
-injected, each part once and cut with a count where many ranks differ: at most `MOST` lines in all. Majorities share a
-line and the minority is named, as in NCCL's RAS.
+The first screen (`dpsim.diagnose.first_screen`) has at most ten lines. The whole report adds what each side did, all
+waits, what else was found, and the last ops of each rank. It adds the schedule, the time-outs that passed and what the
+scenario injected. Each part stands there once. Where many ranks differ it is cut, with a count: the report has at most
+`MOST` lines. Majorities share a line and the minority is named, as in NCCL's RAS.
 
 A run from which the machine took something away has no verdict. Then the report says what that was, what every rank
 did last, and what was found before.
@@ -75,7 +75,7 @@ def _first_shown(findings: Sequence[Finding]) -> tuple[int, ...]:
 
 
 def _without_remedy(finding: Finding) -> str:
-    """The remedy of one finding stands in its own details; of the others it would be said once more each."""
+    """Its message, less the remedy that its details name as well."""
     remedy = remedy_of(finding)
     return finding.message.replace(f"; {remedy}", "") if remedy else finding.message
 

@@ -35,7 +35,7 @@ class Trace:
     """A recorded run. `name` is its file, for messages.
 
     `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `chains` (place ->
-    how the program came there), `schedule` (None for a run in time) and `counts` (records by kind) are known when
+    the calls that led there), `schedule` (None for a run in time) and `counts` (records by kind) are known when
     `journals` has come to its end.
     """
 

@@ -4,12 +4,12 @@
 
 Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
-each site lies, by kind of record, and what the exceptions of ranks said. Where it is known by which calls a program
-came to these places, a third line has that.
+each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
+led there, a third line has them.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
-    {"section":"chains","chains":{"dpsim/vllm/data_parallel/step.py:114":[["agree","dpsim/vllm/...py:114"],...],...}}
+    {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
 
 A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
 `dpsim replay` makes the same run again.
@@ -95,7 +95,7 @@ def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
 
 
 def chains_of(run: Run) -> dict[str, Chain]:
-    """place -> how the program came there first, of the places of this run."""
+    """place -> the calls that led there first, of the places of this run."""
     if not run.chains:
         return {}
     places = {raw[WHERE] for journal in run.journals for raw in journal}

@@ -117,7 +117,7 @@ def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread:
     pieces = said.split("{here}")
     assert all(piece in finding.message for piece in pieces), finding.message
     assert "tests/checks/test_thread_hangs.py:" in finding.message
-    text = report(run, [finding])
+    text = report(run, [finding], full=True)
     assert "<- did not return" in text
     assert "rank 0 u1" in text
 

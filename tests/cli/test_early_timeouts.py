@@ -81,7 +81,7 @@ def test_a_run_that_holds_says_it_too() -> None:
 def test_an_early_time_out_is_asked_for() -> None:
     answer = dpsim_("explore", gives_up(), *MODULE)
     assert "no time-out passes early" in answer.out
-    answer = dpsim_("explore", gives_up(EARLY), *MODULE)
+    answer = dpsim_("explore", gives_up(EARLY), *MODULE, "--full")
     assert answer.code == 1
     assert "rank 1 waits in vain at answer[0]: early" in answer.out
     answer = dpsim_("explore", gives_up(EARLY, "T-WAITS"), *MODULE)

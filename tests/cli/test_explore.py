@@ -178,31 +178,31 @@ def test_violated() -> None:
     answer = explore("t_lost")
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
-    assert lines[3:5] == [
-        "races      1 of 2 pairs of sites seen in both orders",
-        "           only rank 0 first before rank 1 delivers wake",
-    ]
-    assert lines[7] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
+    assert lines[0] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  HANG: a rank waits for a message that does not come"
     (trace,) = Path(".dpsim").iterdir()
-    name = trace.stem.removeprefix("t_lost-")
-    at = next(at for at, line in enumerate(lines) if line.startswith("failure "))
+    name, command = trace.stem.removeprefix("t_lost-"), f"dpsim replay .dpsim/{trace.name} --module tests.cli.protocols"
+    at = next(at for at, line in enumerate(lines) if line.startswith("schedule "))
     assert lines[at:] == [
-        f"failure {name}, found by dpor in run 2, seen 1 time; 3 steps with 1 switch:",
-        "  rank 0 first[0]",
-        "  rank 0 second[0]",
-        "  rank 1 delivers wake[0]",
-        f"replay: dpsim replay .dpsim/{trace.name} --module tests.cli.protocols",
+        f"schedule  3 steps with 1 switch, failure {name}, found by dpor in run 2",
+        f"next      {command} --full",
+        "",
+        "explored  t_lost: 2 in 2 classes, 0 redundant; 3.0 choices each",
         "expected: held; NOT met: expected held, came violated",
     ]
-    assert max(map(len, lines[:7] + lines[at:])) <= 80
+    lines = explore("t_lost", "--full").out.splitlines()
+    at = lines.index("schedule:")
+    assert lines[at + 1 : at + 4] == ["  rank 0 first[0]", "  rank 0 second[0]", "  rank 1 delivers wake[0]"]
+    assert f"next      {command}" in lines
+    at = lines.index("races      1 of 2 pairs of sites seen in both orders")
+    assert lines[at + 1] == "           only rank 0 first before rank 1 delivers wake"
 
 
 def test_the_printed_command_shows_it_again() -> None:
     answer = explore("t_lost")
-    command = next(line for line in answer.out.splitlines() if line.startswith("replay: dpsim "))
+    command = next(line for line in answer.out.splitlines() if line.startswith("next      dpsim "))
     again = dpsim_(*command.split()[2:])
     assert again.code == 0
-    assert again.out.splitlines()[0] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
+    assert again.out.splitlines()[0] == answer.out.splitlines()[0]
     assert again.out.splitlines()[-1] == "replayed along 3 steps: the same run again"
 
 
@@ -227,7 +227,7 @@ def test_a_trace_follows_no_link(tmp_path: Path) -> None:
 
 def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
     """Both sends have to be held until they are received: the normal form says so, and its run shows it."""
-    answer = explore("t_cross")
+    answer = explore("t_cross", "--full")
     assert answer.code == 1
     assert "NOT CONFIRMED" not in answer.out
     assert "  rank 0 world_cpu 0>1 #0: rendezvous\n  rank 1 world_cpu 1>0 #0: rendezvous\n" in answer.out
@@ -247,9 +247,9 @@ def test_keep_going_tells_each_failure_once() -> None:
     answer = explore("t_two", "--keep-going", ranks=3)
     assert answer.code == 1
     assert answer.out.count("VIOLATED  ") == 2
-    assert "\nfailure 1 of 2\n" in answer.out
+    assert answer.out.startswith("failure 1 of 2\n")
     assert "\nfailure 2 of 2\n" in answer.out
-    replays = [line.split()[3] for line in answer.out.splitlines() if line.startswith("replay: ")]
+    replays = [line.split()[3] for line in answer.out.splitlines() if line.startswith("next      dpsim replay ")]
     assert sorted(replays) == sorted(str(path) for path in Path(".dpsim").iterdir())
     assert len({*replays}) == 2
     for trace in replays:
@@ -293,9 +293,19 @@ def test_json_has_every_key() -> None:
         "failures": [failure],
         "class": "HANG:MAILBOX:NO_MESSAGE",
         "culprit": row["culprit"],
+        "agreed": None,
+        "chain": row["chain"],
+        "waits": [],
+        "ground": [],
+        "no_return": None,
+        "swap": None,
+        "one_more": None,
+        "variant": None,
+        "next": [],
         "confirmed": True,
         "trace": str(trace),
     }
+    assert [function for function, _ in row["chain"]] == ["after", "run"]
     assert failure == {
         "class": "HANG:MAILBOX:NO_MESSAGE",
         "fingerprint": trace.stem.removeprefix("t_lost-"),
@@ -378,10 +388,11 @@ def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
-    assert "VIOLATED  NONDETERMINISM:REPEAT" in lines
-    assert any(line.startswith("culprit   rank 0, step -1, poll.1 at tests/cli/protocols.py:") for line in lines)
-    assert any(line.startswith("  again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
-    assert "replay: " not in answer.out, "another run might not show it"
+    assert lines[0] == "VIOLATED  NONDETERMINISM:REPEAT  NOT REPEATABLE: the same schedule gave another run"
+    where = "culprit   rank 0, before its first step, poll.1 at tests/cli/protocols.py:"
+    assert any(line.startswith(where) for line in lines)
+    assert any(line.strip().startswith("again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
+    assert "\nnext " not in answer.out, "another run might not show it"
     assert not Path(".dpsim").exists()
 
 
@@ -399,7 +410,7 @@ def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = explore("t_lost", "--save", "file/folder")
     assert answer.code == 1
     assert "VIOLATED  HANG:MAILBOX:NO_MESSAGE" in answer.out
-    assert "replay:" not in answer.out
+    assert "\nnext " not in answer.out
     assert answer.err.startswith("dpsim: warning: no trace of the failure of t_lost was written: [Errno 20] Not a dir")
     answer = explore("t_lost", "--save", "file/folder", "--json")
     assert (answer.code, answer.json["scenarios"][0]["trace"]) == (1, None)
@@ -453,10 +464,8 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
             "    params: {ranks: 1, requests: [{tokens: 1}, {tokens: 2}]}",
         ]
         (trace,) = Path(".dpsim").iterdir()
-        assert lines[-2:] == [
-            f"replay: dpsim replay {trace} --module tests.cli.protocols",
-            "expected: held; NOT met: expected held, came violated",
-        ]
+        assert f"next      dpsim replay {trace} --module tests.cli.protocols --full" in lines
+        assert lines[-1] == "expected: held; NOT met: expected held, came violated"
         requests = read_trace(trace).header.scenario["protocol"]["params"]["requests"]
         assert [one["tokens"] for one in requests] == [1, 2]
 

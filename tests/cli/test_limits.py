@@ -19,7 +19,9 @@ def scenario(*sections: str) -> Path:
 
 
 def test_a_rank_is_killed_at_a_time() -> None:
-    answer = dpsim_("run", scenario(KILL.format(", time: 300us"), f"expect: {{class: {DEAD}, culprit: {{rank: 1}}}}\n"))
+    answer = dpsim_(
+        "run", scenario(KILL.format(", time: 300us"), f"expect: {{class: {DEAD}, culprit: {{rank: 1}}}}\n"), "--full"
+    )
     assert answer.code == 0, answer.out
     assert f"VIOLATED  {DEAD}" in answer.out
     assert ": kill" in answer.out
@@ -27,7 +29,7 @@ def test_a_rank_is_killed_at_a_time() -> None:
 
 def test_a_rank_is_killed_from_an_op_on() -> None:
     at = ", at: {site: dp.agree, ordinal: 2}"
-    answer = dpsim_("run", scenario(KILL.format(at), f"expect: {{class: {DEAD}}}\n"))
+    answer = dpsim_("run", scenario(KILL.format(at), f"expect: {{class: {DEAD}}}\n"), "--full")
     assert answer.code == 0, answer.out
     assert "which never joins (died)" in answer.out
     assert "rank 1 dp.agree[2]: kill" in answer.out
@@ -55,7 +57,7 @@ def test_a_kill_that_kills_nobody_is_not_met(more: str, why: str) -> None:
 
 @pytest.mark.parametrize("at", ["", ", at: {site: dp.agree, ordinal: 4}", ", at: {communicator: world_cpu, seq: 4}"])
 def test_exploring_kills_at_any_point_from_there_on(at: str) -> None:
-    answer = dpsim_("explore", scenario(KILL.format(at), "expect: {class: DEATH}\n"), "--strategy", "dpor")
+    answer = dpsim_("explore", scenario(KILL.format(at), "expect: {class: DEATH}\n"), "--strategy", "dpor", "--full")
     assert answer.code == 0, answer.out
     assert "  kill rank 1" in answer.out
 

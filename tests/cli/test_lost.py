@@ -81,7 +81,7 @@ def test_a_simulated_run_without_memory(words: tuple[str, ...], expected: str) -
     file = write(Path("x.yaml"), scenario("t_exhausts", more=expected))
     answer = dpsim_(*words, file, *MODULE)
     assert (answer.code, answer.err) == (3, "")
-    assert "\nLOST  no memory (rank 0 in step 0)" in answer.out
+    assert "\nLOST  no memory (rank 0 in step 0)" in f"\n{answer.out}"
     assert "CRASH:MEMORYERROR" not in answer.out
     assert answer.out.splitlines()[-1].endswith("; NOT met: lost: no memory (rank 0 in step 0)")
     assert not Path(".dpsim").exists()

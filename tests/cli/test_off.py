@@ -36,7 +36,7 @@ def test_it_adds_to_the_scenarios(tmp_path: Path) -> None:
 def test_other_findings_are_reported_and_the_replay_repeats_the_switch(broken: Path) -> None:
     answer = dpsim_("run", broken, "--off", "MISMATCH:*", "--off", "CRASH")
     assert answer.code == 1
-    assert f"\nreplay: dpsim run {broken} --backend sim --off 'MISMATCH:*' --off CRASH\n" in answer.out
+    assert f"\nnext      dpsim run {broken} --off 'MISMATCH:*' --off CRASH --full\n" in answer.out
     assert answer.out.splitlines()[-2] == "0 findings switched off: 0 by MISMATCH:*, 0 by CRASH"
 
 

@@ -44,7 +44,10 @@ def test_the_same_run(trace: str) -> None:
     answer = dpsim_("replay", trace, *MODULE)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
-    assert dpsim_("replay", trace, *MODULE, "--json").json == {
+    found = dpsim_("replay", trace, *MODULE, "--json").json
+    assert found.pop("next") == [f"dpsim replay {trace} {' '.join(MODULE)} --full"]
+    assert [function for function, _ in found.pop("chain")] == ["after", "run"]
+    assert found == {
         "trace": trace,
         "scenario": "t_lost",
         "backend": "sim",
@@ -54,6 +57,13 @@ def test_the_same_run(trace: str) -> None:
         "steps": 4,
         "skipped": [],
         "added": [],
+        "agreed": None,
+        "waits": [],
+        "ground": [],
+        "no_return": None,
+        "swap": None,
+        "one_more": None,
+        "variant": None,
         "difference": None,
     }
 
@@ -63,7 +73,7 @@ def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
 ) -> None:
     monkeypatch.setattr(watch, "ASKS", 300)
     write(Path("t_polls.yaml"), scenario("t_polls"))
-    answer = dpsim_("explore", "t_polls.yaml", *MODULE)
+    answer = dpsim_("explore", "t_polls.yaml", *MODULE, "--full")
     assert answer.code == 1
     assert "VIOLATED  LIVELOCK:POLL" in answer.out
     first = answer.out.splitlines().index("  rank 0 poll[0]")

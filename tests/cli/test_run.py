@@ -34,9 +34,9 @@ def test_a_run_that_holds(healthy: Path) -> None:
 def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
     answer = dpsim_("run", planted)
     assert answer.code == 0
-    assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
+    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
     assert "\nculprit   rank 1, step 2, dp.agree at tests/agreeing.py:" in answer.out
-    assert f"replay: dpsim run {planted} --backend sim\n" in answer.out
+    assert f"next      dpsim run {planted} --full\n" in answer.out
     assert answer.out.splitlines()[-1] == (
         "expected: violated, HANG:COLLECTIVE:MISSING_RANK, culprit rank 1 in step 2; met"
     )
@@ -45,7 +45,7 @@ def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
 def test_an_unexpected_violation(broken: Path) -> None:
     answer = dpsim_("run", broken)
     assert answer.code == 1
-    assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
+    assert answer.out.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out")
     assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, came violated"
 
 
@@ -59,7 +59,7 @@ def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
     (tmp_path / "my folder").mkdir()
     scenario = write(tmp_path / "my folder" / "x.yaml", HEALTHY + SKIP)
     answer = dpsim_("run", scenario, "--module", "tests.agreeing")
-    assert f"replay: dpsim run '{scenario}' --backend sim --module tests.agreeing\n" in answer.out
+    assert f"next      dpsim run '{scenario}' --module tests.agreeing --full\n" in answer.out
 
 
 @pytest.mark.parametrize("replays", [0, 2])
@@ -89,7 +89,8 @@ def test_json_of_a_run_that_holds(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
         *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
-        *("never_applied", "findings", "switched_off", "not_run"),
+        *("never_applied", "findings", "agreed", "chain", "waits", "ground", "no_return", "swap", "one_more"),
+        *("variant", "next", "switched_off", "not_run"),
         *("steps", "figures", "graphs", "waited_ns", "elapsed_ns", "digest"),
     ]
     assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)
@@ -107,7 +108,11 @@ def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
     assert found["culprit"].keys() == {"rank", "ranks", "step", "site", "where", "within"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
-    assert found["findings"][0].keys() == {"check", "class", "message", "culprit", "details"}
+    assert found["findings"][0].keys() == {
+        *("check", "class", "message", "culprit", "details", "ground", "waits", "chain")
+    }
+    assert found["next"] == [f"dpsim run {broken} --full", "dpsim replay x.jsonl"]
+    assert found["chain"] == found["findings"][0]["chain"] != []
     assert found["digest"] == read_trace(tmp_path / "x.jsonl").header.digest
 
 

@@ -13,6 +13,7 @@ from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Buffer, CaptureError, Rank, Stream
 from dpsim.contract.world import At, Delay, Fault, Run, World
+from dpsim.diagnose.fitting import LABEL
 from dpsim.diagnose.injected import never_applied
 from dpsim.diagnose.report import report
 from tests.programs import Script, copy, run, set_to, world_of
@@ -44,12 +45,14 @@ async def steps(rank: Rank, eager: tuple[int, ...] = (), left_out: tuple[int, ..
 
 def told(script: Script, world: World = WORLD) -> tuple[Run, str]:
     done = run(world, script)
-    return done, report(done, judge(world, done))
+    return done, report(done, judge(world, done), full=True)
 
 
 def line(text: str, *words: str) -> str:
-    """The line in which all of these words are, without the place in this file."""
-    found = [one for one in text.splitlines() if all(word in one for word in words)]
+    """The line in which all of these words are: one that is not cut, else one of the first screen."""
+    screen, _, whole = text.partition("\n\n")
+    lines = [*whole.splitlines(), *screen.replace(f"\n{' ' * LABEL}", " ").splitlines()]
+    found = [one for one in lines if all(word in one for word in words)]
     assert found, f"no line has {words} in\n{text}"
     return found[0]
 
@@ -289,7 +292,7 @@ def test_a_race_with_a_replay_is_mended_before_it() -> None:
 
     _, text = told(script, world_of(1))
     cure = "stream main must wait for an event recorded on stream side after input[0], before replay 0 of graph decode"
-    assert line(text, f"to order them: {cure}")
+    assert line(text, f"to mend   {cure}")
 
 
 def test_a_stream_that_was_not_joined() -> None:

@@ -7,6 +7,8 @@ import pytest
 from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND, RawRecord
 from dpsim.contract.world import End, Run, World
+from dpsim.diagnose.evidence import Extras
+from dpsim.diagnose.first_screen import LINES
 from dpsim.diagnose.report import report
 from dpsim.runner import run_scenario
 from tests.programs import world_of
@@ -50,14 +52,12 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
     journals = [short if rank == 17 else [*steps(0, 1, 2), agree(3, 3)] for rank in range(64)]
     done = run(journals, ["finished" if rank == 17 else "blocked" for rank in range(64)])
     findings = judge(told(64), done)
-    text = report(done, findings, "dpsim run x.yaml")
-    first, second, *rest = text.splitlines()
-    assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
+    first, second, *rest = report(done, findings, Extras(next=("dpsim run x.yaml --full",))).splitlines()
+    assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out ")
     assert second == "culprit   rank 17, step 1, agree at p.py:1"
-    assert len(rest) < 40
-    assert rest[-1] == "replay: dpsim run x.yaml"
-    assert "missing rank 17: ended" in text
-    assert all(len(line) < 400 for line in rest)
+    assert len(rest) < LINES
+    assert rest[-1] == "next      dpsim run x.yaml --full"
+    assert "missing rank 17: ended" in report(done, findings, full=True)
 
 
 def test_an_op_that_did_not_return_is_marked() -> None:
@@ -65,7 +65,7 @@ def test_an_op_that_did_not_return_is_marked() -> None:
     done = run(journals, ["blocked", "finished"])
     findings = judge(told(2), done)
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
-    marked = [line for line in report(done, findings).splitlines() if "did not return" in line]
+    marked = [line for line in report(done, findings, full=True).splitlines() if "did not return" in line]
     assert len(marked) == 1
     assert "step 1" in marked[0]
 
@@ -103,7 +103,7 @@ def test_injected_records_are_shown_and_not_judged() -> None:
     without = [[record for record in journal if record[KIND] != "injected"] for journal in with_it]
     ends: list[End] = ["finished", "blocked"]
     assert judge(told(2), run(with_it, ends))[0].klass == judge(told(2), run(without, ends))[0].klass
-    assert "rank 0 agree[1]: skip" in report(run(with_it, ends), judge(told(2), run(with_it, ends)))
+    assert "rank 0 agree[1]: skip" in report(run(with_it, ends), judge(told(2), run(with_it, ends)), full=True)
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
 def test_names_of_services_do_not_shift_columns() -> None:
     """Checks and records know numbers; "rank 2" is shorter than "coordinator"."""
     result = run_scenario(served(faults=[{"kind": "die", "rank": 0, "at": {"site": "say.report", "ordinal": 0}}]))
-    text = report(result.run, result.findings, "")
+    text = report(result.run, result.findings, full=True)
     assert "to ready of coordinator" in text
     places = [line.index(" tests/") for line in text.partition("last 5 ops")[2].splitlines() if " tests/" in line]
     assert len(places) > 5
@@ -141,7 +141,7 @@ def test_where_a_rank_was_stopped_stands_among_its_last_ops(what: str) -> None:
     injected = raw("injected", "agree", step=1, ordinal=1, where="p.py:7", what=what, ns=1)
     ends: list[End] = ["blocked", "died" if what == "die" else "blocked"]
     done = run([[*steps(0), agree(1, 1)], [*steps(0), injected]], ends)
-    lines = report(done, judge(told(2), done)).splitlines()
+    lines = report(done, judge(told(2), done), full=True).splitlines()
     last = [line.split() for line in lines if "here (injected)" in line]
     words = {"hang": "hangs", "die": "dies"}.get(what)
     assert last == ([["rank", "1", "step", "1", words, "here", "(injected)", "agree", "p.py:7"]] if words else [])

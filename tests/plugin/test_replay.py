@@ -116,8 +116,8 @@ def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str
     assert len(result.outlines) <= 46
     lines = [line for line in result.outlines if "VIOLATED" in line]
     assert lines == [
-        "VIOLATED  CRASH:ASSERTIONERROR  (observed: nothing can move any more)",
-        f"FAILED {TEST}::test_ranks_agree - VIOLATED  CRASH:ASSERTIONERROR  (observed: nothing can move any more)",
+        "VIOLATED  CRASH:ASSERTIONERROR  ASSERTION ERROR: the program raised AssertionError",
+        f"FAILED {TEST}::test_ranks_agree - VIOLATED  CRASH:ASSERTIONERROR  ASSERTION ERROR: the program raised AssertionError",
     ]
     result.stdout.fnmatch_lines(
         [

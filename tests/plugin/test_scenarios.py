@@ -274,7 +274,7 @@ def test_what_is_switched_off_is_said(pytester: pytest.Pytester, scenario: Write
     scenario("scenarios/broken.yaml", broken, off)
     scenario("scenarios/two.yaml", healthy, off)
     failing = pytester.runpytest("-k", "sim", "scenarios/broken.yaml")
-    failing.stdout.fnmatch_lines(["*last 5 ops*", line])
+    failing.stdout.fnmatch_lines(["*next      dpsim run scenarios/broken.yaml --backend sim *--full*", line])
     passing = pytester.runpytest("-k", "sim", "scenarios/two.yaml", "-rP")
     passing.stdout.fnmatch_lines(["*Captured checks call*", line])
     scenario("scenarios/two.yaml", healthy)

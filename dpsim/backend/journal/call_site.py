@@ -9,8 +9,8 @@ A backend says which packages are its own in its `__init__`, for itself and for 
 
     own_code(__name__, "torch")
 
-Beside each place stands the call that led there first in this process (`chains`): the functions and places of the
-innermost three frames of the program. It is worked out with the place, so an op that comes again costs nothing more.
+Beside each place stand the calls that led there first in this process (`chains`), of the innermost frames. They are
+worked out with the place, so an op that the program issues again costs nothing more.
 
 Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
 that it called, as numpy.
@@ -40,13 +40,13 @@ _places: defaultdict[str, Places] = defaultdict(dict)
 """By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
 
 chains: dict[str, Chain] = {}
-"""By place: how a program came there first."""
+"""By place: the calls that led there first."""
 
 tell_chain: list[Callable[[str, Chain], None]] = []
-"""Who hears of a new chain at once: a worker process, whose table the parent cannot see."""
+"""Functions that get each new chain at once: the parent cannot see the table of a worker process."""
 
 Seen: TypeAlias = dict[tuple[int, int, str], Chain]
-"""By rank, step and place: how the program came there first."""
+"""By rank, step and place: the calls that led there first."""
 
 _watched: dict[str, Seen] = {}
 
@@ -116,15 +116,15 @@ def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
 
 
 def note_chain(place: str, chain: Chain) -> None:
-    """How a program came to a place."""
+    """Keep the calls that led to a place."""
     chains[place] = chain
     for tell in tell_chain:
         tell(place, chain)
 
 
 def chain_of(frame: FrameType | None, line: int) -> Chain:
-    """The calls by which a program came to a line of a frame, the innermost first: up to the code of the backend that
-    runs it, and at most `CHAIN_FRAMES`. Frames of Python's library and comprehensions are passed over.
+    """The calls that led a program to a line of a frame, the innermost first. They end at the code of the backend, and
+    there are at most `CHAIN_FRAMES`. Frames of Python's library and comprehensions are left out.
     """
     calls: list[tuple[str, str]] = []
     place = ""

@@ -33,7 +33,7 @@ def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
     (tmp_path / "my folder").mkdir()
     scenario = write(tmp_path / "my folder" / "x.yaml", HEALTHY + SKIP)
     answer = dpsim_("run", scenario, "--requests", "2")
-    assert f"replay: dpsim run '{scenario}' --backend sim --requests 2\n" in answer.out
+    assert f"next      dpsim run '{scenario}' --requests 2 --full\n" in answer.out
 
 
 def test_bundled_scenarios_run_by_name() -> None:
