@@ -64,7 +64,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(9, [verdict_line(findings)], 1),
         Passage(9, _culprit(run, primary), 2),
         Passage(8, _what(primary), 1),
-        Passage(4, labelled("", [line for side in beside(primary)[:2] for line in folded(side)])),
+        Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
