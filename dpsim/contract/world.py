@@ -206,9 +206,7 @@ End: TypeAlias = Literal["finished", "blocked", "raised", "died"]
 
 
 class Occupied(NamedTuple):
-    """A rank whose slots are all taken (`World.residency`): the places in its journal of the collectives and transfers
-    that hold them, and of those that have come to their turn and wait for one.
-    """
+    """A rank without a free slot (`World.residency`): which records of its journal hold the slots, and which wait."""
 
     rank: int
     held: tuple[int, ...]

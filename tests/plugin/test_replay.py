@@ -117,7 +117,8 @@ def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str
     lines = [line for line in result.outlines if "VIOLATED" in line]
     assert lines == [
         "VIOLATED  CRASH:ASSERTIONERROR  ASSERTION ERROR: the program raised AssertionError",
-        f"FAILED {TEST}::test_ranks_agree - VIOLATED  CRASH:ASSERTIONERROR  ASSERTION ERROR: the program raised AssertionError",
+        f"FAILED {TEST}::test_ranks_agree - VIOLATED  CRASH:ASSERTIONERROR  ASSERTION ERROR: the program raised "
+        "AssertionError",
     ]
     result.stdout.fnmatch_lines(
         [
