@@ -91,11 +91,15 @@ def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
 
 
 def waits(findings: Sequence[Finding]) -> list[str]:
-    """Who waits for whom. Where no finding has a chain: the sentence of a hang that is not the primary finding."""
+    """Who waits for whom. Where no finding has a chain: a circle of ranks that a hang names, else the sentence of a hang
+    that is not the primary finding.
+    """
+    hangs = [finding for finding in findings if finding.check == "deadlock"]
     for finding in findings:
         if finding.waits:
             return list(finding.waits)
-    return [finding.message for finding in findings[1:] if finding.check == "deadlock"][:1]
+    circles = [circle for one in hangs if " -> " in (circle := one.message.partition(": ")[2])]
+    return (circles or [finding.message for finding in hangs if finding is not findings[0]])[:1]
 
 
 def kinds(findings: Sequence[Finding]) -> list[str]:

@@ -74,7 +74,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(
             3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])
         ),
-        Passage(6, block("turning", _turning(extras)), 1),
+        Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
         Passage(6, block("ground", primary.ground), 1),
@@ -145,7 +145,7 @@ def _what(primary: Finding) -> list[str]:
     """What the culprit did or left out; else what each side did."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
-        return labelled("", folded(_said(primary, head)))
+        return labelled("", folded(_said(primary, head), 2 if primary.culprit else 3))
     if primary.culprit is None:
         lines = folded(head.partition(": rank")[0], 1)
         most = 2 if len(sides) < 3 else 1
@@ -192,8 +192,8 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 
 def _turning(extras: Extras) -> list[str]:
     """Where the run could not be saved any more, and which one finishes."""
-    said = [f"point of no return: {extras.no_return}"] if extras.no_return else []
-    return [*said, *[f"the run finishes if these are swapped: {extras.swap}"] * bool(extras.swap)]
+    lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
+    return [*lines, *(folded(f"the run finishes if these are swapped: {extras.swap}") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, Collective, as_record
+from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, WHERE, Collective, as_record
 from dpsim.contract.registry import UnknownName
 from dpsim.contract.rules.shared_state import SharedState
 from dpsim.contract.world import At, Fault, Run, World
@@ -59,6 +59,8 @@ def test_a_skipped_collective_hangs(backend: TorchBackend, world: World) -> None
     skipped = [record for record in run.journals[1] if record[KIND] == "injected"]
     assert [(record[SITE], record[ORDINAL], record[INJECTED_WHAT]) for record in skipped] == [("device", 1, "skip")]
     assert [as_record(record).step for record in run.journals[0]][-1] >= 1
+    ops = [record for record in run.journals[0] if record[KIND] == "collective"]
+    assert {run.chains[record[WHERE]][0] for record in ops} == {("run", record[WHERE]) for record in ops}
 
 
 @on_all

@@ -1,0 +1,88 @@
+"""The calls that led to a culprit's line are those of its own step, or of the nearest one in which it made the op."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import Field
+
+from dpsim.campaign import calls
+from dpsim.campaign.calls import with_calls
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments
+from dpsim.contract.registry import register_protocol
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import scenario_from
+from tests.sized import Sized, SizedProgram
+
+
+class Steps(Sized):
+    """How many steps, and which one rank 1 leaves out."""
+
+    steps: int = Field(default=4, ge=1, le=9)
+    left_out: int = 9
+
+
+@register_protocol("t_two_callers")
+class TwoCallers(SizedProgram):
+    """Steps 0 and 1 warm up, all later ones serve; both agree by the same line."""
+
+    Params = Steps
+
+    async def run(self, rank: Rank, prepared: Arguments[Steps]) -> None:
+        for rank.step in range(prepared.params.steps):
+            if rank.rank == 1 and rank.step == prepared.params.left_out:
+                continue
+            await (self.warm(rank) if rank.step < 2 else self.serve_one(rank))
+
+    async def warm(self, rank: Rank) -> None:
+        await self.agree(rank)
+
+    async def serve_one(self, rank: Rank) -> None:
+        await self.agree(rank)
+
+    async def agree(self, rank: Rank) -> None:
+        await rank.host("world").barrier(site="agree")
+
+
+def judged(kind: str, step: int) -> Result:
+    faults: list[Any] = [{"kind": kind, "rank": 1, "at": {"site": "agree", "ordinal": step}}]
+    params = {"ranks": 3, "left_out": step if kind == "leave out" else 9}
+    faults = [] if kind == "leave out" else faults
+    protocol = {"name": "t_two_callers", "params": params}
+    return run_scenario(scenario_from({"name": "x", "protocol": protocol, "faults": faults}))
+
+
+def functions(result: Result) -> list[str]:
+    assert result.primary is not None
+    assert result.primary.culprit is not None
+    return [function for function, _ in result.run.chains[result.primary.culprit.where]]
+
+
+@pytest.mark.parametrize(("step", "caller"), [(0, "warm"), (1, "warm"), (2, "warm"), (3, "serve_one")])
+def test_an_op_that_was_left_out_has_the_calls_of_the_nearest_step(step: int, caller: str) -> None:
+    """Of two neighbours the earlier one: step 2 is left out, and step 1 warmed up."""
+    result = judged("leave out", step)
+    with_calls(result)
+    assert functions(result) == ["agree", caller, "run"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "step", "caller"), [("die", 1, "warm"), ("die", 3, "serve_one"), ("skip", 2, "serve_one")]
+)
+def test_an_op_has_its_own_calls(kind: str, step: int, caller: str) -> None:
+    """So has one that a scenario skips: the program calls it all the same."""
+    result = judged(kind, step)
+    with_calls(result)
+    assert functions(result)[:2] == ["agree", caller]
+
+
+def test_without_a_second_run_it_is_the_first_caller_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    judged("skip", 0)
+    assert functions(judged("die", 3))[:2] == ["agree", "warm"]
+    monkeypatch.setattr(calls, "LONGEST", 3)
+    result = judged("die", 3)
+    with_calls(result)
+    assert functions(result)[:2] == ["agree", "warm"]

@@ -1,0 +1,179 @@
+"""The first screen: ten lines of 120 columns whatever is found, in the same words on every backend."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.checks.finding import CLASSES, Culprit, Finding
+from dpsim.contract.world import Run
+from dpsim.diagnose import first_screen
+from dpsim.diagnose.class_words import KINDS, WORDS
+from dpsim.diagnose.evidence import Extras, evidence, last_agreed
+from dpsim.diagnose.report import MOST, report
+from tests.records import all_reduce, raw
+
+LONG = ", ".join(
+    f"all_reduce int32[{number}] on dp #{number} at some/folder/program.py:{number}" for number in range(9)
+)
+HANG = Finding(
+    check="ledger",
+    klass="HANG:COLLECTIVE:MISSING_RANK",
+    message="rank 1 left out agree (all_reduce on dp) in step 2; ranks 0, 2 made it",
+    culprit=Culprit(1, 2, "agree", "app/step.py:88"),
+    position=(2, 0),
+    ground=("step tags differ in 7 of 7 later pairs", "rank 1 made agree in 8 of 8 other steps"),
+    waits=("rank 0 -> rank 1 (dp #2)", "rank 1 -> rank 0 (ep #2)"),
+)
+CHAIN = (("agree", "app/step.py:88"), ("run", "app/step.py:31"), ("main", "app/loop.py:7"))
+EXTRAS = Extras(
+    no_return="rank 2 posts hidden.receive[2]",
+    swap="rank 0 takes RESUME before START_WAVE 1",
+    one_more="rank 1, step 2",
+    variant="M-1 is Wrong, app/variants.py:3",
+    schedule=("4 steps with 1 switch, failure 448da4e9, found by dpor in run 2", "rank 0 a[0]", "rank 1 b[0]"),
+    next=("dpsim run x.yaml --full", "dpsim replay x.jsonl"),
+)
+
+
+def run(*extra: tuple[object, ...], backend: str = "sim", ranks: int = 3) -> Run:
+    own = [all_reduce("agree", "dp", step, step=step, ordinal=step, where="app/step.py:88") for step in range(3)]
+    journals = [[*own, *extra] if rank else own for rank in range(ranks)]
+    done = Run(backend, journals, ["blocked"] * ranks, [0] * ranks, 0, "nothing can move any more")
+    return replace(done, chains={"app/step.py:88": CHAIN})
+
+
+def test_all_that_is_known_in_ten_lines() -> None:
+    crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
+    assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [
+        "VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG, WRONG TOKEN: "
+        "a rank left out a collective in which its peers wait",
+        "culprit   rank 1, step 2, agree at app/step.py:88 < agree < step.py:31 < run < loop.py:7",
+        "          rank 1 left out agree (all_reduce on dp) in step 2; ranks 0, 2 made it",
+        "then      ranks 0, 1 raised WrongToken in step 8",
+        "waits     rank 0 -> rank 1 (dp #2); rank 1 -> rank 0 (ep #2)",
+        "agreed    all steps up to 1",
+        "turning   point of no return: rank 2 posts hidden.receive[2]",
+        "          the run finishes if these are swapped: rank 0 takes RESUME before START_WAVE 1",
+        "ground    step tags differ in 7 of 7 later pairs; rank 1 made agree in 8 of 8 other steps",
+        "next      dpsim run x.yaml --full       dpsim replay x.jsonl",
+    ]
+
+
+LONGEST = [
+    replace(HANG, message=f"rank 1 made {LONG}", ground=(LONG,), waits=(LONG, LONG)),
+    replace(
+        HANG, culprit=None, message=f"ranks differ: rank 0: {LONG}", details=(f"rank 0: {LONG}", f"rank 1: {LONG}x")
+    ),
+    replace(HANG, check="race", klass="RACE:BUFFER", details=(LONG, LONG, f"to order them: {LONG}"), waits=()),
+    replace(HANG, klass="CRASH:X" + "Y" * 60, culprit=replace(HANG.culprit or Culprit(0, 0, "", ""), within=LONG)),
+    replace(HANG, details=tuple(f"{LONG} {number}" for number in range(99))),
+]
+
+
+@pytest.mark.parametrize("finding", LONGEST)
+def test_long_texts_are_cut_and_commands_are_not(finding: Finding) -> None:
+    command = f"dpsim run {'x' * 150}.yaml --full"
+    lines = report(run(), [finding, *LONGEST], EXTRAS._replace(next=(command,))).splitlines()
+    assert len(lines) <= 10
+    assert max(len(line) for line in lines if command not in line) <= 120
+    assert lines[-1] == f"next      {command}"
+    assert [line[:8] for line in lines[:2]] == ["VIOLATED", "culprit "]
+
+
+def test_without_the_cut_it_is_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin of the test above."""
+    monkeypatch.setattr(first_screen, "LINES", 99)
+    assert len(report(run(), [LONGEST[0], *LONGEST], EXTRAS).splitlines()) > 10
+
+
+def test_both_sides_stand_within_six_lines() -> None:
+    lines = report(run(), [LONGEST[1]], EXTRAS).splitlines()
+    assert lines[1] == "culprit   not decided: no majority and no other evidence"
+    sides = [at for at, line in enumerate(lines) if line.startswith(("          rank 0: ", "          rank 1: "))]
+    assert len(sides) == 2
+    assert max(sides) < 6
+    assert "all_reduce int32[8] on dp #8 at some/folder/program.py:8x" in "".join(lines[max(sides) :])
+
+
+def test_the_whole_report_has_an_end() -> None:
+    """64 ranks, no two alike, and many findings."""
+    own = [[raw("probe", f"at.{rank}.{n}", step=2, where="p.py:1") for n in range(5)] for rank in range(64)]
+    journals = [[all_reduce(f"agree.{rank}", "dp", n, step=2, ordinal=n) for n in range(5)] for rank in range(64)]
+    many = replace(run(), journals=[[*one, *other] for one, other in zip(own, journals, strict=True)])
+    many = replace(many, ends=["blocked"] * 64)
+    findings = [replace(one, details=tuple(f"line {n}" for n in range(99))) for one in LONGEST * 4]
+    extras = EXTRAS._replace(schedule=tuple(map(str, range(99))))
+    whole = report(many, findings, extras, full=True).splitlines()
+    assert 70 < len(whole) <= MOST
+    titles = [line for line in whole if line.endswith(":") and not line.startswith(" ")]
+    assert len(titles) == len({*titles}) >= 4
+    assert any(line.startswith("  ... and ") for line in whole)
+
+
+def test_one_backend_reads_like_another() -> None:
+    """What is observed may differ, and nothing else."""
+    simulated, real = (
+        report(run(), [HANG], EXTRAS),
+        report(replace(run(backend="gloo"), observed="5 s"), [HANG], EXTRAS),
+    )
+    assert [line for line in simulated.splitlines() if not line.startswith("observed")] == [
+        line for line in real.splitlines() if not line.startswith("observed")
+    ]
+
+
+@pytest.mark.parametrize(("step", "words"), [(-1, "before its first step"), (1_000_000, "in no step"), (3, "step 3")])
+def test_a_step_that_is_none_has_words(step: int, words: str) -> None:
+    finding = replace(
+        HANG, message=f"raised X in step {step}", culprit=Culprit(1, step, "agree", ""), position=(step, 0)
+    )
+    lines = report(run(), [finding, finding], full=True)
+    assert f"culprit   rank 1, {words}, agree" in lines
+    assert ("step -1" in lines, "1000000" in lines) == (False, False)
+
+
+def test_each_class_has_its_words() -> None:
+    assert list(WORDS) == list(CLASSES)
+    assert {klass.partition(":")[0] for klass in CLASSES} == {*KINDS, "CRASH"}
+    assert max(len(f"VIOLATED  {klass}  {KINDS.get(klass[:4], '')}: {words}") for klass, words in WORDS.items()) <= 120
+
+
+def test_the_last_step_in_which_all_agreed() -> None:
+    assert last_agreed(run(), [HANG]) == 1
+    assert last_agreed(run(), [HANG, replace(HANG, position=(0, 0))]) is None, "nothing lies before step 0"
+    assert last_agreed(run(), [replace(HANG, culprit=Culprit(3, 2, "agree", ""))]) is None, "a service's own steps"
+    shorter = run()
+    shorter.journals[2] = shorter.journals[2][:1]
+    assert last_agreed(shorter, [HANG]) == 0
+
+
+def test_json_has_the_same_facts() -> None:
+    found = evidence(run(), [HANG], EXTRAS)
+    assert found["chain"] == [list(call) for call in CHAIN]
+    assert (found["agreed"], found["waits"], found["ground"]) == (1, list(HANG.waits), list(HANG.ground))
+    assert (found["no_return"], found["swap"], found["next"]) == (EXTRAS.no_return, EXTRAS.swap, list(EXTRAS.next))
+    assert evidence(run(), [], EXTRAS)["next"] == []
+    assert evidence(None, [])["chain"] == []
+
+
+def test_a_hang_without_a_chain_is_told_by_its_check() -> None:
+    circle = replace(HANG, check="deadlock", message="ranks wait: rank 0 (x #0) -> rank 1 (y #0) -> rank 0", waits=())
+    other = replace(circle, message="rank 0 waits in agree for rank 1, which never joins (ended)")
+    first = replace(HANG, waits=())
+    assert evidence(run(), [first, circle])["waits"] == ["rank 0 (x #0) -> rank 1 (y #0) -> rank 0"]
+    assert evidence(run(), [first, other])["waits"] == [other.message]
+    assert evidence(run(), [other])["waits"] == [], "the report begins with it"
+
+
+def test_a_remedy_stands_there_once() -> None:
+    cure = "stream main must wait for an event recorded on stream comm"
+    race = replace(
+        HANG,
+        check="race",
+        klass="RACE:BUFFER",
+        message=f"rank 0: a and b touch x in no order; {cure}",
+        details=("rank 0, step 0: a writes x", "rank 0, step 0: b reads x", f"to order them: {cure}"),
+    )
+    for full in (False, True):
+        assert report(run(), [race], full=full).count(cure) == 1
