@@ -48,11 +48,14 @@ NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
 class Passage(NamedTuple):
-    """Some lines, and how useful they are: those of the lowest rank go first. `least`: how many of them stay."""
+    """Some lines, and how useful they are: those of the lowest rank go first. `least`: how many of them stay.
+    `marked`: what is left of them says that it was cut.
+    """
 
     rank: int
     lines: list[str]
     least: int = 0
+    marked: bool = True
 
 
 def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
@@ -66,7 +69,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(8, _what(primary), 1),
         Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
-        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
+        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
         Passage(6, block("waits", waits(findings)), 1),
@@ -74,11 +77,11 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(
             3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])
         ),
-        Passage(6, labelled("turning", _turning(extras)), 2),
+        Passage(6, labelled("turning", _turning(extras)), 1),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
         Passage(6, block("ground", primary.ground), 1),
-        Passage(8, labelled("next", commands(extras.next)), 1),
+        Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)
 
@@ -202,7 +205,7 @@ def _fitted(parts: list[Passage]) -> list[str]:
         spare = [at for at, part in enumerate(parts) if len(part.lines) > part.least]
         at = min(spare, key=lambda one: parts[one].rank)
         kept = parts[at].lines[: -1 if parts[at].least else 0]
-        if kept:
+        if kept and parts[at].marked:
             kept[-1] = f"{kept[-1][: WIDTH - 4]} ..."
         parts[at] = parts[at]._replace(lines=kept)
     return [line for part in parts for line in part.lines]

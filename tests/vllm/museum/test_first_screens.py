@@ -1,0 +1,98 @@
+"""The report of each exhibit: who did it, or both sides, within six lines; ten lines of 120 columns; all of it in 160.
+
+One exhibit in nine is a quick test, and all are a slow one.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.museum import exhibit
+from dpsim.campaign.subject import Subject
+from dpsim.cli import run_text
+from dpsim.contract import registry
+from dpsim.contract.registry import VariantEntry
+from dpsim.diagnose import first_screen
+from dpsim.diagnose.evidence import Extras
+from dpsim.diagnose.variants import extras_of
+from dpsim.runner import Result, run_scenario
+from tests import ROOT
+
+FOLDER = ROOT / "scenarios" / "museum"
+VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.vllm.museum.")]
+HARMFUL = [entry for entry in VARIANTS if entry.expected is not None]
+QUICK = HARMFUL[::9]
+
+
+def shown(entry: VariantEntry) -> Result:
+    """The run in time, with the findings of a schedule that shows the variant where that run does not."""
+    file = FOLDER / f"{entry.name.lower()}.yaml"
+    scenario = exhibit(entry, file)
+    result = run_scenario(scenario, base=file.parent)
+    if not result.findings:
+        found = explore_subject(Subject.of(scenario, file.parent), schedules=200)
+        assert found.shown[0].run is not None, entry.name
+        result.run, result.findings = found.shown[0].run, list(found.findings)
+    return result
+
+
+def problems(entry: VariantEntry) -> list[str]:
+    """In what its report is not as a tired engineer wants it."""
+    result = shown(entry)
+    extras = extras_of(entry.name, f"dpsim run museum/{entry.name.lower()} --full")
+    short, _, _ = run_text.as_text(result, extras, None, None).partition("\n\n")
+    whole = run_text.as_text(result, extras, None, None, full=True)
+    lines, primary = short.splitlines(), result.findings[0]
+    six = "\n".join(lines[:6])
+    titles = [line for line in whole.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    rules = {
+        "more than ten lines": len(lines) > 10,
+        "wider than 120 columns": max(map(len, lines)) > 120,
+        "the whole has more than 160 lines": len(whole.splitlines()) > 160,
+        "no class": not lines[0].startswith(f"VIOLATED  {primary.klass}  "),
+        "no line in six lines": primary.culprit is not None and primary.culprit.where not in six,
+        "one side in six lines": primary.culprit is None and _sides(six) < 2,
+        "a step that is none": re.search(r"step -1|1000000", whole) is not None,
+        "a title twice": len(titles) != len({*titles}),
+        "no file of the variant": f"{entry.name} is " not in short,
+        "nothing to type": not lines[-1].startswith("next      dpsim run "),
+    }
+    return [f"{entry.name}: {rule}" for rule, broken in rules.items() if broken]
+
+
+def _sides(text: str) -> int:
+    """How many ranks, or ops in which ranks stand, a text tells of."""
+    return len({*re.findall(r"ranks? \d+|thread \S+", text)})
+
+
+@pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)
+def test_one_exhibit_in_nine(entry: VariantEntry) -> None:
+    assert problems(entry) == []
+
+
+@pytest.mark.slow
+def test_every_exhibit() -> None:
+    assert [problem for entry in HARMFUL for problem in problems(entry)] == []
+
+
+def test_what_is_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: a screen without an end, and lines of any length."""
+    entry = registry.variant("M-BT-10")
+    monkeypatch.setattr(first_screen, "LINES", 99)
+    monkeypatch.setattr(first_screen, "folded", lambda text, most=2: [text * 2] * 6)
+    found = problems(entry)
+    assert f"{entry.name}: more than ten lines" in found
+    assert f"{entry.name}: wider than 120 columns" in found
+
+
+def test_a_report_without_its_variant_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"{__name__}.extras_of", lambda *of: Extras())
+    assert problems(registry.variant("M-DP-1")) == ["M-DP-1: no file of the variant", "M-DP-1: nothing to type"]
+
+
+def test_the_folder_is_that_of_the_museum() -> None:
+    assert {entry.name.lower() for entry in VARIANTS} == {file.stem for file in Path(FOLDER).iterdir()}

@@ -1,0 +1,37 @@
+"""The twelve reports are what the files beside this test say, and each names what was planted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.vllm.reports import kinds
+from tests.vllm.reports.kinds import FOLDER, KINDS, file_of, report_of
+
+PLANTED = {
+    "skip": "culprit   rank 1, step 5, dp.agree",
+    "repeat": "culprit   rank 1, step 3, dp.agree",
+    "count": "culprit   rank 1, step 2, experts.combine",
+    "die": "culprit   rank 1, step 2, dp.agree",
+    "hang": "culprit   rank 1, step 2, experts.combine",
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_report_is_that_of_its_file(kind: str) -> None:
+    """`python -m tests.vllm.reports` writes the files again."""
+    assert report_of(kind) == file_of(kind).read_text()
+
+
+def test_there_is_no_other_file() -> None:
+    assert {file.stem for file in FOLDER.glob("*.txt")} == {*KINDS}
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_who_did_it_is_named(kind: str) -> None:
+    assert f"\n{PLANTED[kind]} at " in file_of(kind).read_text()
+
+
+def test_another_fault_is_another_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setitem(kinds.KINDS, "skip", kinds.KINDS["repeat"])
+    assert report_of("skip") != file_of("skip").read_text()
