@@ -6,9 +6,9 @@ threads show more: up to some call they are alike, and from there on each call m
     rank 0   dispatch   combine    dispatch   combine               raised WrongSum
     rank 1   dispatch   dispatch   combine    dispatch   combine    -> rank 1 went astray at its second dispatch
 
-The majority is right. Of two members that is astray which did what no thread does anywhere else (`habits`), if the
-other one did nothing new. Where neither or both did, this pass says nothing. Without another layer or step the two
-are all there is: a rank that leaves out its second microbatch is then as likely as one that makes one too many.
+The majority is right. Of two members that is astray which does what threads do elsewhere once this call is taken out,
+or the other one's is put in (`habits`). Where that is so of neither or of both, this pass says nothing. Without another
+layer or step the two are all there is: one left out is as likely as one too many.
 
 A finding of the ledger that has no culprit gets this one. Else there is one more finding, at the place of the call.
 """
@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.checks import given_up
 from dpsim.checks.apart import first_apart
-from dpsim.checks.blame.habits import Habits, Stretch
+from dpsim.checks.blame.habits import Habits, Question, Stretch
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
 from dpsim.contract.ops import SITE, THREAD
@@ -138,12 +138,14 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
         did = f"called {right[1]}" if right else "made no more call"
         return parted[1][0], (f"{counted(len(parted[0]), 'other member')} of {parting.communicator} {did}",)
     threads = {place[0] for place in there.values() if place}
-    new = habits.new({rank: _stretches(parting, rank, threads) for rank in there})
-    odd = [rank for rank, follows in new.items() if follows]
-    if len(odd) != 1:
-        return None
-    before, after, often = new[odd[0]][0]
-    return odd[0], (f"here alone {after} follows {before}; in {counted(often, 'other place')} another op does",)
+    questions = {}
+    for rank, place in there.items():
+        others = {other[1] for other in there.values() if other and other != place}
+        made = place[1] if place else None
+        questions[rank] = Question(_stretches(parting, rank, threads), made, sorted(others))
+    found = habits.odd(questions)
+    [*odd] = found
+    return (odd[0], (found[odd[0]],)) if len(odd) == 1 else None
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:

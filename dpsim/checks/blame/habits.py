@@ -1,21 +1,24 @@
 """Habits: what follows what, in all threads of all ranks of a run.
 
-A thread that made a call twice, or left one out, does something there that no thread does anywhere else:
+A thread that made a call twice, or left one out, is odd in one place. With the call taken out, or put in, it does there
+what threads do elsewhere:
 
-    permute  dispatch  experts  combine          in 15 places
-    permute  dispatch  dispatch  experts         here alone `dispatch` follows `dispatch`
+    permute  dispatch  expert  combine              in 15 other places
+    permute  dispatch  dispatch  expert  combine    without one dispatch it is as there
+    permute  expert  combine                        with dispatch between permute and expert, too
 
-Only the kinds and sites of ops count. What a host learned, decided or passed by is none.
+That a thread does something new is no evidence: it may be right to. Only kinds of record that are ops count.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 from dpsim.contract.ops import KIND, SITE, STEP, THREAD, RawRecord
+from dpsim.contract.words import counted
 from dpsim.contract.world import SILENT, Run
 
 
@@ -31,6 +34,16 @@ class Stretch(NamedTuple):
     last: int | None
 
 
+class Question(NamedTuple):
+    """Whether a rank went astray in these stretches. `made`: the site of the call that it made there; None if it made
+    no more. `others`: the sites of those that other ranks made.
+    """
+
+    stretches: Sequence[Stretch]
+    made: str | None
+    others: Collection[str]
+
+
 Follows: TypeAlias = tuple[str, str]
 """A site, and the one that comes next."""
 
@@ -42,41 +55,55 @@ class Habits:
         self._run = run
         self._all: Counter[Follows] | None = None
 
-    def new(self, stretches: Mapping[int, Sequence[Stretch]]) -> dict[int, list[tuple[str, str, int]]]:
-        """For each rank what follows what in its stretches and nowhere else, and in how many other places another op
-        follows the first site. The stretches of all these ranks are no other places: they are what is in question.
-        What all of them do is not new, nor is anything behind a site that no other place has.
+    def odd(self, questions: Mapping[int, Question]) -> dict[int, str]:
+        """The ranks that made a call too many or left one out, each with what says so. What any of these ranks did in
+        its stretches is in question, and says nothing.
         """
         if self._all is None:
-            self._all = Counter(one for own in self._run.journals for one in _follows(_threads(own)))
-        here = {rank: Counter(one for own in some for one in self._of(own)) for rank, some in stretches.items()}
-        elsewhere = self._all - sum(here.values(), Counter[Follows]())
-        behind: Counter[str] = Counter()
-        for (before, _), count in elsewhere.items():
-            behind[before] += count
-        known = {one for one in self._all if elsewhere[one] or all(one in own for own in here.values())}
-        return {
-            rank: [(*one, behind[one[0]]) for one in own if one not in known and behind[one[0]]]
-            for rank, own in here.items()
-        }
+            self._all = Counter(one for own in self._run.journals for sites in _threads(own) for one in pairwise(sites))
+        did = {rank: [self._sites(one) for one in asked.stretches] for rank, asked in questions.items()}
+        here = Counter(one for threads in did.values() for sites in threads for one in pairwise(sites))
+        elsewhere = self._all - here
+        found = {}
+        for rank, asked in questions.items():
+            said = [*_too_many(did[rank], asked.made, elsewhere), *_left_out(did[rank], asked.others, elsewhere)]
+            if said:
+                found[rank] = said[0]
+        return found
 
-    def _of(self, stretch: Stretch) -> Iterator[Follows]:
+    def _sites(self, stretch: Stretch) -> list[str]:
         rank, thread, step, first, last = stretch
         some = self._run.journals[rank][first : None if last is None else last + 1]
-        return _follows([[raw for raw in some if (raw[THREAD], raw[STEP]) == (thread, step) and _counts(raw)]])
+        return [raw[SITE] for raw in some if (raw[THREAD], raw[STEP]) == (thread, step) and _counts(raw)]
 
 
-def _threads(journal: list[RawRecord]) -> list[list[RawRecord]]:
-    threads: dict[str, list[RawRecord]] = {}
+def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Follows]) -> Iterator[str]:
+    """Where a call is new that other places go without."""
+    for sites in threads:
+        for before, call, after in zip(sites, sites[1:], sites[2:], strict=False):
+            usual = elsewhere[before, after]
+            if call == made and usual and not (elsewhere[before, call] and elsewhere[call, after]):
+                yield f"without this {call}, {after} follows {before} as in {counted(usual, 'other place')}"
+
+
+def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Counter[Follows]) -> Iterator[str]:
+    """Where two ops follow one another that other places have a call between."""
+    for sites in threads:
+        for before, after in pairwise(sites):
+            for call in others:
+                usual = min(elsewhere[before, call], elsewhere[call, after])
+                if usual and not elsewhere[before, after]:
+                    yield f"{call} comes between {before} and {after} in {counted(usual, 'other place')}"
+
+
+def _threads(journal: list[RawRecord]) -> list[list[str]]:
+    """The sites of each thread in each step."""
+    threads: dict[tuple[str, int], list[str]] = {}
     for raw in journal:
         if _counts(raw):
-            threads.setdefault(raw[THREAD], []).append(raw)
+            threads.setdefault((raw[THREAD], raw[STEP]), []).append(raw[SITE])
     return list(threads.values())
 
 
 def _counts(raw: RawRecord) -> bool:
     return raw[KIND] not in SILENT and raw[KIND] != "raised"
-
-
-def _follows(threads: list[list[RawRecord]]) -> Iterator[Follows]:
-    return ((one[SITE], other[SITE]) for own in threads for one, other in pairwise(own) if one[STEP] == other[STEP])

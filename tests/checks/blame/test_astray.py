@@ -49,9 +49,11 @@ def test_a_call_made_twice_comes_before_the_assertion_that_it_trips(
     assert f"rank {rank} made dispatch (all_to_all on ep) once more in step 0; its dispatch at" in found[0].message
 
 
-def test_the_ground_is_what_no_thread_does_elsewhere() -> None:
+def test_the_ground_is_what_threads_do_elsewhere() -> None:
     [found, *_] = planted("repeat", 1, 0)
-    assert found.ground == ("here alone dispatch follows dispatch; in 2 other places another op does",)
+    assert found.ground == ("without this dispatch, expert follows dispatch as in 2 other places",)
+    [found, *_] = planted("skip", 1, 1)
+    assert found.ground == ("dispatch comes between permute and expert in 2 other places",)
     [found, *_] = planted("repeat", 1, 0, ranks=3)
     assert found.ground == ("2 other members of ep called combine",)
 
@@ -69,6 +71,18 @@ def test_a_call_left_out(ordinal: int, layers: int) -> None:
 def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
     """The twin: no other layer and no other step shows what is usual."""
     assert not [one for one in planted(kind, 0, 0, layers=1) if one.ground]
+
+
+def test_one_that_does_something_new_may_be_right_to() -> None:
+    """Rank 0 goes on to a call that no step had before, and stands in it; rank 1, which should have, went to sleep."""
+    made = Made(2)
+    for hand in made.hands:
+        for hand.step in range(3):
+            hand.learned(hand.collective("cpu", None, op="all_reduce"))
+            hand.learned(hand.take("idle"), "more")
+    made[0].collective("cpu", None, op="barrier")
+    made[1].take("idle")
+    assert [one.ground for one in made.findings("blocked", "finished")] == [(), ()]
 
 
 def threaded(odd: int | None) -> list[Finding]:
