@@ -91,7 +91,7 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
             runs, why = runs + 1, ""
             if found:
                 first = min(found, key=lambda one: (one.step, one.at, one.rank))
-                return Looked(runs, _finding(first, origin), run)
+                return Looked(runs, _finding(first, origin, run), run)
     except Lost as error:
         why = str(error)
     finally:
@@ -144,11 +144,9 @@ def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs]
     return answer if isinstance(answer, str) else [one for one in answer if one is not None]
 
 
-def _finding(first: Differs, origin: Origin) -> Finding:
+def _finding(first: Differs, origin: Origin, run: SimRun) -> Finding:
     modules = origin.modules()
     here = contents([module.name for module in modules])
     there = client.held(modules)
-    shared = changed(here, there)
-    before = origin.environment
-    shared += [f"os.environ[{name!r}]" for name, value in os.environ.items() if before.get(name) != value]
+    shared = changed(here, there) + [f"os.environ[{name!r}]" for name in run.variables]
     return nondeterminism.shared_state(first.rank, first.at, first.among, first.alone, shared)

@@ -155,13 +155,13 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
 
-    from dpsim.campaign import drawn
+    from dpsim.campaign.drawn import count, running_test  # not the module: `sys.modules` is where the plugin looks
     from dpsim.contract.schedule import act
 
     if not currently_in_test_context():
         return False, True
     event(f"verdict: {explored.verdict}")
-    drawn.count("vacuous" if _nothing_to_hold(explored) else "held", drawn.running_test())
+    count("vacuous" if _nothing_to_hold(explored) else "held", running_test())
     for pair in explored.exploration.races:
         before, after = map(act, pair)
         event(f"race: {before} before {after}")

@@ -34,6 +34,7 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.exits import NoExits
 from dpsim.sim.hosts.overtime import Overtime
 from dpsim.sim.hosts.progress import Overdue
+from dpsim.sim.hosts.variables import VARIABLES, put_back
 from dpsim.sim.hosts.watch import Endless
 from dpsim.sim.wiring import Wiring
 
@@ -45,8 +46,8 @@ class SimRun(Run):
     `order`: labels of the visible ops, as they fired; a timed run has them where `keep_order` asks for it. `learned`:
     of an untimed run, for each rank (its step, the causes that its host had learned by then), in order. `timeouts`:
     whether any actor waited with a time-out. `unordered`: of each rank that was watched the first pair of uses.
-    `order_of_sums`: whether a floating-point sum depends on it. A run that a `RunStopped` ends is the `run` of that
-    exception, as far as it went.
+    `order_of_sums`: whether a floating-point sum depends on it. `variables`: the names in `os.environ` that it changed
+    (`dpsim.sim.hosts.variables`). A run that a `RunStopped` ends is the `run` of that exception, as far as it went.
     """
 
     order: list[str] = field(default_factory=list)
@@ -54,6 +55,7 @@ class SimRun(Run):
     timeouts: bool = False
     unordered: list[Unordered] = field(default_factory=list)
     order_of_sums: bool = False
+    variables: tuple[str, ...] = ()
 
 
 class SimBackend:
@@ -117,6 +119,7 @@ class SimBackend:
             chains=chains,
         )
         wiring.begin(program, prepared)
+        before = VARIABLES.copy()
         try:
             _go_on(wiring, run)
         except RunStopped as stopped:
@@ -127,6 +130,8 @@ class SimBackend:
             run.unordered = [one.found for one in wiring.watches if one is not None and one.found is not None]
             run.undefined, run.steps_set = wiring.undefined, wiring.steps_set
             wiring.take_down()
+            if before != VARIABLES:
+                run.variables = put_back(before)
         _judge(wiring, run)
         return run
 

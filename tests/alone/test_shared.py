@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,9 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.files import Options, explore_whole
 from dpsim.campaign.properties import DoesNotHold, holds
 from dpsim.campaign.subject import Subject
+from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
+from dpsim.sim import backend
 from tests.alone import programs
 
 
@@ -23,13 +26,14 @@ def explored(protocol: str, way: str) -> Explored:
     return explore_subject(replace(Subject.of(scenario(protocol, way)), alone=True))
 
 
+PLAN = "DPSIM_TEST_PLAN"
 NAMES = {
     "dict": "BOARD of programs.py",
     "list": "LOG of programs.py",
     "cache": "plan of programs.py",
     "context": "VAR of programs.py",
     "array": "ARRAY of programs.py",
-    "environ": "os.environ['DPSIM_TEST_PLAN']",
+    "environ": f"os.environ[{PLAN!r}]",
     "attribute": "Noted.value of programs.py",
     "default": "default of programs.py",
     "generator": "GENERATOR of programs.py",
@@ -102,6 +106,20 @@ def test_of_many_worlds_the_first_is_looked_at(monkeypatch: pytest.MonkeyPatch) 
     assert explore_whole(worlds, 3, Options()).alone == 1
     account.explored = 1_000.0
     assert explore_whole(worlds, 3, Options()).alone == 3
+
+
+@pytest.mark.parametrize("repaired", [True, False])
+def test_a_run_leaves_no_variable_for_the_processes_of_a_later_one(
+    repaired: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a session of pytest a scenario runs before it is explored, and before a swarm is drawn from it."""
+    monkeypatch.setenv(PLAN, "")
+    monkeypatch.delenv(PLAN)
+    if not repaired:
+        monkeypatch.setattr(backend, "put_back", lambda _: ())
+    run_scenario(scenario("alone_through", "environ"), backend="sim")
+    assert (PLAN not in os.environ) == repaired
+    assert explored("alone_through", "environ").verdict == ("violated" if repaired else "proven")
 
 
 def test_a_switched_off_class_is_not_looked_for() -> None:

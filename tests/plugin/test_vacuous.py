@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
+from types import ModuleType
+
 import pytest
 
-pytestmark = pytest.mark.usefixtures("_forgotten")
+import dpsim.campaign
+
+pytest_plugins = ["pytester"]
+
+DRAWN = "dpsim.campaign.drawn"
 
 TEST = """
 from hypothesis import given, settings, strategies as st
@@ -28,11 +36,10 @@ def test_ranks_agree(steps):
 @pytest.fixture
 def _forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """The inner session counts apart from this one."""
-    from dpsim.campaign import drawn
-
-    monkeypatch.setattr(drawn, "_counted", {})
+    monkeypatch.setattr(importlib.import_module(DRAWN), "_counted", {})
 
 
+@pytest.mark.usefixtures("_forgotten")
 @pytest.mark.parametrize("most", [0, 2, 3])
 def test_only_if_all_worlds_are_vacuous_the_test_fails(pytester: pytest.Pytester, most: int) -> None:
     pytester.makepyfile(TEST.replace("MOST", str(most)))
@@ -40,3 +47,16 @@ def test_only_if_all_worlds_are_vacuous_the_test_fails(pytester: pytest.Pytester
     result.assert_outcomes(passed=most < 3, failed=most == 3)
     said = "worlds that Hypothesis drew: vacuous, no rank coordinated anything"
     assert (said in result.stdout.str()) == (most == 3)
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_module_that_an_earlier_session_left_in_its_package_counts_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """A session in this process removes what it imported from `sys.modules`; the attribute of the package stays."""
+    stale = ModuleType(DRAWN)
+    vars(stale).update(count=lambda *_: None, running_test=str, only_vacuous=lambda _: 0)
+    monkeypatch.setattr(dpsim.campaign, "drawn", stale, raising=False)
+    monkeypatch.delitem(sys.modules, DRAWN, raising=False)
+    pytester.makepyfile(TEST.replace("MOST", str(most)))
+    pytester.runpytest("-p", "no:cacheprovider").assert_outcomes(passed=most < 3, failed=most == 3)

@@ -10,6 +10,7 @@ turns.py           a host thread that stops before each of its calls
 threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
 exits.py           the calls by which a program would end its process
+variables.py       the variables of the process, as they were before a run
 overtime.py        the end of a program that runs on when the time is up
 progress.py        the bound on ops after the last fault
 """
