@@ -13,6 +13,7 @@ Upwards, each file knows those above it:
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     one_more.py   whom the same run blames in the world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
+    alternatives.py  these two, for the report of a failure
     units.py      some schedules of a subject, done in any process, and their results merged
     interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done

@@ -26,14 +26,14 @@ from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
 from dpsim.contract.words import counted, with_services
-from dpsim.diagnose.evidence import evidence
+from dpsim.diagnose.evidence import Extras, evidence
 from dpsim.diagnose.variants import extras_of
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
 from dpsim.scenario.swarm import Swarm
 
 if TYPE_CHECKING:
-    from dpsim.campaign.explored import Explored
+    from dpsim.campaign.explored import Explored, Shown
     from dpsim.campaign.files import Whole
     from dpsim.scenario import Scenario
     from dpsim.scenario.parameters import Scale
@@ -107,9 +107,8 @@ def as_text(
                 if number > 1
                 else [f"failure 1 of {len(explored.shown)}", ""]
             )
-        lines.append(
-            painted(shown.report(extras_of(scenario.protocol.variant, *next(shown.failure)), full), good=False)
-        )
+        extras = _extras(explored, shown, scenario, next(shown.failure))
+        lines.append(painted(shown.report(extras, full), good=False))
     if failed:
         lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {table(explored)[0][1]}")])]
     if explored.failure is None or explored.exploration.lost:
@@ -176,8 +175,17 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 
 def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
     """Of the first failure, if a run shows it."""
-    run = explored.shown[0].run if explored.shown else None
-    return evidence(run, explored.findings, extras_of(scenario.protocol.variant))
+    if not explored.shown:
+        return evidence(None, (), extras_of(scenario.protocol.variant))
+    shown = explored.shown[0]
+    return evidence(shown.run, explored.findings, _extras(explored, shown, scenario, ()))
+
+
+def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tuple[str, ...]) -> Extras:
+    """What a report says beside its findings."""
+    from dpsim.campaign.alternatives import of_shown
+
+    return of_shown(extras_of(scenario.protocol.variant, *commands), explored.subject, shown, scenario)
 
 
 # ---- whole scopes

@@ -78,6 +78,10 @@ def run(
         written = None if unwritten else trace
         commands = _next(_command(scenario, backend, offered, module, off), written, typed("--module", module), full)
         extras = extras_of(chosen.protocol.variant, *commands)
+        if result.findings:
+            from dpsim.campaign.alternatives import of_result
+
+            extras = of_result(extras, result, path.parent)
         if as_json:
             say(json.dumps(text.as_json(result, digest, extras)))
         else:

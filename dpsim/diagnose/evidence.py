@@ -91,8 +91,8 @@ def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
 
 
 def waits(findings: Sequence[Finding]) -> list[str]:
-    """Who waits for whom. Where no finding has a chain: a circle of ranks that a hang names, else the sentence of a hang
-    that is not the primary finding.
+    """Who waits for whom. Where no finding has a chain: a circle of ranks that a hang names. Else the sentence of a
+    hang that is not the primary finding.
     """
     hangs = [finding for finding in findings if finding.check == "deadlock"]
     for finding in findings:

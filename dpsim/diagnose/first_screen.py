@@ -77,7 +77,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(
             3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])
         ),
-        Passage(6, labelled("turning", _turning(extras)), 1),
+        Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
         Passage(6, block("ground", primary.ground), 1),

@@ -1,8 +1,7 @@
 """Steps of a schedule in words, and the two lines of a turning: the point of no return, and what to swap.
 
     point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
-    the run finishes if these two are swapped: rank 1 looks into input (engine.input[0]) before rank 0 gets START_WAVE
-    in input (rank 2 sent it at coordinator.start[1])
+    the run finishes if these are swapped: rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2
 
 A label says which op a step is (`dpsim.contract.schedule`). What the op did is in the journals of the failing run.
 """
@@ -17,7 +16,6 @@ from dpsim.contract.ops import (
     MAIN,
     ORDINAL,
     POST_CONTENT,
-    POST_MAILBOX,
     POST_TO,
     SITE,
     TAKE_MAILBOX,
@@ -36,7 +34,7 @@ that waits for its turn, or without a verb.
 _WAITS = re.compile(rf"(.*): {RENDEZVOUS}")
 """A draw after which a send waits for its receive."""
 
-LONGEST = 60
+LONGEST = 40
 """Characters of a message's content."""
 
 
@@ -49,7 +47,7 @@ def step_text(run: Run, label: str) -> str:
     >>> step_text(run, "rank 0 engine.input[0]")
     'rank 0 looks into input (engine.input[0])'
     >>> step_text(run, "rank 1 delivers start[1]")
-    "rank 0 gets ('START', 1) in input (rank 1 sent it at start[1])"
+    "rank 0 gets ('START', 1) of rank 1"
     >>> step_text(run, "dp #4"), step_text(run, "rank 0 pp 0>1 #0: rendezvous")
     ('dp #4', 'rank 0 pp 0>1 #0 waits for its receive')
     """
@@ -66,7 +64,7 @@ def step_text(run: Run, label: str) -> str:
         if raw is None or raw[KIND] != "post":
             return f"the message of {who} from {site}[{ordinal}] arrives"
         content = short(repr(raw[POST_CONTENT]), LONGEST)
-        return f"rank {raw[POST_TO]} gets {content} in {raw[POST_MAILBOX]} ({who} sent it at {site}[{ordinal}])"
+        return f"rank {raw[POST_TO]} gets {content} of {who}"
     if raw is not None and raw[KIND] == "take":
         return f"{who} looks into {raw[TAKE_MAILBOX]} ({site}[{ordinal}])"
     return f"{who} makes {site}[{ordinal}]"

@@ -110,7 +110,7 @@ def test_in_words() -> None:
     follow = ScheduleReplay(failing)
     follow.begin()
     run = subject.run(follow)[0]
-    said = "rank 2 gets 1 in in (rank 1 sent it at tell[0])"
+    said = "rank 2 gets 1 of rank 1"
     assert no_return(run, found.point, found.after) == f"{said}; 16 random schedules from there fail, too"
-    assert to_swap(run, found.swaps) == f"{said} before rank 2 gets 0 in in (rank 0 sent it at tell[0])"
+    assert to_swap(run, found.swaps) == f"{said} before rank 2 gets 0 of rank 0"
     assert no_return(run, "", 0) == ""

@@ -28,7 +28,6 @@ from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex, by_step
 from dpsim.contract.words import times
 
-
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 """Classes of what may follow from a call that is missing."""
 
