@@ -29,7 +29,7 @@ def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
     for rank in sorted(holding(run_index)):
         if rank not in waiting and not thread_hangs.stands_elsewhere(run_index, rank):
             found.append(_finding(run_index, _standing(run_index, rank)[0]))
-    return thread_hangs.folded(found)
+    return thread_hangs.folded(found, len(run_index.run.journals))
 
 
 def holding(run_index: RunIndex) -> list[int]:

@@ -43,7 +43,8 @@ from dpsim.contract.words import ranks_text
 def check(run_index: RunIndex) -> list[Finding]:
     """One finding for each such hang; ranks that hang alike share one. Each comes behind what its threads raised."""
     blocked = [rank for rank in sorted(run_index.threaded) if run_index.end(rank) == "blocked"]
-    return folded([one for rank in blocked if (one := _Rank(run_index, rank).finding()) is not None])
+    found = [one for rank in blocked if (one := _Rank(run_index, rank).finding()) is not None]
+    return folded(found, len(run_index.run.journals))
 
 
 def holds(run_index: RunIndex, rank: int) -> bool:
@@ -265,17 +266,17 @@ class _Rank:
         return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
 
 
-def folded(findings: Sequence[Finding]) -> list[Finding]:
-    """Those of ranks that hang alike share one."""
+def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
+    """Those of ranks that hang alike share one. `size`: how many ranks there are, services too."""
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
         if finding.culprit is not None:
             alike.setdefault((replace(finding.culprit, rank=-1), finding.klass), []).append(finding)
-    return [_folded(row) for row in alike.values()]
+    return [_folded(row, size) for row in alike.values()]
 
 
-def _folded(findings: list[Finding]) -> Finding:
-    """One finding for ranks that hang alike; then none of them is to blame."""
+def _folded(findings: list[Finding], size: int) -> Finding:
+    """One finding for ranks that hang alike. If all do, that line is to blame on every rank; else none of them is."""
     first = findings[0]
     if len(findings) == 1 or first.culprit is None:
         return first
@@ -283,6 +284,6 @@ def _folded(findings: list[Finding]) -> Finding:
     return replace(
         first,
         message=first.message.replace(f"of rank {first.culprit.rank}", f"of {ranks_text(ranks)}", 1),
-        culprit=None,
+        culprit=replace(first.culprit, ranks=tuple(ranks), every=True) if len(ranks) == size else None,
         position=min(finding.position for finding in findings),
     )

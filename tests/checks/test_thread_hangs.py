@@ -187,6 +187,19 @@ def test_a_flag_that_is_waited_for_beside_a_hang_is_not_its_cause() -> None:
 def test_ranks_that_hang_alike_are_told_once() -> None:
     [finding], _ = found(nobody_sets, world_of(3, hosts=["h"]))
     assert finding.message.startswith("thread u1 of ranks 0 to 2 waits for flag ready")
+    assert finding.culprit is not None
+    assert str(finding.culprit).startswith(
+        "every rank, thread u1, step 0, ready.wait at tests/checks/test_thread_hangs.py:"
+    )
+
+
+def test_of_some_ranks_that_hang_alike_none_is_to_blame() -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank:
+            await nobody_sets(rank)
+
+    [finding], _ = found(script, world_of(3, hosts=["h"]))
+    assert finding.message.startswith("thread u1 of ranks 1, 2 waits for flag ready")
     assert finding.culprit is None
 
 

@@ -76,6 +76,8 @@ def test_the_record_that_did_it_is_named(stands: Callable[[Rank, Event], Any], f
 def test_ranks_that_hang_alike_share_the_finding() -> None:
     (one,) = judged(told(2), held(False, waits_for_the_event))
     assert one.klass == "HANG:EVENT:RECORDED_AGAIN"
+    assert one.culprit is not None
+    assert str(one.culprit).startswith("every rank, step 0, record at ")
 
 
 async def a_first_record_behind_the_wait(rank: Rank) -> None:

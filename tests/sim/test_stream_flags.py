@@ -118,7 +118,8 @@ def test_ranks_that_hang_alike_share_a_finding() -> None:
 
     one = hang(script)
     assert "of ranks 0, 1 waits" in one.message
-    assert one.culprit is None
+    assert one.culprit is not None
+    assert str(one.culprit).startswith("every rank, step 0, hold at ")
 
 
 def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
