@@ -15,6 +15,7 @@ GPUs.
     jobs.py            the child: what it makes of a job
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
     rank.py            the contract on torch: ranks and buffers
+    reaching.py        which steps the program of a rank sets
     belongings.py      what a process has for a rank
     host_calls.py      its communicators on the host
     threads.py         a rank of several host threads: how they live, wait and are stopped

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dpsim.backend.calls.graphs import JournaledGraph
-from dpsim.backend.calls.rank import JournaledRank
 from dpsim.backend.calls.streams import JournaledStream
 from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
-from dpsim.backend.journal.plain import whole
 from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Frozen, Stream
@@ -26,6 +24,7 @@ from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
+from real.reaching import ReachingRank
 from real.stores import RealStore, Stores
 from real.taking import taking
 from real.waiting import Patience
@@ -139,10 +138,10 @@ class RealBuffer(JournaledBuffer):
         return self._whole
 
 
-class RealRank(JournaledRank):
+class RealRank(ReachingRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "reach", "stores", "taken")
+    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -155,8 +154,6 @@ class RealRank(JournaledRank):
         self.mail = mail
         self._size = size
         self.patience = patience
-        self.reach: Callable[[int], None] = lambda step: None
-        """Called with each step tag that the program sets."""
         self.stores = Stores()
         journal.shared.injections.post = self._from_outside
         self.taken: set[RealBuffer] = set()
@@ -170,15 +167,6 @@ class RealRank(JournaledRank):
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
-
-    @property
-    def step(self) -> int:
-        return self.journal.step
-
-    @step.setter
-    def step(self, step: int) -> None:
-        self.journal.step = known = whole(step, "the step", f"rank {self.rank}")
-        self.reach(known)
 
     def fail(self, error: BaseException) -> None:
         """Called by a stream. The first error counts."""

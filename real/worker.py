@@ -212,8 +212,7 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
-        rank.reach = file.reach
-        started, lacked = time.monotonic_ns(), ""
+        rank.reach, started, lacked = file.reach, time.monotonic_ns(), ""
         end: End = "finished"
         try:
             rank.patience.sleep(rank.journal.start_delay())

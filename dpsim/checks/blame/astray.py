@@ -6,9 +6,9 @@ threads show more: up to some call they are alike, and from there on each call m
     rank 0   dispatch   combine    dispatch   combine               raised WrongSum
     rank 1   dispatch   dispatch   combine    dispatch   combine    -> rank 1 went astray at its second dispatch
 
-The majority is right. Of two members that is astray which does what threads do elsewhere once this call is taken out,
-or the other one's is put in (`habits`). Where that is so of neither or of both, this pass says nothing. Without another
-layer or step the two are all there is: one left out is as likely as one too many.
+The majority is right. Of two members, one is astray if it did what threads do elsewhere with its call taken out, or the
+other one's put in (`habits`). Where that is so of neither or of both, this pass says nothing. Without another layer or
+step the two are all there is: one left out is as likely as one too many.
 
 A finding of the ledger that has no culprit gets this one. Else there is one more finding, at the place of the call.
 """
@@ -149,8 +149,8 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:
-    """What each of these threads of a rank did from its last call that was alike to the second one behind it: the next
-    one and what follows it are both in question.
+    """What each of these threads of a rank did from its last call that was alike to the second one behind it. The next
+    call and what follows are both in question.
     """
     own, found = parting.lists[rank], []
     for thread in sorted(threads):

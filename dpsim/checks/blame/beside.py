@@ -2,9 +2,8 @@
 
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
 
-Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. The
-flag that was set instead of the awaited one is in the message of a flag's hang, and the graph that a rank replayed in
-the place of another one in that of the ledger.
+Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. A
+flag's hang names the flag that was set instead, and the ledger the graph that was replayed instead.
 """
 
 from __future__ import annotations

@@ -56,12 +56,14 @@ class Habits:
         self._all: Counter[Follows] | None = None
 
     def odd(self, questions: Mapping[int, Question]) -> dict[int, str]:
-        """The ranks that made a call too many or left one out, each with what says so. What any of these ranks did in
-        its stretches is in question, and says nothing.
+        """The ranks that made a call too many or left one out, each with what says so. What these ranks did in their
+        stretches, from where they differ, is in question and says nothing. All have a stretch for each of some threads.
         """
         if self._all is None:
             self._all = Counter(one for own in self._run.journals for sites in _threads(own) for one in pairwise(sites))
-        did = {rank: [self._sites(one) for one in asked.stretches] for rank, asked in questions.items()}
+        did = _from_where_they_differ(
+            {rank: [self._sites(one) for one in asked.stretches] for rank, asked in questions.items()}
+        )
         here = Counter(one for threads in did.values() for sites in threads for one in pairwise(sites))
         elsewhere = self._all - here
         found = {}
@@ -75,6 +77,16 @@ class Habits:
         rank, thread, step, first, last = stretch
         some = self._run.journals[rank][first : None if last is None else last + 1]
         return [raw[SITE] for raw in some if (raw[THREAD], raw[STEP]) == (thread, step) and _counts(raw)]
+
+
+def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[list[str]]]:
+    """The sites of each thread from the last one up to which all ranks did the same."""
+    begins = []
+    for sites in zip(*did.values(), strict=True):
+        columns = enumerate(zip(*sites, strict=False))
+        same = next((at for at, column in columns if len(set(column)) > 1), min(map(len, sites)))
+        begins.append(max(0, same - 1))
+    return {rank: [sites[at:] for sites, at in zip(own, begins, strict=True)] for rank, own in did.items()}
 
 
 def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Follows]) -> Iterator[str]:
