@@ -1,7 +1,7 @@
 """The first screen of a report: at most ten lines of 120 columns, for every backend and every finding alike.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
-    culprit   rank 1, step 5, dp.agree at step.py:134 < gather < step.py:125
+    culprit   rank 1, step 5, dp.agree at step.py:134 < gather
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
     waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
     observed  nothing can move any more
@@ -66,10 +66,10 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
     parts = [
         Passage(9, [verdict_line(findings)], 1),
         Passage(9, _culprit(run, primary), 2),
-        Passage(8, _what(primary), 1),
+        Passage(8, _what(primary), 1 if primary.culprit else 3),
         Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
-        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
+        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
         Passage(6, block("waits", waits(findings)), 1),
@@ -80,7 +80,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
-        Passage(6, block("ground", primary.ground), 1),
+        Passage(6, block("ground", primary.ground)),
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
     return _fitted(parts)

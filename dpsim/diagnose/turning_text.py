@@ -26,7 +26,7 @@ from dpsim.contract.schedule import RENDEZVOUS
 from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 
-_VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers from outside|delivers|comes to) )?(\S+)\[(\d+)\]")
+_VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers from outside|delivers|comes\ to) )?(\S+)\[(\d+)\]")
 """The labels of visits (`dpsim.contract.schedule.visit_label`): with the verbs of messages, with that of a host thread
 that waits for its turn, or without a verb.
 """

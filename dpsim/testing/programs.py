@@ -1,6 +1,6 @@
 """The small programs that `dpsim.testing` runs on a backend: six steps, made of parts that a case picks.
 
-    Steps().run(rank, {"parts": ["host", "device"]})
+    PartsByStep().run(rank, {"parts": ["host", "device"]})
 
 Every value depends on rank and step, so that a collective that paired up with one of another step is seen in what ranks
 learn. Nothing here is faulty but the parts `raises`, `scribbles` and `returns`: faults and delays are planted by the
@@ -23,7 +23,7 @@ ODD = 3  # the step in which something is planted: not the first, so that there 
 
 
 @register_protocol("testing_steps")
-class Steps(Program[Mapping[str, Any]]):
+class PartsByStep(Program[Mapping[str, Any]]):
     """Steps of the kinds named in the argument `parts`, for dpsim.testing."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:

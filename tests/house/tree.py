@@ -52,6 +52,7 @@ OF_SEVERAL = {
     "vllm/blame": "culprits of planted faults in random worlds of an engine: checks and blame",
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "vllm/determinism": "digests of runs of the shipped scenarios",
+    "vllm/reports": "reports of twelve kinds of trouble, kept as files",
     "vllm/real": "programs of an engine on real processes",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }

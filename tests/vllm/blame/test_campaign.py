@@ -15,7 +15,7 @@ SEEDS, MANY = range(5_000, 5_030), range(7_000, 7_450)
 
 
 class Reach(NamedTuple):
-    """Percent of the faults that changed anything: at least so many right, and at most so many wrong."""
+    """Percent of the faults that changed anything: the least share that is right, and the largest that is wrong."""
 
     right: float
     wrong: float
