@@ -12,7 +12,6 @@ undecided.py         labels that one member misspells or leaves out; a part of a
 fault.py             no rank raised, no rank died
 explained_death.py   a process that ends by itself after a mismatch, which is then the cause
 mail.py              who stands at a mailbox for ever; a part of deadlock
-root_cause.py        who is behind a message that never comes, where an actor has gone; a part of deadlock
 stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
 given_up.py          peers that stand where another member has aborted; a part of deadlock

@@ -25,9 +25,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dpsim.checks import crossed_transfers, given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
+from dpsim.checks.blame.reached import reached
 from dpsim.checks.finding import Finding
-from dpsim.checks.root_cause import GONE
-from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.run_index import GONE, Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
 from dpsim.contract.rules.replay_frame import replay_at
@@ -109,7 +109,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
             klass="HANG:UNDECIDED",
             message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members"
             + ("; ranks have no slot left" if limits.no_slots(run_index) else ""),
-            culprit=run_index.departure(blocked[0]) if entry and len(blocked) == 1 else None,
+            culprit=reached(run_index, blocked[0]) if entry and len(blocked) == 1 else None,
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]
@@ -231,12 +231,9 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     one = next(one for one in stuck if rank in one.missing)
     entry = min((one.joined[waiting] for waiting in one.waits), key=run_index.position)
     record = wanted(entry)
-    way = mail.way_to_gone(run_index, rank)
-    behind = way[-1]
-    departed = behind != rank or run_index.end(rank) in GONE
     gave_up = run_index.gave_up(rank, one.communicator)
     klass = given_up.ABORTED if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
-    klass = "HANG:COLLECTIVE:DEAD_RANK" if run_index.end(behind) in GONE else klass
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if run_index.end(rank) in GONE else klass
     ended = _ended(run_index, rank) + (f", has aborted {one.communicator}" if gave_up else "")
     return Finding(
         check="deadlock",
@@ -244,8 +241,8 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "
-        f"({ended}{mail.told_behind(run_index, way)})",
-        culprit=run_index.departure(behind) if departed else run_index.culprit(entry, rank),
+        f"({ended})",
+        culprit=reached(run_index, rank) if run_index.end(rank) in GONE else run_index.culprit(entry, rank),
         position=run_index.position(entry),
         details=details,
     )
@@ -253,7 +250,7 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
     """A rank died or raised with work outstanding that it had issued: all had joined, and it never ends."""
-    entry, culprit = run_index.last(rank), run_index.departure(rank)
+    entry, culprit = run_index.last(rank), reached(run_index, rank)
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",

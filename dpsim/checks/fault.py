@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.checks import thread_hangs
+from dpsim.checks.blame.reached import reached
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
@@ -57,7 +58,7 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
             for entry in thread_hangs.raised(run_index, rank):
                 alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
-            culprit = run_index.departure(rank)
+            culprit = reached(run_index, rank)
             findings.append(
                 Finding(
                     check="fault",
@@ -119,7 +120,7 @@ def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
     answers = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
     match next((outcome for outcome in answers if type(outcome) is tuple and outcome[:1] == ("gone",)), None):
         case "gone", int(gone) if run.ends[gone] == "died":
-            step, at = run_index.departure(gone).step, 0
+            step, at = reached(run_index, gone).step, 0
         case "gone", int(gone) if run.ends[gone] == "raised" and run.journals[gone]:
             step, at = _position(run_index, _raised(run.journals[gone], gone))
         case _:

@@ -25,6 +25,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:STORE:NO_LISTENER               a rank waits at a port where nobody listens
     HANG:STORE:NO_VALUE                  a rank waits for a key of a store that nobody sets there
+    HANG:HOST:NO_OP                      a host stands between two ops, and does no more
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
     HANG:HOST:FIRST_USE                  a host stands in its first use of a communicator, for its members
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
@@ -175,6 +176,7 @@ CLASSES = (
     "HANG:JOIN",
     "HANG:STORE:NO_LISTENER",
     "HANG:STORE:NO_VALUE",
+    "HANG:HOST:NO_OP",
     "HANG:HOST:LAUNCH_QUEUE",
     "HANG:HOST:FIRST_USE",
     "HANG:HOST:ALLOC",

@@ -66,10 +66,10 @@ def held_up(
 
 def _standing(run_index: RunIndex) -> list[Entry]:
     """The plain calls in which ranks stand."""
-    return [last for rank in range(len(run_index.run.ends)) if (last := _stands_at(run_index, rank)) is not None]
+    return [last for rank in range(len(run_index.run.ends)) if (last := stands_at(run_index, rank)) is not None]
 
 
-def _stands_at(run_index: RunIndex, rank: int) -> Entry | None:
+def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
     """The plain call in which a rank stands: the last record of one of its threads."""
     if rank in run_index.run.standing:
         lasts = run_index.living(rank)

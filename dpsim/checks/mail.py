@@ -1,7 +1,6 @@
 """Mailboxes: who stands for ever in a get, and who at the gate of a look into one.
 
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
-    the same, and rank 0, which sent there before, died               ->   HANG:MAILBOX:DEAD_RANK, culprit rank 0
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
 A get with a time-out ends by itself. A gate (`World.gates`) names the message that a look has to take, as another run
@@ -14,7 +13,6 @@ from dataclasses import replace
 from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.root_cause import GONE
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
 from dpsim.contract.words import short
@@ -39,35 +37,9 @@ def waiting(run_index: RunIndex) -> list[Finding]:
     return findings
 
 
-def way_to_gone(run_index: RunIndex, rank: int) -> tuple[int, ...]:
-    """The way from a member that is missing to the actor behind that; itself alone if nobody is known to be. To be
-    asleep is no mistake: where letters do not tell for whom it waits, the only one that has gone is behind it.
-    """
-    gone = [actor for actor, end in enumerate(run_index.run.ends) if end in GONE]
-    alone = (rank, *gone) if len(gone) == 1 and run_index.asleep(rank) else (rank,)
-    return run_index.root_causes.get(rank, alone)
-
-
-def told_behind(run_index: RunIndex, way: tuple[int, ...]) -> str:
-    """Who is behind the silence that a rank waits in, for the end of a line; empty if that is nobody else."""
-    if len(way) < 2:
-        return ""
-    end = run_index.end(way[-1])
-    did = "stands still in no op" if end == "blocked" else end
-    through = "" if len(way) == 2 else f" ({' <- '.join(f'rank {actor}' for actor in way)})"
-    return f"; behind it is rank {way[-1]}, which {did}{through}"
-
-
 def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
-    way = run_index.root_causes.get(last.rank, ())
-    what = _sent(run_index, last, record) + told_behind(run_index, way)
-    found = replace(
-        _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", what), details=_last_taken(run_index, last, record)
-    )
-    if not way:
-        return found
-    klass = found.klass if run_index.end(way[-1]) == "blocked" else "HANG:MAILBOX:DEAD_RANK"
-    return replace(found, klass=klass, culprit=run_index.departure(way[-1]))
+    found = _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", _sent(run_index, last, record))
+    return replace(found, details=_last_taken(run_index, last, record))
 
 
 def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
-from dpsim.checks.root_cause import GONE, root_causes
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
@@ -22,7 +21,6 @@ from dpsim.contract.ops import (
     COLLECTIVE_SIZES,
     COMMUNICATOR,
     DECISION_COMMUNICATOR,
-    INJECTED_WHAT,
     KIND,
     MAIN,
     OP,
@@ -41,6 +39,9 @@ from dpsim.contract.rules.replay_frame import within
 from dpsim.contract.world import CommunicatorSpec, End, Run, World
 
 K = TypeVar("K", bound=Hashable)
+
+GONE = ("died", "raised")
+"""Ends of ranks that do nothing any more, and did not come to the end of their program."""
 
 
 class Entry(NamedTuple):
@@ -169,26 +170,6 @@ class RunIndex:
         lasts = self.living(rank)
         idle = all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
         return bool(lasts) and idle and self.end(rank) not in GONE
-
-    @cached_property
-    def root_causes(self) -> dict[int, tuple[int, ...]]:
-        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.root_cause`)."""
-        return root_causes(self.run)
-
-    def departure(self, rank: int) -> Culprit:
-        """Where a rank died or stands: a planted death has a record, of the op that the rank came to and did not make;
-        else behind the last thing that it did, in the step that its program has set.
-        """
-        journal = self.run.journals[rank]
-        died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
-        last = self.last(rank)
-        if died is not None:
-            return Culprit.of(rank, as_record(died))
-        step = self.run.steps_set[rank] if self.run.steps_set else -1
-        if last is None:
-            return Culprit(rank, step, "start", "")
-        culprit = self.culprit(last)
-        return culprit if step <= last.step else replace(culprit, step=step, site=f"after {culprit.site}")
 
     @cached_property
     def threaded(self) -> frozenset[int]:

@@ -49,6 +49,7 @@ WORDS = {
     "HANG:JOIN": "a host thread joins one that never ends",
     "HANG:STORE:NO_LISTENER": "a rank waits at a port where no store listens",
     "HANG:STORE:NO_VALUE": "a rank waits for a key that no rank sets",
+    "HANG:HOST:NO_OP": "a host stands between two ops, and does no more",
     "HANG:HOST:LAUNCH_QUEUE": "a host stands in a launch, for the launch queue is full",
     "HANG:HOST:FIRST_USE": "a host stands in its first use of a communicator",
     "HANG:HOST:ALLOC": "a host stands in an allocation that waits for its device",

@@ -158,6 +158,6 @@ def mortal(steps: int = 2, bug: bool = False) -> Case:
         world=World(world.size, world.communicators, kills=(Kill(VICTIM, 0),)),
         program=Handshake() if bug else Replays(),
         args=steps,
-        bug="HANG:MAILBOX:NO_MESSAGE" if bug else None,
+        bug="HANG:MAILBOX:DEAD_RANK" if bug else None,
         tolerated=TOLERATED,
     )

@@ -65,7 +65,7 @@ def case(ranks: int = 2, steps: int = 4, domain: str = "host", bug: bool = False
         world=_mortal(world_of(ranks, ["dp"]) if domain == "host" else world_of(ranks, devices=["dp"])),
         program=Handshake() if bug else Steps(),
         args=(steps, domain),
-        bug="HANG:MAILBOX:NO_MESSAGE" if bug else None,
+        bug="HANG:MAILBOX:DEAD_RANK" if bug else None,
         tolerated=TOLERATED,
     )
 

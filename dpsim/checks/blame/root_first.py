@@ -14,15 +14,28 @@ from typing import TypeAlias
 
 from dpsim.checks.blame.astray import astray
 from dpsim.checks.blame.beside import beside
+from dpsim.checks.blame.cohorts import by_cohort
+from dpsim.checks.blame.roots import roots_first
 from dpsim.checks.blame.settings import with_settings
 from dpsim.checks.blame.shapes import name_the_odd_call
 from dpsim.checks.blame.uneven import name_the_odd_side
+from dpsim.checks.blame.waiters import no_waiter, waiters_last
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
 
 Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
-PASSES: tuple[Pass, ...] = (astray, name_the_odd_side, name_the_odd_call, beside, with_settings)
+PASSES: tuple[Pass, ...] = (
+    no_waiter,
+    astray,
+    name_the_odd_side,
+    name_the_odd_call,
+    by_cohort,
+    roots_first,
+    waiters_last,
+    beside,
+    with_settings,
+)
 """In this order."""
 
 

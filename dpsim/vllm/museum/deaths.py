@@ -41,7 +41,7 @@ class NoDeathPipe(Monitor):
         return tuple(other for other in super().watched() if other < self.layout.size)
 
 
-@mutant("orphaned-engine", "HANG:MAILBOX:NO_MESSAGE")
+@mutant("orphaned-engine", "HANG:MAILBOX:DEAD_RANK")
 class Orphan(WatchedLoop):
     """An engine does not watch its front end. When that is killed the engine stays, and keeps its memory.
 

@@ -5,4 +5,10 @@ test_astray.py    a call of a collective that met another call
 test_uneven.py    a call that one of two sides left out or made twice
 test_shapes.py    of two calls that differ the one that is odd
 test_settings.py  the settings of single ranks, beside a difference of ranks
+test_chain.py     who stands where, and for whom each waits
+test_reached.py   the op that an actor reached and did not make
+test_roots.py     an actor that died, raised or stands in no op, and who waits for it
+test_waiters.py   who only waits is not to blame
+test_witnesses.py actors that raised because others did not act
+test_cohorts.py   ranks that did the same so far, and the one that parts
 """

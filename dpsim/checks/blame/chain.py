@@ -1,0 +1,198 @@
+"""Who stands where at the end of a run, and for whom each waits.
+
+    for one in chain(run_index).values():
+        one.state, one.what, one.waits_for       # "waits", "dp_cpu #0", (0,)
+
+    rank 1 -> rank 0 (dp_cpu #0)                 what `waits_text` says of the way from rank 1
+    rank 0 -> coordinator (input)                rank 0 is in an idle get, and hears from the coordinator
+    coordinator stands in no op
+
+A *state* is that of an actor, a rank or service:
+
+    waits      a thread of its host, or its device, stands in an op that does not end
+    idle       all that is left of it is in idle gets, which may last for good
+    stopped    its host is behind one op and before the next: only the program itself can hold it there
+    died, raised, ended
+
+Whom an actor waits for is known of collectives and transfers. Of mailboxes and stores it is learned from the run
+(`letters`), and may be too many. A run that moves without end has no such chain.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple, TypeAlias
+
+from dpsim.checks import limits
+from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.places import OpPlaces
+from dpsim.checks.happens_before.points import NullSink
+from dpsim.checks.happens_before.walk import Walk
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.stuck import Stuck, find_stuck
+from dpsim.checks.thread_records import awaited, is_idle
+from dpsim.contract.ops import (
+    FLAG,
+    KIND,
+    MAIN,
+    SITE,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_NODE,
+    STORE_PORT,
+    STREAM,
+    TAKE_MAILBOX,
+    THREAD,
+    THREAD_NAME,
+    RawRecord,
+)
+
+State: TypeAlias = Literal["waits", "idle", "stopped", "died", "raised", "ended"]
+
+
+class ActorState(NamedTuple):
+    """Where an actor stands. `what`: in which op, in few words. `waits_for`: actors of which one or all may let it go.
+    `since`: its last record, or that of the op; None for an actor that did nothing.
+    """
+
+    actor: int
+    thread: str
+    state: State
+    what: str
+    waits_for: tuple[int, ...]
+    since: Entry | None
+
+
+def chain(run_index: RunIndex) -> dict[int, ActorState]:
+    """Where each actor stands; empty for a run that moves without end, or from which the machine took something."""
+    run = run_index.run
+    if run.endless or run.lost:
+        return {}
+    hosts = HostStands(run_index)
+    return {actor: hosts.standing(actor) for actor in range(len(run.ends))}
+
+
+def _busy(run_index: RunIndex) -> frozenset[int]:
+    """The ranks whose devices have work that did not end."""
+    run = run_index.run
+    if not any(run.ends[rank] == "blocked" and _has_device(journal) for rank, journal in enumerate(run.journals)):
+        return frozenset()
+    walk = Walk(run_index.world, run, NullSink())
+    walk.go()
+    streams = (stream for host in walk.hosts for stream in (*host.streams.values(), *host.lanes.values()))
+    return frozenset(stream.rank for stream in streams if stream.queue)
+
+
+def _has_device(journal: Sequence[RawRecord]) -> bool:
+    return any(raw[KIND] in ("collective", "transfer", "launch", "read") and raw[STREAM] is not None for raw in journal)
+
+
+class HostStands:
+    """Where hosts and devices stand. `stuck`: by rank, the calls in which it stands. `busy`: the ranks whose devices
+    have work that did not end. `places`: what came next in the journals.
+    """
+
+    def __init__(self, run_index: RunIndex) -> None:
+        self.run_index = run_index
+        self.letters, self.places = LetterIndex(run_index.run.journals), OpPlaces(run_index)
+        self.stuck: dict[int, list[Stuck]] = {}
+        for one in find_stuck(run_index):
+            for rank in one.waits:
+                self.stuck.setdefault(rank, []).append(one)
+        self.busy = _busy(run_index) | {*self.stuck}
+
+    def standing(self, actor: int) -> ActorState:
+        """Where an actor stands."""
+        end, last = self.run_index.end(actor), self.run_index.last(actor)
+        thread = MAIN if last is None else last.raw[THREAD]
+        if end == "died" or end == "raised":
+            return ActorState(actor, thread, end, end, (), last)
+        living, stuck = self.run_index.living(actor), self.stuck.get(actor, [])
+        ops = [op for one in living if (op := _op(one)) is not None]
+        told = self._told(actor, ops, stuck, last)
+        in_ops = bool(living) and len(ops) == len(living)
+        if in_ops and all(is_idle(op.raw) for op in ops) and actor not in self.busy:
+            return ActorState(actor, thread, "idle", *told)
+        if end == "finished":
+            return ActorState(actor, thread, "ended", "ended", (), last)
+        held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
+        if in_ops or held or limits.stands_at(self.run_index, actor) is not None:
+            return ActorState(actor, thread, "waits", *told)
+        if actor in self.busy and (last is None or last.raw[KIND] in limits.PLAIN or not self.places.goes_on(last)):
+            return ActorState(actor, thread, "waits", told[0] or "its device", *told[1:])
+        return ActorState(actor, thread, "stopped", "no op", (), last)
+
+    def _told(
+        self, actor: int, ops: list[Entry], stuck: list[Stuck], last: Entry | None
+    ) -> tuple[str, tuple[int, ...], Entry | None]:
+        """In what an actor stands, for whom, and since when: in its calls that have no end, else in other ops."""
+        what = [(f"{one.communicator} #{one.seq}", one.missing) for one in stuck]
+        what = what or [_waits(self.letters, actor, op.raw) for op in ops]
+        since = stuck[0].joined[actor] if stuck else ops[0] if ops else last
+        waits_for = dict.fromkeys(one for _, actors in what for one in actors)
+        return ", ".join(text for text, _ in what), tuple(waits_for), since
+
+
+def _op(last: Entry) -> Entry | None:
+    """The op in which a thread stands by its last record; None for a thread behind one op and before the next."""
+    raw = last.raw
+    if raw[KIND] == "store":
+        return last if raw[STORE_HOW] in ("open", "join", "get") else None
+    return last if awaited(raw) else None
+
+
+def _waits(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
+    """What an op waits for, in few words, and for whom."""
+    kind = raw[KIND]
+    if kind == "take":
+        return raw[TAKE_MAILBOX], letters.posters(actor, raw[TAKE_MAILBOX])
+    if kind == "store":
+        place = raw[STORE_NODE], raw[STORE_PORT]
+        if raw[STORE_HOW] == "get":
+            return f"key {raw[STORE_KEY]}", letters.setters(actor, place, raw[STORE_KEY])
+        return f"port {raw[STORE_PORT]}", ()
+    if kind == "flag":
+        return f"flag {raw[FLAG]}", ()
+    if kind == "thread":
+        return f"thread {raw[THREAD_NAME]}", ()
+    return str(raw[SITE]), ()
+
+
+def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -> tuple[int, ...]:
+    """The shortest way from an actor to one of `ends`, along those for whom each waits; empty if there is none."""
+    queue: deque[tuple[int, ...]] = deque([(start,)])
+    seen = {start}
+    while queue:
+        path = queue.popleft()
+        if path[-1] in ends:
+            return path
+        for other in standings[path[-1]].waits_for:
+            if other not in seen:
+                seen.add(other)
+                queue.append((*path, other))
+    return ()
+
+
+SAID = {
+    "stopped": "stands in no op",
+    "died": "died",
+    "raised": "raised",
+    "ended": "has ended",
+    "idle": "sleeps in an idle get of",
+    "waits": "waits in",
+}
+
+
+def waits_text(standings: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
+    """A way in words: each wait, and where the last of them stands."""
+    steps = [f"rank {one} -> rank {other} ({standings[one].what})" for one, other in pairwise(path)]
+    last = standings[path[-1]]
+    return (*steps, f"rank {last.actor} {told_of(last)}")
+
+
+def told_of(standing: ActorState) -> str:
+    """Where an actor stands, in words."""
+    what = f" {standing.what}" if standing.state in ("idle", "waits") else ""
+    return f"{SAID[standing.state]}{what}"

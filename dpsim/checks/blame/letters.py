@@ -1,0 +1,105 @@
+"""From whom an actor may hear: who posts to a mailbox, who sets a key of a store, who listens at a port.
+
+No record says who should have sent a message, but the run shows who talks with whom:
+
+    letters = LetterIndex(run.journals)
+    letters.posters(2, "outputs")           # who posted to outputs of actor 2, and to whom actor 2 posted itself
+    letters.setters(2, (0, 49152), "up/1")  # who set this key of the store at port 49152 of node 0, or listens there
+
+Where an actor had no post and made none, those that post to an equal mailbox of others count. An actor may listen at a
+store itself. Then it waits for those that joined, or to which it posted the port, and that set no key of that form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from dpsim.checks.blame.places import form
+from dpsim.contract.ops import (
+    ADDRESS,
+    KIND,
+    LEARNED_OUTCOME,
+    POST_CONTENT,
+    POST_MAILBOX,
+    POST_TO,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_NODE,
+    STORE_PORT,
+    RawRecord,
+)
+
+Place: TypeAlias = tuple[int, int]
+"""A store: node and port."""
+
+Actors: TypeAlias = dict[int, None]
+"""A set in order."""
+
+
+class LetterIndex:
+    """The posts and stores of a run. `posts`: (receiver, mailbox) -> senders. `boxes`: mailbox -> senders to any actor.
+    `wrote`: sender -> receiver -> what it posted. `listeners`, `joined`: store -> actors. `sets`: store -> key ->
+    actors.
+    """
+
+    def __init__(self, journals: Sequence[Sequence[RawRecord]]) -> None:
+        self.posts: dict[tuple[int, str], Actors] = {}
+        self.boxes: dict[str, Actors] = {}
+        self.wrote: dict[int, dict[int, list[Any]]] = {}
+        self.listeners: dict[Place, Actors] = {}
+        self.joined: dict[Place, Actors] = {}
+        self.sets: dict[Place, dict[str, Actors]] = {}
+        for actor, journal in enumerate(journals):
+            opened: dict[Any, tuple[str, int]] = {}
+            for raw in journal:
+                kind = raw[KIND]
+                if kind == "post":
+                    self._post(actor, raw)
+                elif kind == "store":
+                    self._store(actor, raw, opened)
+                elif kind == "learned" and raw[LEARNED_OUTCOME] is not None and raw[ADDRESS] in opened:
+                    how, node = opened[raw[ADDRESS]]
+                    came = self.listeners if how == "open" else self.joined
+                    came.setdefault((node, raw[LEARNED_OUTCOME]), {})[actor] = None
+
+    def _post(self, actor: int, raw: RawRecord) -> None:
+        to, box = raw[POST_TO], raw[POST_MAILBOX]
+        self.posts.setdefault((to, box), {})[actor] = None
+        self.boxes.setdefault(box, {})[actor] = None
+        self.wrote.setdefault(actor, {}).setdefault(to, []).append(raw[POST_CONTENT])
+
+    def _store(self, actor: int, raw: RawRecord, opened: dict[Any, tuple[str, int]]) -> None:
+        how = raw[STORE_HOW]
+        if how in ("open", "join"):
+            opened[raw[ADDRESS]] = how, raw[STORE_NODE]
+        elif how == "set":
+            keys = self.sets.setdefault((raw[STORE_NODE], raw[STORE_PORT]), {})
+            keys.setdefault(raw[STORE_KEY], {})[actor] = None
+
+    def posters(self, actor: int, box: str) -> tuple[int, ...]:
+        """Those from which an actor may hear in a mailbox, the likeliest first."""
+        known = self.posts.get((actor, box), {}) | dict.fromkeys(self.wrote.get(actor, {}))
+        return _others(actor, known or self.boxes.get(box, {}))
+
+    def setters(self, actor: int, place: Place, key: str) -> tuple[int, ...]:
+        """Those from which an actor may get a key of a store."""
+        listeners, keys = self.listeners.get(place, {}), self.sets.get(place, {})
+        known = _others(actor, keys.get(key, {}))
+        if known or actor not in listeners:
+            return known or _others(actor, listeners)
+        told = [
+            to for to, contents in self.wrote.get(actor, {}).items() if any(_has(one, place[1]) for one in contents)
+        ]
+        did = {one for other, actors in keys.items() if form(other) == form(key) for one in actors}
+        came = _others(actor, [*self.joined.get(place, {}), *told])
+        return tuple(one for one in dict.fromkeys(came) if one not in did)
+
+
+def _others(actor: int, actors: Iterable[int]) -> tuple[int, ...]:
+    return tuple(one for one in actors if one != actor)
+
+
+def _has(content: Any, port: int) -> bool:
+    """Whether a message names a port."""
+    return isinstance(content, tuple) and port in content

@@ -1,0 +1,110 @@
+"""OpPlaces: what came next, at each place of the journals that looks like the end of one.
+
+    rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
+    rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- what comes here?
+
+    OpPlaces(run_index).next_op(last)     # answer: so it was at both places that end alike
+
+Those places count that agree with the end over the longest stretch: in kinds and sites, and in a word in what the ops
+learned. Numbers in sites do not count. All of the places have to go on with one op, equally many steps later.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP, THREAD, RawRecord
+
+LONGEST = 32
+"""The number of ops before a place that are compared at most."""
+
+NO_OP = frozenset({"learned", "injected", "probe", "decision", "free"})
+"""Records of nothing that an actor reaches: results, and notes in between."""
+
+ENDS = frozenset({"finished", "ended", "raised"})
+
+Token: TypeAlias = tuple[str, str, Any]
+"""An op without its numbers: kind, site, and in a word what it learned."""
+
+
+class OpToken(NamedTuple):
+    """An op of a thread."""
+
+    token: Token
+    raw: RawRecord
+
+
+class NextOp(NamedTuple):
+    """The op behind a place, of one that made it there, and the step in which it comes here."""
+
+    op: OpToken
+    step: int
+
+
+class OpPlaces:
+    """The ops of all threads of a run, and where each kind of op is."""
+
+    def __init__(self, run_index: RunIndex) -> None:
+        self._ops: dict[tuple[int, str], list[OpToken]] = {}
+        self._at: dict[Token, list[tuple[list[OpToken], int]]] = {}
+        for rank, journal in enumerate(run_index.run.journals):
+            for thread in dict.fromkeys(raw[THREAD] for raw in journal):
+                ops = self._ops[rank, thread] = _ops(journal, thread)
+                for at, op in enumerate(ops):
+                    self._at.setdefault(op.token, []).append((ops, at))
+
+    def goes_on(self, last: Entry) -> bool:
+        """Whether the run shows that an actor whose last record this is had more to do."""
+        return self.next_op(last) is not None
+
+    def next_op(self, last: Entry) -> NextOp | None:
+        """The op that always comes behind a place like that of a record. None if places differ, if there is no other
+        place, or if the program ended there.
+        """
+        own = self._ops[last.rank, last.raw[THREAD]]
+        best, found = 0, list[NextOp]()
+        for ops, at in self._at[own[-1].token] if own else ():
+            if at + 1 < len(ops):
+                alike = _alike(own, ops, at)
+                if alike > best:
+                    best, found = alike, []
+                if alike == best:
+                    found.append(NextOp(ops[at + 1], own[-1].raw[STEP] + ops[at + 1].raw[STEP] - ops[at].raw[STEP]))
+        plain = len({(one.op.token[:2], one.step) for one in found}) == 1
+        return found[0] if plain and found[0].op.token[0] not in ENDS else None
+
+
+def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
+    """The ops of a thread, in order."""
+    learned = {raw[ADDRESS]: _word(raw[LEARNED_OUTCOME]) for raw in journal if raw[KIND] == "learned"}
+    return [
+        OpToken((raw[KIND], form(raw[SITE]), learned.get(raw[ADDRESS])), raw)
+        for raw in journal
+        if raw[THREAD] == thread and raw[KIND] not in NO_OP
+    ]
+
+
+def _word(outcome: Any) -> Any:
+    """What kind of thing an op learned: the first word of a message, or its type."""
+    if isinstance(outcome, tuple) and outcome and isinstance(outcome[0], str):
+        return outcome[0]
+    return outcome if isinstance(outcome, bool) else type(outcome).__name__
+
+
+@lru_cache(maxsize=4096)
+def form(site: str) -> str:
+    """A name without its numbers.
+
+    >>> form("spawn.worker.12")
+    'spawn.worker.#'
+    """
+    return re.sub(r"\d+", "#", site)
+
+
+def _alike(own: list[OpToken], ops: list[OpToken], at: int) -> int:
+    """Over how many ops the end of `own` is as what leads to a place of another list."""
+    most = min(len(own), at + 1, LONGEST)
+    return next((count for count in range(most) if own[-1 - count].token != ops[at - count].token), most)

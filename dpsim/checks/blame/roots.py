@@ -1,0 +1,146 @@
+"""Roots first: an actor that died, or stands in no op, is behind all who wait for something.
+
+    engine.0 stands in no op               HANG:HOST:NO_OP, culprit engine.0: the op that it reached
+    engine.1 raised: its time was up       behind it
+    rank 0 waits in a collective           behind it
+
+A program can be held between two ops by itself alone, and a process that died did so whatever others do. So these are
+facts, where a wait, a time-out that passed, or a call that is missing may follow from something else. What others did
+wrong by themselves stays where it is: a mismatch, a race, an exception that no time-out caused.
+
+The finding that shows the hang keeps its class and gets this culprit. Where there is only who gave up, or none that
+says more than that the run stood still, the finding is of the root alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from dpsim.checks.blame.chain import SAID, ActorState, chain, waits_text, way
+from dpsim.checks.blame.reached import reached
+from dpsim.checks.blame.root_classes import STOOD, of_dead
+from dpsim.checks.blame.witnesses import gave_up
+from dpsim.checks.finding import Culprit, Finding, matches
+from dpsim.checks.run_index import RunIndex
+
+OF_WAITS = ("HANG", "DEATH", "LEFTOVER")
+"""Classes of what follows from an actor that does no more."""
+
+
+def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings, those that follow from an actor which died, raised or stands in no op behind that actor."""
+    if not findings or all(end == "finished" for end in run_index.run.ends):
+        return findings
+    standings = chain(run_index)
+    roots = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
+    if not roots:
+        return _behind_raised(run_index, standings, findings)
+    owned: dict[int, list[Finding]] = {root: [] for root in roots}
+    left: list[Finding] = []
+    for one in findings:
+        root = _root(standings, roots, one) if _follows(run_index, one) else None
+        (left if root is None else owned[root]).append(one)
+    for root, own in owned.items():
+        if own:
+            left += _behind(run_index, standings, root, own)
+    return left
+
+
+def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
+    """The findings, those of ranks that wait for an actor which raised for its own reason behind the exception."""
+    raised = [one.actor for one in standings.values() if one.state == "raised"]
+    raised = [actor for actor in raised if gave_up(run_index, actor) is None]
+    for root in raised:
+        crash = next((one for one in findings if matches(one.klass, "CRASH") and root in _ranks(one)), None)
+        hangs = [one for one in findings if one.check == "deadlock" and one.culprit is not None]
+        waits = [one for one in hangs if _root(standings, [root], one, False) == root]
+        if crash is None or not waits:
+            continue
+        step, at = min(one.position for one in (crash, *waits))
+        later = [replace(one, position=max(one.position, (step, at + 1))) for one in waits]
+        rest = [one for one in findings if not any(one is other for other in (crash, *waits))]
+        findings = [replace(crash, position=(step, at)), *rest, *(_of(standings[root], one) for one in later)]
+    return findings
+
+
+def _ranks(finding: Finding) -> tuple[int, ...]:
+    culprit = finding.culprit
+    return () if culprit is None else culprit.ranks or (culprit.rank,)
+
+
+def _follows(run_index: RunIndex, finding: Finding) -> bool:
+    """Whether a finding may follow from an actor that does no more."""
+    if matches(finding.klass, "CRASH") and finding.culprit is not None:
+        actors = [actor for actor in _ranks(finding) if run_index.end(actor) == "raised"]
+        return bool(actors) and all(gave_up(run_index, actor) is not None for actor in actors)
+    return any(matches(finding.klass, one) for one in OF_WAITS)
+
+
+def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
+    """The root from which a finding follows: the one that it names, or for which its actor waits. Else the only one,
+    for `any_` finding or where its actor is asleep.
+    """
+    culprit = finding.culprit
+    if culprit is not None:
+        if culprit.rank in roots:
+            return culprit.rank
+        path = way(standings, culprit.rank, {*roots})
+        if path:
+            return path[-1]
+        any_ = any_ or standings[culprit.rank].state == "idle"
+    return roots[0] if len(roots) == 1 and any_ else None
+
+
+def _behind(
+    run_index: RunIndex, standings: Mapping[int, ActorState], root: int, findings: list[Finding]
+) -> list[Finding]:
+    """The finding of a root, and all that follow behind it."""
+    shows = min(findings, key=lambda one: (not _shows(one), one.check != "deadlock", one.position))
+    step, at = min(one.position for one in findings)
+    culprit, paths = reached(run_index, root), [way(standings, one, {root}) for one in standings if one != root]
+    longest = max(paths, key=len, default=())
+    told = _of(standings[root], shows) if _shows(shows) else _alone(standings[root], culprit)
+    primary = replace(
+        told,
+        culprit=culprit,
+        position=(step, at),
+        ground=(_ground(standings, root), *told.ground),
+        waits=waits_text(standings, longest or (root,)),
+    )
+    others = [one for one in findings if one is not shows or not _shows(shows)]
+    return [primary, *(replace(one, position=max(one.position, (step, at + 1))) for one in others)]
+
+
+def _shows(finding: Finding) -> bool:
+    """Whether a finding tells of a hang or a death, and in what others wait."""
+    return not any(matches(finding.klass, one) for one in ("CRASH", "HANG:UNDECIDED", "LEFTOVER"))
+
+
+def _of(root: ActorState, finding: Finding) -> Finding:
+    """The finding of a wait, with the one that is behind it."""
+    klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
+    if root.actor in _ranks(finding):
+        return replace(finding, klass=klass)
+    said = f"{finding.message}; behind it is rank {root.actor}, which {SAID[root.state]}"
+    return replace(finding, klass=klass, message=said)
+
+
+def _alone(root: ActorState, culprit: Culprit) -> Finding:
+    """The finding of a root where no other tells of it."""
+    if root.state == "died":
+        return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
+    since = root.since
+    behind = "did nothing" if since is None else f"stands in no op behind {since.record.site} (step {since.step})"
+    return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and goes no further", culprit, (0, 0))
+
+
+def _ground(standings: Mapping[int, ActorState], root: int) -> str:
+    """Why the root is one."""
+    moves = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
+    alone = (
+        "no other actor does" if len(moves) == 1 else f"so {'does' if len(moves) == 2 else 'do'} {len(moves) - 1} more"
+    )
+    if standings[root].state == "died":
+        return f"rank {root} died; {'no other actor died or stands in no op' if len(moves) == 1 else alone}"
+    return f"rank {root} stands in no op; {alone}"

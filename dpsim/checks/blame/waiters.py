@@ -1,0 +1,121 @@
+"""Who only waits is not to blame, where the one for whom it waits stands in something else.
+
+    engine.1 waits in answers                      HANG:MAILBOX:NO_MESSAGE, behind the finding of dp_cpu.1 #7
+    rank 1 waits in dp_cpu.1 #7 for rank 3         HANG:P2P:UNMATCHED_RECV
+    engine.0 waits in dp_engine #2 for engine.1    HANG:COLLECTIVE:MISSING_RANK: engine.1 waits itself, so no culprit
+
+A get, or a key of a store, does not say who should have answered. So its finding comes behind one of a collective or
+transfer to which the chain of waits leads from there. A member may be missing since it waits for a message, or sleeps
+until one calls it that waits itself. It left nothing out that the run could show. An actor whose time was up is a
+witness: its exception comes behind what holds those for whom it waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.blame.witnesses import gave_up
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.run_index import RunIndex
+
+LETTERS = ("HANG:MAILBOX", "HANG:STORE")
+MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
+
+
+def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings, without a culprit where that one waits for another in turn."""
+    if not any(_missing(one) or matches(one.klass, "CRASH") for one in findings):
+        return findings
+    standings = chain(run_index)
+    return [
+        _without(standings, one)
+        if _missing(one)
+        else replace(one, culprit=None)
+        if _stand_for(run_index, standings, one)
+        else one
+        for one in findings
+    ]
+
+
+def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings, those of letters and of witnesses behind those of calls to which the chain of waits leads."""
+    calls = [one for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
+    if not calls or not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
+        return findings
+    standings = chain(run_index)
+    step, at = min(one.position for one in calls)
+    return [
+        replace(one, position=max(one.position, (step, at + 1))) if _behind(run_index, standings, one) else one
+        for one in findings
+    ]
+
+
+def _of_letters(finding: Finding) -> bool:
+    return any(matches(finding.klass, one) for one in LETTERS)
+
+
+def _missing(finding: Finding) -> bool:
+    """Whether a finding of a hang blames one actor that did not make a call."""
+    one = finding.check == "deadlock" and finding.culprit is not None and not finding.culprit.ranks
+    return one and any(matches(finding.klass, klass) for klass in MISSING)
+
+
+def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
+    assert finding.culprit is not None
+    own = standings.get(finding.culprit.rank)
+    if own is None or own.state not in ("waits", "idle") or "#" in own.what:
+        return finding
+    others = [standings[one] for one in _reached(standings, own.waits_for) if one != own.actor]
+    blocked = [one for one in others if one.state == "waits"]
+    if not blocked:
+        return finding
+    first = next((one for one in blocked if "#" in one.what), blocked[0])
+    said = (
+        f"{finding.message}; rank {own.actor} waits in turn, in the end for rank {first.actor}, which {told_of(first)}"
+    )
+    return replace(finding, message=said, culprit=None)
+
+
+def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
+    """Whether actors raised since their time was up, and another stands in a call in which it waits for them. Then the
+    run does not show which of them was first.
+    """
+    raised = _witnesses(run_index, finding)
+    return any(_in_call(one) and not {*one.waits_for}.isdisjoint(raised) for one in standings.values())
+
+
+def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
+    """The actors whose exception a finding tells, if each of them raised as a witness."""
+    culprit = finding.culprit
+    if culprit is None or not matches(finding.klass, "CRASH"):
+        return ()
+    actors = culprit.ranks or (culprit.rank,)
+    return actors if all(gave_up(run_index, actor) is not None for actor in actors) else ()
+
+
+def _behind(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
+    """Whether a finding is of actors that waited for others which stand in calls."""
+    if not _of_letters(finding):
+        return bool(_witnesses(run_index, finding))
+    culprit = finding.culprit
+    if culprit is None:
+        return False
+    own = standings.get(culprit.rank)
+    return own is not None and any(_in_call(standings[one]) for one in _reached(standings, own.waits_for))
+
+
+def _in_call(standing: ActorState) -> bool:
+    return standing.state == "waits" and ("#" in standing.what or standing.what == "its device")
+
+
+def _reached(standings: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
+    """All for whom these wait in the end, themselves included."""
+    left, seen = [*start], dict[int, None]()
+    while left:
+        one = left.pop(0)
+        if one not in seen:
+            seen[one] = None
+            left += standings[one].waits_for
+    return [*seen]

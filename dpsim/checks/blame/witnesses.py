@@ -1,0 +1,121 @@
+"""Actors that raised because others did not act: their time was up, or another one failed and told them.
+
+    engine.1   get ready, for at most 900 s: the time is up; raised NobodyCame       a witness of whom it waited for
+    frontend   get engine.1/2: ("failed", ...), which engine.1 set; raised OneFailed a witness of engine.1
+
+Between the time-out and the end a witness issues nothing but messages, and looks that do not wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import (
+    ADDRESS,
+    KIND,
+    LEARNED_OUTCOME,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_VALUE,
+    TAKE_MAILBOX,
+    TAKE_TIMEOUT,
+    THREAD,
+    RawRecord,
+    posted,
+)
+
+TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
+"""Records of an actor that gives up, beside those of stores."""
+
+
+class Passed(NamedTuple):
+    """Why an actor gave up. `op`: in which its time was up, or in which it learned that another one failed or is gone.
+    `told_by`: the record of another actor by which that one told it.
+    """
+
+    op: Entry
+    told_by: Entry | None
+
+
+def gave_up(
+    run_index: RunIndex, actor: int, before: int | None = None, seen: frozenset[int] = frozenset()
+) -> Passed | None:
+    """Why an actor gave up by a record of its journal, its last by default; None if it was for another reason. `seen`:
+    actors whose word explains nothing more.
+    """
+    seen |= {actor}
+    journal = run_index.run.journals[actor]
+    at = len(journal) - 1 if before is None else before
+    if at < 0:
+        return None
+    thread, learned = journal[at][THREAD], dict[Any, Any]()
+    while at >= 0:
+        raw = journal[at]
+        if raw[THREAD] != thread:
+            at -= 1
+            continue
+        if raw[KIND] == "learned":
+            learned[raw[ADDRESS]] = raw[LEARNED_OUTCOME]
+        elif _may_wait(raw):
+            if raw[ADDRESS] not in learned:
+                return None
+            outcome, most = learned[raw[ADDRESS]], _timeout(raw)
+            if isinstance(outcome, tuple) and outcome[:1] == ("gone",):
+                return Passed(Entry(actor, at, raw), None)
+            if outcome is None and most:
+                return Passed(Entry(actor, at, raw), None)
+            sender = None if outcome is None else _failed(run_index, actor, raw, outcome, seen)
+            if sender is not None:
+                return Passed(Entry(actor, at, raw), sender)
+            if most != 0:
+                return None
+        elif not _tells(raw):
+            return None
+        at -= 1
+    return None
+
+
+def _may_wait(raw: RawRecord) -> bool:
+    return raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
+
+
+def _timeout(raw: RawRecord) -> int | None:
+    """For how long a look waits at most, in ns; None for as long as it takes."""
+    most: int | None = raw[TAKE_TIMEOUT] if raw[KIND] == "take" else raw[STORE_VALUE]
+    return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
+
+
+def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen: frozenset[int]) -> Entry | None:
+    """The record by which another actor told this outcome, if it raised right after it, or gave up itself."""
+    for sender in _senders(run_index, actor, raw, outcome):
+        if sender.rank in seen:
+            continue
+        after = run_index.run.journals[sender.rank][sender.at :]
+        ends = run_index.end(sender.rank) == "raised" and all(_tells(one) for one in after)
+        if ends or gave_up(run_index, sender.rank, sender.at, seen) is not None:
+            return sender
+    return None
+
+
+def _tells(raw: RawRecord) -> bool:
+    """Whether an actor may do this while it gives up."""
+    return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
+
+
+def _senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> Iterator[Entry]:
+    for other, journal in enumerate(run_index.run.journals):
+        if other == actor:
+            continue
+        for at, one in enumerate(journal):
+            if _brings(one, actor, raw, outcome):
+                yield Entry(other, at, one)
+
+
+def _brings(one: RawRecord, actor: int, raw: RawRecord, outcome: Any) -> bool:
+    """Whether a record of another actor is the message, or sets the key, that a look of this one found."""
+    if raw[KIND] == "take":
+        return posted(one) == (actor, raw[TAKE_MAILBOX], outcome)
+    sets = one[KIND] == "store" and one[STORE_HOW] == "set"
+    return bool(sets and (one[STORE_KEY], one[STORE_VALUE]) == (raw[STORE_KEY], outcome))

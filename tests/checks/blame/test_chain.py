@@ -1,0 +1,133 @@
+"""Who stands where, and for whom each waits: journals made by hand, each with a twin that differs in one record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.checks.blame.chain import chain, waits_text, way
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.world import CommunicatorSpec
+from tests.checks.handmade import Made
+
+
+def states(made: Made, *ends: Any) -> list[str]:
+    return [one.state for one in chain(RunIndex.of(made.world, made.run(*ends))).values()]
+
+
+def waits_for(made: Made, rank: int, *ends: Any) -> tuple[int, ...]:
+    return chain(RunIndex.of(made.world, made.run(*ends)))[rank].waits_for
+
+
+@pytest.mark.parametrize(
+    ("how", "state"), [("get", "waits"), ("idle", "idle"), ("post", "stopped"), ("", "stopped"), ("learned", "stopped")]
+)
+def test_a_host_stands_in_an_op_or_in_none(how: str, state: str) -> None:
+    made = Made(2)
+    if how == "post":
+        made[1].post(0, "one")
+    elif how == "learned":
+        made[1].learned(made[1].take(), "one")
+    elif how:
+        made[1].take(how)
+    assert states(made, "finished", "blocked") == ["ended", state]
+
+
+@pytest.mark.parametrize(("end", "state"), [("died", "died"), ("raised", "raised"), ("finished", "ended")])
+def test_ends(end: str, state: str) -> None:
+    assert states(Made(1), end) == [state]
+
+
+@pytest.mark.parametrize(("joined", "state"), [(1, "waits"), (2, "stopped")])
+def test_a_device_with_work_may_hold_a_host_that_is_through(joined: int, state: str) -> None:
+    made = Made(2)
+    for rank in range(joined):
+        made[rank].collective("dp", "main")
+    assert states(made, "blocked", "finished")[0] == state
+
+
+@pytest.mark.parametrize(("again", "state"), [(True, "stopped"), (False, "waits")])
+def test_a_host_that_always_went_on_stands_in_no_op(again: bool, state: str) -> None:
+    """The device of rank 0 waits for rank 1, and that is where a program may end, unless it went on there before."""
+    made = Made(2)
+    for _ in range(2 if again else 1):
+        made[0].collective("dp", "main")
+        made[0].post(1, "one")
+    if again:
+        made[1].collective("dp", "main")
+    assert states(made, "blocked", "finished")[0] == state
+
+
+def test_a_member_waits_for_those_that_did_not_join() -> None:
+    made = Made(3)
+    for rank in (0, 2):
+        made[rank].collective("cpu", None)
+    assert waits_for(made, 0, "blocked", "finished", "blocked") == (1,)
+    made[1].collective("cpu", None)
+    assert waits_for(made, 0, "blocked", "finished", "blocked") == ()
+
+
+@pytest.mark.parametrize(
+    ("posts", "expected"),
+    [
+        ([(0, 2, "box")], (0,)),  # it posted there before
+        ([(2, 1, "other")], (1,)),  # the one that waits wrote to it
+        ([(0, 1, "box")], (0,)),  # it posts to an equal mailbox of another rank
+        ([(0, 1, "other")], ()),
+    ],
+)
+def test_letters_tell_from_whom_one_may_hear(posts: list[tuple[int, int, str]], expected: tuple[int, ...]) -> None:
+    made = Made(3)
+    for sender, to, box in posts:
+        made[sender].post(to, "one", box)
+    made[2].take()
+    assert waits_for(made, 2, "finished", "finished", "blocked") == expected
+
+
+@pytest.mark.parametrize(("key", "expected"), [("up", (0,)), ("down", (1,))])
+def test_a_key_is_set_by_its_setter_or_the_listener(key: str, expected: tuple[int, ...]) -> None:
+    made = Made(3)
+    store = {"node": 0, "port": 5, "value": None}
+    made[1].learned(made[1].note("store", "open", how="open", key="", **store), 5)
+    made[0].note("store", "set", how="set", key="up", **store)
+    made[2].note("store", "get", how="get", key=key, **store)
+    assert waits_for(made, 2, "finished", "finished", "blocked") == expected
+
+
+@pytest.mark.parametrize(("joined", "key", "expected"), [(2, "up/1", (2,)), (2, "down/1", (0, 2)), (0, "up/1", ())])
+def test_a_listener_waits_for_those_that_came_and_did_not_set(joined: int, key: str, expected: tuple[int, ...]) -> None:
+    made = Made(3)
+    store = {"node": 0, "port": 5, "value": None}
+    made[1].learned(made[1].note("store", "open", how="open", key="", **store), 5)
+    for rank in {0, joined}:
+        made[rank].learned(made[rank].note("store", "join", how="join", key="", **store), 5)
+    made[0].note("store", "set", how="set", key="up/0", **store)
+    made[1].note("store", "get", how="get", key=key, **store)
+    assert waits_for(made, 1, "finished", "blocked", "finished") == expected
+
+
+def test_the_shortest_way_in_words() -> None:
+    made = Made(3)
+    made[0].collective("cpu", None)
+    made[2].post(1, "go")
+    made[1].learned(made[1].take("idle"), "go")
+    made[1].take("idle")
+    made.world = replace(made.world, communicators=(CommunicatorSpec("cpu", "cpu", "host", (0, 1)),))
+    standings = chain(RunIndex.of(made.world, made.run("blocked", "finished", "blocked")))
+    path = way(standings, 0, {2})
+    assert waits_text(standings, path) == (
+        "rank 0 -> rank 1 (cpu #0)",
+        "rank 1 -> rank 2 (box)",
+        "rank 2 stands in no op",
+    )
+    assert way(standings, 2, {0}) == ()
+
+
+def test_a_run_without_end_has_no_chain() -> None:
+    made = Made(1)
+    made[0].take("poll")
+    run = made.run("blocked")
+    run.endless = (0,)
+    assert chain(RunIndex.of(made.world, run)) == {}

@@ -1,0 +1,88 @@
+"""The op that an actor reached and did not make: told where the run shows it, and only there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.checks.blame.reached import reached
+from dpsim.checks.run_index import RunIndex
+from tests.checks.handmade import Hand, Made
+
+
+def told(made: Made, rank: int, *ends: str, steps_set: tuple[int, ...] = ()) -> tuple[int, str]:
+    run = replace(made.run(*ends), steps_set=steps_set)
+    culprit = reached(RunIndex.of(made.world, run), rank)
+    return culprit.step, culprit.site
+
+
+def step(hand: Hand, number: int, *sites: str) -> None:
+    hand.step = number
+    for site in sites:
+        hand.launch(site, "main")
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        (["a b c", "a b c"], (2, "c")),  # behind a and b comes c
+        (["a b c", "a b d"], (2, "b")),  # c or d: not plain
+        (["a b c", "x b d"], (2, "c")),  # b behind x is another place
+        (["a b", "a b"], (3, "a")),  # the first of the next step
+    ],
+)
+def test_what_comes_next_elsewhere_is_what_was_reached(others: list[str], expected: tuple[int, str]) -> None:
+    made = Made(2)
+    for number, sites in enumerate(others):
+        step(made[0], number, *sites.split())
+        step(made[1], number, *sites.split())
+    step(made[0], 2, "a", "b")
+    assert told(made, 0, "died", "finished") == expected
+
+
+@pytest.mark.parametrize(("word", "expected"), [("run", "execute"), ("stop", "leave"), ("pause", "get")])
+def test_what_an_op_learned_tells_places_apart(word: str, expected: str) -> None:
+    made = Made(1)
+    for message, site in (("run", "execute"), ("stop", "leave"), ("run", "execute")):
+        made[0].learned(made[0].take(), (message, 1))
+        made[0].launch(site, "main")
+    made[0].learned(made[0].take(), (word, 2))
+    assert told(made, 0, "died") == (0, expected)
+
+
+@pytest.mark.parametrize(("steps_set", "expected"), [((), (-1, "start")), ((4,), (4, "start"))])
+def test_an_actor_that_did_nothing(steps_set: tuple[int, ...], expected: tuple[int, str]) -> None:
+    assert told(Made(1), 0, "blocked", steps_set=steps_set) == expected
+
+
+@pytest.mark.parametrize(("steps_set", "expected"), [((), (3, "a")), ((3,), (3, "a")), ((2,), (2, "b"))])
+def test_a_step_that_the_program_did_not_set_was_not_reached(
+    steps_set: tuple[int, ...], expected: tuple[int, str]
+) -> None:
+    made = Made(1)
+    for number in range(3):
+        step(made[0], number, "a", "b")
+    assert told(made, 0, "died", steps_set=steps_set) == expected
+
+
+@pytest.mark.parametrize(("box", "expected"), [("spawn", (6, "spawn.#")), ("other", (5, "met.1"))])
+def test_a_message_is_owed_to_one_that_sleeps(box: str, expected: tuple[int, str]) -> None:
+    """Ranks 0 and 1 each start one; rank 1 met in another way than rank 0, and did not start rank 3."""
+    made = Made(4)
+    made[0].step = made[1].step = 5
+    made[0].launch("met.first", "main")
+    made[1].launch("met.1", "main")
+    made[0].step = 6
+    made[0].add("post", "spawn.0", to=2, mailbox="spawn", content=None, where="here.py:1")
+    made[2].learned(made[2].take("idle", "spawn"), "go")
+    made[3].take("idle", box)
+    assert told(made, 1, "finished", "died", "finished", "finished") == expected
+
+
+@pytest.mark.parametrize(("what", "expected"), [("die", (0, "c")), ("delay", (0, "b"))])
+def test_a_planted_death_has_a_record_of_its_op(what: str, expected: tuple[int, str]) -> None:
+    made = Made(1)
+    step(made[0], 0, "a", "b", "a")
+    made[0].note("injected", "c", what=what)
+    assert told(made, 0, "died") == expected

@@ -1,0 +1,75 @@
+"""Who only waits is not to blame: letters come behind calls, and a member that waits in turn left nothing out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.contract.world import CommunicatorSpec
+from tests.checks.handmade import Made
+
+LETTERS, MISSING = "HANG:MAILBOX:NO_MESSAGE", "HANG:COLLECTIVE:MISSING_RANK"
+
+
+def pairs(made: Made) -> None:
+    """cpu is of ranks 0 and 1, and pair of ranks 2 and 3."""
+    specs = [("cpu", "host", (0, 1)), ("pair", "host", (2, 3))]
+    made.world = replace(
+        made.world,
+        communicators=tuple(CommunicatorSpec(name, name, domain, ranks) for name, domain, ranks in specs),  # type: ignore[arg-type]
+    )
+
+
+def first(made: Made, *ends: str) -> Finding:
+    return made.findings(*ends)[0]
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_get_comes_behind_the_call_in_which_the_other_one_stands(hears: bool) -> None:
+    made = Made(4)
+    pairs(made)
+    made[2].post(0 if hears else 3, "one", "box" if hears else "other")
+    if hears:
+        made[0].learned(made[0].take(), "one")
+    made[0].take()
+    made[2].step = 1
+    made[2].collective("pair", None)
+    found = first(made, "blocked", "finished", "blocked", "finished")
+    assert (found.klass, found.culprit and found.culprit.rank) == ((MISSING, 3) if hears else (LETTERS, 0))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_member_that_waits_for_one_in_another_call_left_nothing_out(waits: bool) -> None:
+    made = Made(4)
+    pairs(made)
+    made[0].collective("cpu", None)
+    if waits:
+        made[2].post(1, "one")
+        made[1].learned(made[1].take(), "one")
+        made[1].take()
+    made[2].collective("pair", None)
+    of_cpu = next(one for one in made.findings("blocked", "blocked" if waits else "finished", "blocked", "finished"))
+    named = of_cpu.culprit and of_cpu.culprit.rank
+    assert named != 1 if waits else named == 1
+
+
+@pytest.mark.parametrize("caller", ["waits", "finished"])
+def test_a_member_that_sleeps_left_nothing_out_where_its_caller_waits(caller: str) -> None:
+    made = Made(3)
+    made[0].collective("cpu", None)
+    made[2].post(1, "go")
+    made[1].learned(made[1].take("idle"), "go")
+    made[1].post(2, "done")
+    made[1].take("idle")
+    if caller == "waits":
+        made[2].learned(made[2].take(), "done")
+        made[2].take()
+    else:
+        made[2].collective("cpu", None)
+    found = made.findings("blocked", "finished", "blocked" if caller == "waits" else "finished")
+    of_cpu = next(one for one in found if one.klass == MISSING and one.check == "deadlock")
+    assert (of_cpu.culprit is None) == (caller == "waits")
+    if caller == "waits":
+        assert of_cpu.message.endswith("rank 1 waits in turn, in the end for rank 2, which waits in box")
