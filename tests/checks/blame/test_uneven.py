@@ -179,3 +179,23 @@ def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> N
         hand.launch("layers", "main")
     _, culprit = primary(made)
     assert (culprit.rank, culprit.step) == (1, 4)
+
+
+def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
+    """Rank 1 stands in step 0, so rank 0 has left out a call, or rank 1 made one too many: no other step tells."""
+    made = group({0: (1, 2)})
+    made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
+    made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
+    assert all(one.ground == () for one in made.findings("blocked", "blocked"))
+
+
+def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
+    """Rank 0 has one step with work and one without, which its peer has not: nothing else is known."""
+    made = group(dict.fromkeys(range(1, 5), (0, 0)))
+    for hand in made.hands:
+        hand.journal = [raw for raw in hand.journal if raw[1] == 0]
+    made[0].step = 1
+    idle(made[0], 1)
+    made[0].step = 2
+    made[0].launch("layers", "main")
+    assert {one.culprit and one.culprit.rank for one in made.findings("blocked", "finished")} == {1}
