@@ -133,7 +133,23 @@ def test_a_side_without_other_steps_is_odd_where_its_peer_is_as_ever() -> None:
 
 def test_it_is_not_where_its_peer_shows_nothing_either() -> None:
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={0: 1, 1: 1})
-    assert made.findings("blocked", "blocked")[0].ground == ()
+    [found] = made.findings("blocked", "blocked")
+    assert (found.klass, found.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
+    assert found.message.startswith("rank 1 made 3 calls in step 0 and rank 0 2, and nothing says which is right; ")
+
+
+def test_what_a_victim_raises_accuses_it_no_more() -> None:
+    made = stages([8, 8, 8], twice(0, "hidden.send"), until={0: 1, 1: 1})
+    made[1].step = 1
+    made[1].add("raised", "WrongToken", where="here.py:9", message="a token")
+    [found] = made.findings("finished", "raised")
+    assert (found.klass, found.culprit) == ("CRASH:WRONGTOKEN", None)
+
+
+def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
+    """Each call once: rank 0 did not send the second one."""
+    [found] = stages([8], left_out(0, "rest.send")).findings("finished", "blocked")
+    assert (found.culprit and found.culprit.rank, found.ground) == (0, ())
 
 
 # ---- groups of two
