@@ -4,7 +4,7 @@ A rule is about two names that come in turn: in one pattern, the same in all oth
 or made it twice, breaks the rules between this call and nearly all else in the step. Its peer keeps its own rules:
 
     steps 1, 3, 4   layers  hidden.send  residual.send
-    step 2          layers               residual.send      hidden.send breaks 2 of 2 rules, residual.send 1 of 2
+    step 2          layers               residual.send      hidden.send breaks 2 of 2 rules, residual.send none
 
 So a name is odd where more of its rules break than hold. One more rule is how often a step makes the name, where that
 never changes. A step that the rank is not done with may end early: that says nothing of what would come. A rank that
@@ -59,12 +59,15 @@ class Rules(NamedTuple):
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
     """What the other steps say of a name in a step. `apart`: the steps that are no evidence."""
-    rows = _comparable(steps, at, name, apart)
+    rows = _others(steps, at, name, apart)
     with_name = [row for row in rows if _has(row, name)]
+    if not with_name:
+        return Rules(0, 0, 0, None)
+    same = _same_step(steps, at, name)
     here, done = steps.rows.get(at, []), steps.done(*at)
     others = {did.name for row in with_name for did in row if did.name[2] == name[2]} & steps.names[at[0]] - {name}
-    fits = [fit for fit in (_keeps(here, rows, name, other, done) for other in others) if fit is not None]
-    numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows)}
+    fits = [fit for fit in (_keeps(here, rows, same, name, other, done) for other in others) if fit is not None]
+    numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows) + same}
     usual = numbers.pop() if len(numbers) == 1 and len(with_name) >= FEW else None
     if usual is not None:
         made = steps.made(at, name)
@@ -72,30 +75,35 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
     return Rules(fits.count(False), fits.count(True), len(with_name), usual)
 
 
-def _comparable(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> list[list[Did]]:
-    """The other steps of the rank, and the same step of other ranks that make the name. If no other step of the rank
-    has the name, steps of all ranks stand for them.
-    """
+def _others(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> list[list[Did]]:
+    """The other steps of the rank. If none of them has the name, those of all ranks that have it."""
+    own = [row for _, row in steps.others(apart, at[0])]
+    if any(_has(row, name) for row in own):
+        return own
+    return [row for _, row in steps.others(apart) if _has(row, name)]
+
+
+def _same_step(steps: Steps, at: RankStep, name: Name) -> list[list[Did]]:
+    """The same step of other ranks that make the name. They can show that a rule is none, and make no rule."""
     rank, step = at
-    own = dict(steps.others(apart, rank))
-    if not any(_has(row, name) for row in own.values()):
-        own = {when: row for when, row in steps.others(apart) if _has(row, name)}
-    same = {
-        (other, when): row
+    return [
+        row
         for (other, when), row in steps.rows.items()
         if when == step and other != rank and name in steps.names[other] and steps.done(other, when)
-    }
-    return list((own | same).values())
+    ]
 
 
-def _keeps(here: list[Did], rows: Iterable[list[Did]], name: Name, other: Name, done: bool) -> bool | None:
-    """Whether a step keeps the rule about two names; None if there is none, or if the step has not come so far."""
+def _keeps(
+    here: list[Did], rows: list[list[Did]], same: list[list[Did]], name: Name, other: Name, done: bool
+) -> bool | None:
+    """Whether a step keeps the rule about two names; None if there is none, or the step says nothing of it."""
     mine = _pattern(here, name, other)
     units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
-    if not mine or len(units) != 1:
+    if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or that one is odd
         return None
     [unit] = units
-    if len(set(unit)) == 1:
+    broken_there = any(_unit(pattern) != unit for pattern in (_pattern(row, name, other) for row in same) if pattern)
+    if broken_there or len(set(unit)) == 1:
         return None
     whole = unit * -(-len(mine) // len(unit))
     return None if not done and len(mine) < len(whole) and mine == whole[: len(mine)] else mine == whole

@@ -7,7 +7,8 @@ A count depends on data, so what a site usually has says little. But numbers of 
     hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
 
 Two relations count. A ratio that never changes, where the number itself does. And, where there is none, that the number
-was the same whenever another one was, or whatever the host learned there. The memory that a call names
+was the same whenever another one was, or whatever the host learned there. One other step is enough if the numbers of
+several sites changed together since. The memory that a call names
 itself is no relation: it is the same call.
 """
 
@@ -27,6 +28,10 @@ Key: TypeAlias = tuple[Any, ...]
 
 FEW = 2
 """Other steps on which a relation rests at least."""
+
+
+SITES = 3
+"""Sites whose numbers have to change together where there is one other step."""
 
 
 class Should(NamedTuple):
@@ -53,7 +58,11 @@ class Relations:
             if one.number == call.number
         ]
         others = {key: here for key, here in self.sizes(at).items() if key[:2] != (call.name, call.number)}
-        found = [_ratio(key, here, [(count, there.get(key)) for count, there in then]) for key, here in others.items()]
+        found: list[Should | None] = [
+            _ratio(key, here, [(count, there.get(key)) for count, there in then]) for key, here in others.items()
+        ]
+        if not any(found):
+            found = _together(others, then)
         if not any(found):
             features = others | self.learned(call.entry)
             found = [
@@ -101,6 +110,22 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
     if should.denominator > 1:
         return None
     return Should(int(should), f"{many} as in {key[0][1]} in {len(both)} of {len(both)} other steps, so here {should}")
+
+
+def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) -> list[Should | None]:
+    """Of one other step: the numbers that the count was equal to there, if all are the same here and another one. They
+    have to be of several sites.
+    """
+    if len(then) != 1:
+        return []
+    [(count, there)] = then
+    equal = {key: number for key, number in here.items() if there.get(key) == count}
+    if len({key[0][1] for key in equal}) < SITES or len(set(equal.values())) > 1 or count in equal.values():
+        return []
+    return [
+        Should(number, f"as many as in {key[0][1]} in the other step, so here {number}")
+        for key, number in equal.items()
+    ]
 
 
 def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | None:

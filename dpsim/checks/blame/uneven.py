@@ -12,11 +12,13 @@ So findings of the same step or a later one get this culprit, if they name no ra
 What the ledger knows by a majority stays, and so does a death.
 
 Where the step of the peer is as ever, and a side has no other step to compare, that side is the culprit. Where both
-sides are odd, or neither is, none is.
+sides are odd, or neither is, none is. Then either side of a transfer may be wrong, if one of them made a call more
+often than the other made any. So what a victim raises later, or waits for, accuses no rank either.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -41,10 +43,10 @@ class Side(NamedTuple):
 
 
 class Uneven(NamedTuple):
-    """Which call a rank left out or made too often. `more`: it made too many."""
+    """Which call a rank left out or made too often. `more`: it made too many. Without a culprit: one of the two did."""
 
     position: tuple[int, int]
-    culprit: Culprit
+    culprit: Culprit | None
     more: bool
     text: str
     ground: tuple[str, ...]
@@ -58,7 +60,7 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     found = [one for one in (_first(steps, partners, pair) for pair in _pairs(run_index)) if one is not None]
     if not found:
         return findings
-    cause = min(found, key=lambda one: one.position)
+    cause = min(found, key=lambda one: (one.position[0], one.culprit is None, one.position))
     return [
         _with_cause(one, cause) if _open(run_index, one) and one.position[0] >= cause.position[0] else one
         for one in findings
@@ -76,8 +78,10 @@ def _open(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _with_cause(finding: Finding, cause: Uneven) -> Finding:
+    if cause.culprit is None and finding.culprit is None:
+        return finding
     klass = finding.klass
-    if finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"):
+    if cause.culprit is not None and finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"):
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     message = f"{cause.text}; {finding.message}"
     return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground)
@@ -103,7 +107,10 @@ def _like(names: frozenset[Name], kinds: list[frozenset[Name]]) -> frozenset[Nam
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
-    """The first step in which the sides made different numbers, or strange pairs meet, and one of them is odd."""
+    """The first step in which the sides made different numbers, or strange pairs meet, and one of them is odd. If there
+    is none, the first step in which either side may be wrong.
+    """
+    either: Uneven | None = None
     made = [by_step(side.calls) for side in pair]
     for step in sorted(made[0].keys() | made[1].keys()):
         here = [own.get(step, []) for own in made]
@@ -117,7 +124,8 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
         found = _against_a_sound_peer(steps, pair, step, told)
         if found is not None:
             return found
-    return None
+        either = either or _either(steps, pair, step)
+    return either
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:
@@ -154,6 +162,23 @@ def _against_a_sound_peer(
             ground = [f"step {step} of its peer, rank {peer.rank}, is as its other steps", *_tags(pair, step)]
             return _uneven(steps, side, name, step, number > other, did, ground)
     return None
+
+
+def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
+    """Where one side of transfers made more, and one call more often than its peer made any: either may be wrong."""
+    peer, side = sorted(pair, key=lambda one: len(_of(one, step)))
+    often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
+    if not others or often[0][1] <= others[0][1] or often[0][0][0] == "collective":
+        return None
+    [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
+    ground = (
+        f"rank {side.rank} made {name[1]} {times(number)}, rank {peer.rank} no call more than {times(others[0][1])}",
+        f"no other step tells how often: one too many of rank {side.rank}, or one too few of rank {peer.rank}",
+    )
+    numbers = (
+        f"rank {side.rank} made {len(_of(side, step))} calls in step {step} and rank {peer.rank} {len(_of(peer, step))}"
+    )
+    return Uneven(steps.run_index.position(first), None, True, f"{numbers}, and nothing says which is right", ground)
 
 
 def _of(side: Side, step: int) -> list[Entry]:

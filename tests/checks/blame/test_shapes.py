@@ -93,8 +93,16 @@ def test_a_side_that_is_wrong_in_itself_is_not_told_from_the_other() -> None:
     assert of(made).culprit is None
 
 
-def test_where_steps_are_few_a_relation_is_chance() -> None:
-    assert of(stages([6, 2], changed(1, "rest.send", count=3))).culprit is None
+def test_one_other_step_is_enough_if_several_sites_changed_together() -> None:
+    found = of(stages([6, 2], changed(1, "rest.send", count=3)))
+    assert who(found) == (0, 1, "rest.send")
+    assert found.ground[0] == "rest.send of rank 0: as many as in layers in the other step, so here 2"
+
+
+@pytest.mark.parametrize(("counts", "alone"), [([6, 2], True), ([6, 6], False), ([6], False)])
+def test_one_other_step_is_chance_if_few_sites_did_or_nothing_changed(counts: list[int], alone: bool) -> None:
+    step = len(counts) - 1
+    assert of(stages(counts, changed(step, "rest.send", count=7), alone=alone)).culprit is None
 
 
 @pytest.mark.parametrize("fault", [left_out(0, "hidden.send"), twice(0, "hidden.send")])

@@ -133,7 +133,23 @@ def test_a_side_without_other_steps_is_odd_where_its_peer_is_as_ever() -> None:
 
 def test_it_is_not_where_its_peer_shows_nothing_either() -> None:
     made = stages([8, 8, 8], twice(0, "hidden.receive"), until={0: 1, 1: 1})
-    assert made.findings("blocked", "blocked")[0].ground == ()
+    [found] = made.findings("blocked", "blocked")
+    assert (found.klass, found.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
+    assert found.message.startswith("rank 1 made 3 calls in step 0 and rank 0 2, and nothing says which is right; ")
+
+
+def test_what_a_victim_raises_accuses_it_no_more() -> None:
+    made = stages([8, 8, 8], twice(0, "hidden.send"), until={0: 1, 1: 1})
+    made[1].step = 1
+    made[1].add("raised", "WrongToken", where="here.py:9", message="a token")
+    [found] = made.findings("finished", "raised")
+    assert (found.klass, found.culprit) == ("CRASH:WRONGTOKEN", None)
+
+
+def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
+    """Each call once: rank 0 did not send the second one."""
+    [found] = stages([8], left_out(0, "rest.send")).findings("finished", "blocked")
+    assert (found.culprit and found.culprit.rank, found.ground) == (0, ())
 
 
 # ---- groups of two
@@ -179,3 +195,23 @@ def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> N
         hand.launch("layers", "main")
     _, culprit = primary(made)
     assert (culprit.rank, culprit.step) == (1, 4)
+
+
+def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
+    """Rank 1 stands in step 0, so rank 0 has left out a call, or rank 1 made one too many: no other step tells."""
+    made = group({0: (1, 2)})
+    made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
+    made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
+    assert all(one.ground == () for one in made.findings("blocked", "blocked"))
+
+
+def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
+    """Rank 0 has one step with work and one without, which its peer has not: nothing else is known."""
+    made = group(dict.fromkeys(range(1, 5), (0, 0)))
+    for hand in made.hands:
+        hand.journal = [raw for raw in hand.journal if raw[1] == 0]
+    made[0].step = 1
+    idle(made[0], 1)
+    made[0].step = 2
+    made[0].launch("layers", "main")
+    assert {one.culprit and one.culprit.rank for one in made.findings("blocked", "finished")} == {1}
