@@ -1,7 +1,7 @@
 """The first screen of a report: at most ten lines of 120 columns, for every backend and every finding alike.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
-    culprit   rank 1, step 5, dp.agree at step.py:134 < gather < step.py:125
+    culprit   rank 1, step 5, dp.agree at step.py:134 < gather
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
     waits     rank 0 -> rank 1 (dp_cpu #5); rank 1 -> rank 0 (ep #5)
     observed  nothing can move any more
