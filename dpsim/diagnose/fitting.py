@@ -54,7 +54,7 @@ def cut(text: str, limit: int) -> str:
     """At most `limit` characters. The end stays, for it may be a place.
 
     >>> cut("rank 0 writes hidden[0] on stream comm at p.py:71", 38)
-    'rank 0 writes ... stream comm at p.py:71'
+    'rank 0 writes ... comm at p.py:71'
     """
     if len(text) <= limit:
         return text

@@ -1,4 +1,4 @@
-"""The calls that led to a culprit's line: those of its step, or of the nearest step in which the rank made the op."""
+"""The calls that led to a culprit's line are those of the culprit's step, or of the nearest step that has the op."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""The twelve reports are what the files beside this test say, and each names what was planted."""
+"""The twelve reports are what the files of `reports/` say, and each names what was planted."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.vllm.reports import kinds
-from tests.vllm.reports.kinds import FOLDER, KINDS, file_of, report_of
+from tests.vllm.blame import kinds
+from tests.vllm.blame.kinds import FOLDER, KINDS, file_of, report_of
 
 PLANTED = {
     "skip": "culprit   rank 1, step 5, dp.agree",
@@ -13,12 +13,13 @@ PLANTED = {
     "count": "culprit   rank 1, step 2, experts.combine",
     "die": "culprit   rank 1, step 2, dp.agree",
     "hang": "culprit   rank 1, step 2, experts.combine",
+    "transfer_left_out": "culprit   rank 1, step 6, hidden.send",
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_report_is_that_of_its_file(kind: str) -> None:
-    """`python -m tests.vllm.reports` writes the files again."""
+    """`python -m tests.vllm.blame.kinds` writes the files again."""
     assert report_of(kind) == file_of(kind).read_text()
 
 

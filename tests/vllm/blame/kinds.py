@@ -1,7 +1,6 @@
-"""Twelve worlds with one mistake each, and the report of each as `dpsim run` and `dpsim explore` print it.
+"""Twelve kinds of trouble, and the first screen of each as a file in `reports/`: what an engineer reads first.
 
->>> sorted(KINDS)[:3]
-['baton_lost', 'count', 'die']
+python -m tests.vllm.blame.kinds        # writes the files again; read the difference before you keep it
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ KINDS: dict[str, Data | str] = {
 }
 """By kind: a world with a planted fault, or an exhibit of the museum."""
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "reports"
 
 
 def scenario_of(kind: str) -> Scenario:
@@ -82,3 +81,8 @@ def report_of(kind: str) -> str:
 def file_of(kind: str) -> Path:
     """Where its report is kept."""
     return FOLDER / f"{kind}.txt"
+
+
+if __name__ == "__main__":
+    for each in KINDS:
+        file_of(each).write_text(report_of(each))
