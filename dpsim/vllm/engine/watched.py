@@ -171,7 +171,7 @@ class WatchedFrontEnd(FrontEnd):
 
     def failed(self, request: str) -> None:
         """An error to the client that waits for it."""
-        self.awaited.discard(request)
+        self.ended(request)
         if request in self.owed:
             self.owed.discard(request)
             self.rank.probe(FAILED)

@@ -31,12 +31,14 @@ from dpsim.vllm.releases.record import Absent, Release, RunnerV2, misfits
 from dpsim.vllm.releases.v0_14 import V0_14
 from dpsim.vllm.releases.v0_17 import V0_17
 from dpsim.vllm.releases.v0_24 import V0_24
+from dpsim.vllm.releases.v0_28 import V0_28
+from dpsim.vllm.releases.v0_31 import V0_31
 from dpsim.vllm.releases.v0_33 import V0_33
 
 Runner: TypeAlias = Literal["v1", "v2"]
 
 PAGES = (PAGE_000, PAGE_001, PAGE_002, PAGE_002_VERBATIM, PAGE_003, PAGE_004)
-RELEASES = (V0_14, V0_17, V0_24, V0_33)
+RELEASES = (V0_14, V0_17, V0_24, V0_28, V0_31, V0_33)
 
 _records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES)}
 
@@ -68,7 +70,7 @@ PLACES: Mapping[str, Place] = {
         programs=("dbo",),
     ),
     "pp_tokens": Place(("source-002", "0.14", "0.33"), ("tokens", "transfer"), programs=("pp_tokens",)),
-    "engine": Place(("0.33", "0.24", "0.14"), ("lockstep",), programs=("engine", "engine_watched")),
+    "engine": Place(("0.33", "0.31", "0.28", "0.24", "0.14"), ("lockstep",), programs=("engine", "engine_watched")),
     "startup": Place(("0.33", "0.14"), ("startup",), programs=("startup", "startup_watched")),
     "stack": Place(("current", "source"), (*STEP, "microbatches", *LOOP), programs=WHOLE),
     "agreement": Place(
@@ -83,7 +85,7 @@ PLACES: Mapping[str, Place] = {
     "experts": Place(("source-000", "0.14", "0.33"), ("balance",)),
     "tokens": Place(("source-002", "page-002", "0.33"), ("tokens",)),
     "transfer": Place(("source-002", "0.14", "0.33"), ("transfer",)),
-    "finish_sync": Place(("source-003", "0.24", "0.33"), ("lockstep",)),
+    "finish_sync": Place(("source-003", "0.24", "0.28", "0.31", "0.33"), ("lockstep",)),
     "config": Place(("source-003", "0.33"), ("config",)),
 }
 """Of each place the names that it accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
