@@ -28,6 +28,7 @@ from dpsim.vllm.releases.page_002 import PAGE_002, PAGE_002_VERBATIM
 from dpsim.vllm.releases.page_003 import PAGE_003
 from dpsim.vllm.releases.page_004 import PAGE_004
 from dpsim.vllm.releases.record import Absent, Release, RunnerV2, misfits
+from dpsim.vllm.releases.repaired import REPAIRED
 from dpsim.vllm.releases.v0_14 import V0_14
 from dpsim.vllm.releases.v0_17 import V0_17
 from dpsim.vllm.releases.v0_24 import V0_24
@@ -40,7 +41,7 @@ Runner: TypeAlias = Literal["v1", "v2"]
 PAGES = (PAGE_000, PAGE_001, PAGE_002, PAGE_002_VERBATIM, PAGE_003, PAGE_004)
 RELEASES = (V0_14, V0_17, V0_24, V0_28, V0_31, V0_33)
 
-_records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES)}
+_records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES, REPAIRED)}
 
 
 class Place(NamedTuple):
@@ -64,7 +65,7 @@ PLACES: Mapping[str, Place] = {
     "dp_batch": Place(("source-000", "0.14", "0.33", "v2-0.33", "v2-0.17"), STEP, ("step",), programs=("dp_batch",)),
     "eplb": Place(("source-000", "0.33"), (*STEP, "async_balance"), programs=("eplb",)),
     "dbo": Place(
-        ("source-000", "0.14", "0.33", "v2-0.33"),
+        ("source-000", "0.14", "0.33", "v2-0.33", "0.33-repaired"),
         (*STEP, "microbatches"),
         ("microbatches", "overlap_step"),
         programs=("dbo",),
@@ -80,7 +81,10 @@ PLACES: Mapping[str, Place] = {
         ("source-004", "v1-0.14", "v1-0.17", "v1-0.33", "v2-0.33"), ("dispatcher",), ("graphs",), before="v1-"
     ),
     "microbatches": Place(
-        ("source-001", "v1-0.14", "v1-0.33", "v2-0.33"), ("microbatches",), ("microbatches",), before="v1-"
+        ("source-001", "v1-0.14", "v1-0.33", "v2-0.33", "v1-0.33-repaired"),
+        ("microbatches",),
+        ("microbatches",),
+        before="v1-",
     ),
     "experts": Place(("source-000", "0.14", "0.33"), ("balance",)),
     "tokens": Place(("source-002", "page-002", "0.33"), ("tokens",)),
@@ -124,7 +128,7 @@ def of_name(name: str | None) -> Release | None:
 def registered() -> tuple[Release, ...]:
     """Releases of other packages."""
     registry.protocols()
-    own = {*PAGES, *RELEASES}
+    own = {*PAGES, *RELEASES, REPAIRED}
     return tuple(one for one in _records.values() if one not in own)
 
 
