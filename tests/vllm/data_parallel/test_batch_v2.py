@@ -87,12 +87,11 @@ class AnySize(CandidateTable):
         return next((twin for twin in twins if twin.fits(num_reqs, num_tokens, uniform_token_count)), None)
 
 
-@pytest.mark.parametrize("table", [DecodesAlone, AnySize])
-def test_other_candidates_are_found_among_the_rows(table: type[CandidateTable]) -> None:
+def test_other_candidates_are_found_among_the_rows() -> None:
     """Rows of 5.5: microbatches, mode FULL."""
 
     def made(config: EngineConfig, graphs: CandidateTable) -> AgreementV2:
-        graphs.__class__ = table
+        graphs.__class__ = DecodesAlone
         return AgreementV2(config, graphs)
 
     assert differing(made)  # type: ignore[arg-type]
@@ -107,6 +106,8 @@ def test_only_the_twin_of_the_smallest_size() -> None:
     six = LocalV2(12, 6, 2, may_split=True)
     decided = Group(first, [six, six], (12, 16, 32, 192)).decided(AgreementV2)
     assert [(chosen.mode, chosen.num_tokens) for chosen, _ in decided] == [(NONE, 12)] * 2
+    assert CandidateTable(first, (12, 16, 32, 192)).split_graph(6, 12, 2, 2) is None
+    assert AnySize(first, (12, 16, 32, 192)).split_graph(6, 12, 2, 2) is not None
     second = first.model_copy(update={"num_speculative_tokens": 3, "max_num_seqs": 64})
     many = LocalV2(108, 54, 2, may_split=True)
     decided = Group(second, [many, many], (8, 20, 48, 80, 96, 128, 384)).decided(AgreementV2)
