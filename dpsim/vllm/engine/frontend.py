@@ -64,6 +64,16 @@ class Plan:
 MAX_NUM_SEQS: int = EngineConfig.model_fields["max_num_seqs"].default
 
 
+KNOWN = (
+    "PAUSE or SLEEP with abort, wait or keep; RESUME, WAKE_UP, ECHO, WAIT or DRAIN; UPDATE_WEIGHTS with a version; "
+    "ADD with a name and a number of steps; ABORT with a name"
+)
+
+
+class UnknownControl(ValueError):
+    """A message asks a front end for something that it does not know, or with other words than it takes."""
+
+
 class WrongLoad(AssertionError):
     """Counts that were not true of an engine at any time."""
 
@@ -123,8 +133,12 @@ class FrontEnd:
                 await self.look()
                 while self.view.engines_running:
                     self.learn(await self.stats.get("frontend.drain"))
-            case str(what), *arguments:
-                await self.ask(range(self.layout.size), what, *arguments)
+            case (("PAUSE" | "SLEEP"), ("abort" | "wait" | "keep")) | (("RESUME" | "WAKE_UP" | "ECHO"),):
+                await self.ask(range(self.layout.size), str(action[0]), *action[1:])
+            case "UPDATE_WEIGHTS", int():
+                await self.ask(range(self.layout.size), *action)  # type: ignore[arg-type]
+            case _:
+                raise UnknownControl(f"front end {self.index} cannot do {action!r}; expected {KNOWN}")
 
     async def add(self, request: RequestId, steps: int) -> None:
         """Send a request to an engine."""
