@@ -229,8 +229,8 @@ class UBatchWrapper:
         return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
-        """What a thread raised is printed on the V1 runner, and the step goes on with fewer rows. Without any row it raises
-        what a microbatch raised first, in the place of the engine's IndexError.
+        """What a thread raised is printed on the V1 runner, and the step goes on with fewer rows. Without any row it
+        raises what a microbatch raised first, in the place of the engine's IndexError.
         """
         if not running.results and running.errors:
             raise running.errors[0]

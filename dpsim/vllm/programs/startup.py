@@ -9,9 +9,9 @@ what the command line of a rank's node said; an engine core has that of its firs
 Nodes: `nnodes`, or `data_parallel_size_local` replicas each. Requests are not looked at: a group that came up has done
 all that is asked of it.
 
-Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). Releases compare a hash when
-engines are ready; `pieces: {compared: fields}` compares more, and before (`dpsim.vllm.startup.compared`). A variant replaces a
-participant, the ports, the groups, their kinds, the forwards, or what is compared.
+Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). Releases compare a hash
+when engines are ready; `pieces: {compared: fields}` compares more, and before (`dpsim.vllm.startup.compared`). A
+variant replaces a participant, the ports, the groups, their kinds, the forwards, or what is compared.
 """
 
 from __future__ import annotations
