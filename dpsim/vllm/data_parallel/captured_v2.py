@@ -1,7 +1,8 @@
 """The captured forward of the V2 runner: which graphs it captures, and that no rank asks another (5.5, 5.6).
 
-A graph is captured for the batch as a whole and, where it has a twin of microbatches, for these as well. All ranks capture the same list, and each has as many tokens in a run as the graph: the counts are built, where
-the V1 runner agrees on them.
+A graph is captured for the batch as a whole and, where it has a twin of microbatches, for these as well. All ranks
+capture the same list, and each has as many tokens in a run as the graph: the counts are built, where the V1 runner
+agrees on them.
 """
 
 from __future__ import annotations

@@ -64,9 +64,11 @@ class Plan:
 MAX_NUM_SEQS: int = EngineConfig.model_fields["max_num_seqs"].default
 
 
-KNOWN = (
-    "PAUSE or SLEEP with abort, wait or keep; RESUME, WAKE_UP, ECHO, WAIT or DRAIN; UPDATE_WEIGHTS with a version; "
-    "ADD with a name and a number of steps; ABORT with a name"
+KNOWN = "; ".join(
+    (
+        *("PAUSE or SLEEP with abort, wait or keep", "RESUME, WAKE_UP, ECHO, WAIT or DRAIN"),
+        *("UPDATE_WEIGHTS with a version", "ADD with a name and a number of steps", "ABORT with a name"),
+    )
 )
 
 

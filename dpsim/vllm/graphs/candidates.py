@@ -119,8 +119,8 @@ class CandidateTable:
                 yield twin
 
     def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
-        """The same for microbatches; None where one is captured as a whole alone. Each request has as many tokens as the
-        others, which need not be those of a decode, and there are enough for the threshold of decodes.
+        """The same for microbatches; None where a graph is captured as a whole alone. Its requests have equally
+        many tokens, which need not be those of a decode. They reach the threshold of decodes.
         """
         if graph.mode is not RuntimeMode.FULL or graph.num_reqs is None:
             return None

@@ -20,11 +20,10 @@ from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.repaired import ForwardRepaired, RepairedWrapper
 from dpsim.vllm.overlap.sm_control import SMControl
 from dpsim.vllm.overlap.wrapper import Running, UbatchMetadata, UBatchWrapper
-from dpsim.vllm.releases import REPAIRED
 
 
 def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") -> Callable[[type[Any]], type[Any]]:
-    return register_variant(name, protocol="dbo", form=REPAIRED.name, expected=expected, reason=reason, twin=twin)
+    return register_variant(name, protocol="dbo", form="0.33-repaired", expected=expected, reason=reason, twin=twin)
 
 
 class Refused(RuntimeError):

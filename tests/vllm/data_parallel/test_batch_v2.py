@@ -98,7 +98,7 @@ def test_other_candidates_are_found_among_the_rows() -> None:
 
 
 def test_only_the_twin_of_the_smallest_size() -> None:
-    """The two examples of 5.5: no graph for decodes of two tokens, and one for requests of two where a decode has four."""
+    """The two examples of 5.5: decodes of two tokens get no graph; requests of two do, where a decode has four."""
     first = EngineConfig().model_copy(
         update={"cudagraph_mode": CUDAGraphMode.FULL, "num_speculative_tokens": 1, "max_num_seqs": 8}
         | {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}

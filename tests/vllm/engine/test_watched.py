@@ -60,7 +60,7 @@ def test_a_front_end_hears_of_a_death_behind_its_last_request(actor: int, site: 
 
 
 class TakesAllForLeft(WatchedFrontEnd):
-    """Whoever is gone behind the last request has left in order."""
+    """An actor that is gone behind the last request has left in order."""
 
     def gone(self, child: int) -> None:
         self.leaving.add(child)

@@ -20,7 +20,7 @@ class NoKernel(RuntimeError):
 def raising(form: str, number: int, behind: bool = False) -> type[OverlapForward]:
     """The forward of a form, in which a microbatch raises in its second layer, or `behind` all layers."""
 
-    class Raises(FORWARDS[form]):  # type: ignore[misc]
+    class Raises(FORWARDS[form]):  # type: ignore[misc, valid-type]
         async def mixture(self, layer: int, attended: Buffer) -> Buffer:
             split = self.dbo.enabled and self.dbo.current_ubatch_id == number
             if split and not behind and layer == 1:
