@@ -14,6 +14,7 @@
     ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
     config.py       the parallel configuration: what is accepted, values, hashes
     waves.py        an engine's waves, and the coordinator's
+    balance.py      to which engine a front end sends
 
 A kind knows no machine and no run: it puts a row to a pure function. Sources are the chapters of the specification that
 the functions name.

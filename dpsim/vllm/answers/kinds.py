@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpsim.vllm.answers.balance import BALANCE
 from dpsim.vllm.answers.comparison import Comparison
 from dpsim.vllm.answers.config import CONFIG, CONFIG_HASH
 from dpsim.vllm.answers.decide import DECIDE
@@ -38,4 +39,5 @@ KINDS: tuple[Comparison[Any], ...] = (
     CONFIG_HASH,
     WAVES,
     COORDINATION,
+    BALANCE,
 )

@@ -57,6 +57,15 @@ class EPLBConfig(StrictModel):
     policy: Literal["default"] = "default"
     communicator: Literal["torch_nccl", "torch_gloo", "nixl", "pynccl"] | None = None
     """Over what experts move. Unset: chosen at start. Release 0.33 only."""
+    enable_migration_batching: Flag = False
+    """Whether experts of several layers move together. Release 0.33 only."""
+
+
+class FaultToleranceConfig(StrictModel):
+    """What an engine does after an error. Release 0.33 only."""
+
+    engine_recovery_timeout_sec: Number = 120
+    """Seconds that an engine waits for instructions before it raises the error."""
 
 
 class Microbatching(StrictModel):
@@ -141,6 +150,17 @@ class Settings033(StrictModel):
     dp_sync_interval: Positive = 16
     """Steps from one finish sync to the next."""
     enable_fault_tolerance: Flag = False
+    fault_tolerance_config: FaultToleranceConfig = FaultToleranceConfig.model_construct()
+    enable_hc_sp: Flag = False
+    enable_batch_sharded_sampling: Flag | None = None
+    """Whether tensor-parallel ranks sample a share of the requests each. Unset: chosen at start."""
+    enable_ep_weight_filter: Flag = False
+    enable_shm_tensor_arena: Flag = False
+    dcp_q_replicate: Flag | None = None
+    """Unset: chosen at start."""
+    allow_auto_resolve_cp_interleave_size: Annotated[
+        bool, Field(alias="_allow_auto_resolve_cp_interleave_size", strict=True)
+    ] = True
     numa_bind: Flag = False
     numa_bind_nodes: tuple[Number, ...] | None = None
     numa_bind_cpus: tuple[Name, ...] | None = None

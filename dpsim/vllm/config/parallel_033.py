@@ -31,7 +31,14 @@ class ParallelConfig033(ParallelConfig, Settings033):
         }
     )
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {
-        *("coord_store_port", "numa_bind", "numa_bind_nodes", "numa_bind_cpus", "assigned_physical_gpu_ids"),
+        *(
+            "coord_store_port",
+            "enable_shm_tensor_arena",
+            "numa_bind",
+            "numa_bind_nodes",
+            "numa_bind_cpus",
+            "assigned_physical_gpu_ids",
+        ),
     }
     told_by_front_end: ClassVar[tuple[str, ...]] = (*ParallelConfig.told_by_front_end, "coord_store_port")
 

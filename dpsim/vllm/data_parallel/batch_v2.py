@@ -143,7 +143,7 @@ class AgreementV2:
     def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         """A graph of as many microbatches, or as many tokens as the largest rank has, without a graph."""
         parts = self.config.num_ubatches
-        graph = self.graphs.split_graph(max(told.tokens), uniform, parts)
+        graph = self.graphs.split_graph(local.num_reqs, max(told.tokens), uniform, parts)
         if graph is not None and not self.leaves_one_empty(min(told.tokens), graph):
             return graph
         return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=parts)

@@ -1,8 +1,8 @@
 """The captured forward of the V2 runner: which graphs it captures, and that no rank asks another (5.5, 5.6).
 
-A graph is captured for the batch as a whole and, where decodes fill it and reach the threshold, for microbatches as
-well. All ranks capture the same list, and each has as many tokens in a run as the graph: the counts are built, where
-the V1 runner agrees on them.
+A graph is captured for the batch as a whole and, where it has a twin of microbatches, for these as well. All ranks
+capture the same list, and each has as many tokens in a run as the graph: the counts are built, where the V1 runner
+agrees on them.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ class CapturedForwardV2(CapturedForward):
         whole = [Target(graph.mode, graph.key) for graph in (*table.mixed, *table.decodes)]
         if not self.config.use_ubatching:
             return whole
-        least = self.config.dbo_decode_token_threshold
-        split = [graph for graph in table.split_graphs(parts) if graph.num_tokens >= least]
-        return whole + [Target(graph.mode, graph.key, parts) for graph in split]
+        return whole + [Target(graph.mode, graph.key, parts) for graph in table.split_graphs(parts)]
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
         """Nobody asks: all have as many tokens, since all capture the same."""

@@ -10,26 +10,42 @@ stale. A request carries the wave that its front end believes in, and the engine
     >>> client.send()  # what was sent counts as waiting, and everybody is awake
     Sending(engine=1, wave=2, first_request=None)
 
+Since 0.28 a front end takes the larger of two loads. One is its own requests that have not ended, times the number of
+front ends. The other is the published requests of an engine. Requests that wait weigh more where the KV cache is more
+than half full. The next search begins at the next engine:
+
+    >>> client = ClientView033(engines=[0, 1, 2])
+    >>> client.heard(((2, 3, 0.75), (0, 6, 0.9), (0, 7, 0.0)), wave=2, running=True)
+    >>> client.score(0), client.choose()  # 5 requests, and 2 * 6 * 0.25
+    (8.0, 1)
+
 Who balances the load is a question of the engines that a front end has (`engines_of`):
 
     internal    all: the front end balances
     hybrid      those of its node: it balances among them, and somebody outside among nodes
     external    its own: somebody outside balances
 
-Releases: front ends of 0.33 tell nobody of a first request, for the engine does.
+    ClientView       0.14, 0.24: 4 * waiting + running, from a fixed first engine
+    ClientView028    0.28, 0.31: the larger load, from the engine behind the last first one
+    ClientView033    0.33: the same, and no word of a first request, for the engine tells the coordinator itself
+
+Sources: specification chapter 2.5; what a named engine and an abort change by the engine's own text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
-from dpsim.vllm.engine.coordination import Counts, FirstRequest
+from dpsim.vllm.engine.coordination import Counts, FirstRequest, Load
 
 Balancing = Literal["internal", "hybrid", "external"]
 
 WAITING_WEIGHT = 4
-"""How many running requests weigh as much as one that waits."""
+"""How many running requests weigh as much as one that waits, before 0.28."""
+
+PRESSURE_WEIGHT, NO_PRESSURE = 6.0, 0.5
+"""Since 0.28: how much a waiting request weighs for each unit of usage of the KV cache above the second number."""
 
 
 def engines_of(balancing: Balancing, nodes: Sequence[Sequence[int]], own: int) -> tuple[int, ...]:
@@ -54,13 +70,18 @@ class Sending(NamedTuple):
 class ClientView:
     """One front end's view. `engines`: those that it sends to; `index` of `clients`: which of all front ends it is."""
 
+    idle: ClassVar[Load] = (0, 0)
+    """What an engine without requests publishes."""
+
     def __init__(self, engines: Sequence[int], index: int = 0, clients: int = 1) -> None:
         self.engines = tuple(engines)
         self.clients = clients
         self.current_wave = 0
         self.engines_running = False
-        self.load = dict.fromkeys(engines, (0, 0))
-        """Waiting and running requests of an engine."""
+        self.load = dict.fromkeys(engines, self.idle)
+        """Waiting and running requests of an engine, and since 0.28 the usage of its KV cache."""
+        self.in_flight = dict.fromkeys(engines, 0)
+        """Own requests of an engine that have not ended."""
         self._offset = len(self.engines) * index // clients
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
@@ -71,22 +92,31 @@ class ClientView:
 
     def choose(self) -> int:
         """The engine with the least load. Front ends begin at different ones, so that they part where all are alike."""
-        return min(self.engines[self._offset :] + self.engines[: self._offset], key=self._weight)
+        return min(self.engines[self._offset :] + self.engines[: self._offset], key=self.score)
 
     def send(self, engine: int | None = None) -> Sending:
-        """A request goes to an engine, the one that is named or chosen.
-
-        Until counts come again it counts as waiting once for each front end: all send, and none sees the others.
-        """
+        """A request goes to an engine, the one that is named or chosen. A named one changes no published count."""
         to = self.choose() if engine is None else engine
-        if to in self.load:
-            waiting, running = self.load[to]
-            self.load[to] = (waiting + self.clients, running)
+        if engine is None:
+            self._chosen(to)
+        if to in self.in_flight:
+            self.in_flight[to] += 1
         return Sending(to, self.current_wave, self._first_request(to))
 
-    def _weight(self, engine: int) -> int:
-        waiting, running = self.load[engine]
-        return WAITING_WEIGHT * waiting + running
+    def ended(self, engine: int) -> None:
+        """A request of this front end has its last output, or was aborted."""
+        if engine in self.in_flight:
+            self.in_flight[engine] -= 1
+
+    def score(self, engine: int) -> float:
+        """The load of an engine; the least is chosen."""
+        waiting, running, *_ = self.load[engine]
+        return float(WAITING_WEIGHT * waiting + running)
+
+    def _chosen(self, engine: int) -> None:
+        """Until counts come again the request counts as waiting once for each front end: all send, unseen by others."""
+        waiting, *others = self.load[engine]
+        self.load[engine] = (waiting + self.clients, *others)
 
     def _first_request(self, engine: int) -> FirstRequest | None:
         if self.engines_running:
@@ -95,7 +125,23 @@ class ClientView:
         return FirstRequest(engine, self.current_wave)
 
 
-class ClientView033(ClientView):
+class ClientView028(ClientView):
+    """0.28, 0.31: own requests count until they end, whatever was published."""
+
+    idle: ClassVar[Load] = (0, 0, 0.0)
+
+    def score(self, engine: int) -> float:
+        waiting, running, usage = self.load[engine]
+        load: float = max(self.clients * self.in_flight[engine], waiting + running)
+        return load + float(waiting * PRESSURE_WEIGHT * max(0.0, usage - NO_PRESSURE))
+
+    def _chosen(self, engine: int) -> None:
+        """The next search begins one engine further, so that equal loads go round."""
+        super()._chosen(engine)
+        self._offset = (self._offset + 1) % len(self.engines)
+
+
+class ClientView033(ClientView028):
     """0.33: the engine tells the coordinator itself."""
 
     def _first_request(self, engine: int) -> FirstRequest | None:

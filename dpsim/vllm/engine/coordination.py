@@ -17,15 +17,19 @@ Engines also tell how many requests they have, step by step, and the coordinator
 come for a while. A step's counts come from several engines. Once the first counts of a later step are here, what all
 had before is kept, and published first.
 
-Releases: front ends of 0.33 no longer tell of first requests, and the coordinator ignores those that do.
+Releases: a growing group stops being one that runs in 0.14 alone. Counts have a third number since 0.28. A first
+request of a front end sets the group running up to 0.28, only wakes engines in 0.31, and is ignored by 0.33.
 """
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
-Counts = tuple[tuple[int, int], ...]
-"""Waiting and running requests, an engine each."""
+Load = tuple[Any, ...]
+"""Waiting and running requests of an engine, both ints; since 0.28 also the usage of its KV cache, from 0 to 1."""
+
+Counts = tuple[Load, ...]
+"""One of each engine."""
 
 
 class StartDpWave(NamedTuple):
@@ -72,28 +76,32 @@ class WaveComplete(NamedTuple):
 
 
 class EngineCounts(NamedTuple):
-    """From an engine: its requests after a step of a wave."""
+    """From an engine: its requests after a step of a wave. `usage`: how full its KV cache is, since 0.28."""
 
     engine: int
     step: int
     wave: int
     waiting: int
     running: int
+    usage: float = 0.0
 
 
 FromEngine = StartWave | WaveComplete | EngineCounts
 Changed = list[StartDpWave] | None
-"""None: neither the wave nor whether it runs was written. Else whom to wake."""
+"""Whom to wake. None: the message changes nothing."""
 
 
 class Coordination:
     """`enable_wave_coordination`: off for engines that do not step in lockstep; then only counts are relayed."""
 
+    idle: ClassVar[Load] = (0, 0)
+    """Of an engine that has told nothing yet."""
+
     def __init__(self, engines: int, enable_wave_coordination: bool = True) -> None:
         self.enable_wave_coordination = enable_wave_coordination
         self.current_wave = 0
         self.engines_running = False
-        self._counts = [(0, 0)] * engines
+        self._counts: list[Load] = [self.idle] * engines
         self._counts_changed = False
         self._counts_of_step_before: Counts | None = None
         self._last_counted = (-1, -1)  # wave and step of the latest counts
@@ -109,24 +117,24 @@ class Coordination:
     def wave_complete(self, engine: int, wave: int) -> list[Sent]:
         return self.poll(None, WaveComplete(engine, wave))
 
-    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int) -> list[Sent]:
-        return self.poll(None, EngineCounts(engine, step, wave, waiting, running))
+    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int, usage: float = 0.0) -> list[Sent]:
+        return self.poll(None, EngineCounts(engine, step, wave, waiting, running, usage))
 
     def poll(self, front: FirstRequest | None, engine: FromEngine | None) -> list[Sent]:
         """What one poll of the sockets brought, at most one message of each; the front end's comes first.
 
         All wakes go out as they come, and front ends hear once, at the end.
         """
-        changes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]
-        changed = [change for change in changes if change is not None]
-        sent = [Sent("back", wake) for change in changed for wake in change]
-        return [*sent, self._state(None)] if changed else sent
+        before = self.current_wave, self.engines_running
+        wakes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]
+        sent = [Sent("back", wake) for woken in wakes for wake in woken or ()]
+        return [*sent, self._state(None)] if (self.current_wave, self.engines_running) != before else sent
 
     def scale(self, engines: int) -> list[Sent]:
         """There are so many engines now. Whoever polls leaves an engine's message of the same poll in its socket."""
         more = engines - len(self._counts)
         if more > 0:
-            self._counts += [(0, 0)] * more
+            self._counts += [self.idle] * more
             self._grown()
         else:
             del self._counts[engines:]
@@ -193,18 +201,44 @@ class Coordination:
             self._counts_of_step_before = tuple(self._counts)
 
 
-class Coordination033(Coordination):
-    """0.33: engines alone say that a wave begins, and growing changes nothing, for each of them says so.
-
-    Steps of engines that are not in lockstep say nothing of each other, and no counts are kept for them.
-    """
+class Coordination024(Coordination):
+    """0.24: growing changes nothing."""
 
     def _grown(self) -> None:
         pass
 
-    def _first_request(self, told: FirstRequest) -> Changed:
-        return None
+
+class Coordination028(Coordination024):
+    """0.28: counts have the usage of the KV cache.
+
+    Steps of engines that are not in lockstep say nothing of each other, and no counts are kept for them. An engine
+    that is one too many, since their number shrank, is not counted.
+    """
+
+    idle: ClassVar[Load] = (0, 0, 0.0)
+
+    def _count(self, told: EngineCounts) -> None:
+        if told.engine < len(self._counts):
+            super()._count(told)
+            self._counts[told.engine] = (told.waiting, told.running, told.usage)
 
     def _later_step(self) -> None:
         if self.enable_wave_coordination:
             super()._later_step()
+
+
+class Coordination031(Coordination028):
+    """0.31: a first request wakes engines, and does not say that they run: one that pauses drops its wake."""
+
+    def _first_request(self, told: FirstRequest) -> Changed:
+        running = self.engines_running
+        woken = super()._first_request(told)
+        self.engines_running = running
+        return woken
+
+
+class Coordination033(Coordination028):
+    """0.33: engines alone say that a wave begins."""
+
+    def _first_request(self, told: FirstRequest) -> Changed:
+        return None

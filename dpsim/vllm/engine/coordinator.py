@@ -2,7 +2,7 @@
 
     ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
     ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
-    ("counts", engine, step, wave, waiting, running)                       from engines
+    ("counts", engine, step, wave, waiting, running, usage)                from engines, usage since 0.28
     ("ECHO", client)                   from an engine, back to the client: all that it sent before has been seen
 
 What follows from an event is decided in `dpsim.vllm.engine.coordination`. Counts are published as soon as no event
@@ -61,8 +61,8 @@ class Coordinator:
                 return self.state.wave_complete(engine, wave)
             case "FIRST_REQ", int(engine), int(wave):
                 return self.state.first_request(engine, wave)
-            case "counts", int(engine), int(step), int(wave), int(waiting), int(running):
-                return self.state.counts(engine, step, wave, waiting, running)
+            case "counts", int(engine), int(step), int(wave), int(waiting), int(running), *usage:
+                return self.state.counts(engine, step, wave, waiting, running, *usage)  # type: ignore[arg-type]
             case "ECHO", int(client):
                 self.rank.send(self.layout.frontend(client), "outputs", ("ANSWERED", "ECHO"), "coordinator.echo")
                 return []

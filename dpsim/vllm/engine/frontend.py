@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dpsim.contract.interface import NO_STEP, Frozen, Rank
+from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.engine.answers import OUTPUTS
 from dpsim.vllm.engine.client import ClientView
 from dpsim.vllm.engine.coordination import FirstRequest
@@ -60,15 +61,39 @@ class Plan:
         return [action for _, action in sorted(timed, key=lambda one: one[0])]
 
 
+MAX_NUM_SEQS: int = EngineConfig.model_fields["max_num_seqs"].default
+
+
+KNOWN = "; ".join(
+    (
+        *("PAUSE or SLEEP with abort, wait or keep", "RESUME, WAKE_UP, ECHO, WAIT or DRAIN"),
+        *("UPDATE_WEIGHTS with a version", "ADD with a name and a number of steps", "ABORT with a name"),
+    )
+)
+
+
+class UnknownControl(ValueError):
+    """A message asks a front end for something that it does not know, or with other words than it takes."""
+
+
 class WrongLoad(AssertionError):
     """Counts that were not true of an engine at any time."""
 
 
 class FrontEnd:
-    """`index`: its number; `actions`: what it does."""
+    """`index`: its number; `actions`: what it does; `max_num_seqs`: how many requests of an engine run at a time."""
 
-    def __init__(self, rank: Rank, layout: Layout, index: int, view: ClientView, actions: Sequence[Action]) -> None:
+    def __init__(
+        self,
+        rank: Rank,
+        layout: Layout,
+        index: int,
+        view: ClientView,
+        actions: Sequence[Action],
+        max_num_seqs: int = MAX_NUM_SEQS,
+    ) -> None:
         self.rank = rank
+        self.max_num_seqs = max_num_seqs
         self.layout = layout
         self.index = index
         self.view = view
@@ -110,8 +135,12 @@ class FrontEnd:
                 await self.look()
                 while self.view.engines_running:
                     self.learn(await self.stats.get("frontend.drain"))
-            case str(what), *arguments:
-                await self.ask(range(self.layout.size), what, *arguments)
+            case (("PAUSE" | "SLEEP"), ("abort" | "wait" | "keep")) | (("RESUME" | "WAKE_UP" | "ECHO"),):
+                await self.ask(range(self.layout.size), str(action[0]), *action[1:])
+            case "UPDATE_WEIGHTS", int():
+                await self.ask(range(self.layout.size), *action)  # type: ignore[arg-type]
+            case _:
+                raise UnknownControl(f"front end {self.index} cannot do {action!r}; expected {KNOWN}")
 
     async def add(self, request: RequestId, steps: int) -> None:
         """Send a request to an engine."""
@@ -131,8 +160,14 @@ class FrontEnd:
         engine = self.engines[request]
         self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
         self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
-        self.awaited.discard(request)
+        self.ended(request)
         self.aborted_on.add(engine)
+
+    def ended(self, request: RequestId) -> None:
+        """A request has its last output or was aborted; what an engine says of it later changes nothing."""
+        if request in self.awaited:
+            self.awaited.remove(request)
+            self.view.ended(self.engines[request])
 
     async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
         """Ask engines for something, and wait until all have answered."""
@@ -157,7 +192,7 @@ class FrontEnd:
     def take(self, message: Frozen) -> None:
         match message:
             case "FINISHED", str(request):
-                self.awaited.discard(request)
+                self.ended(request)
             case ("ANSWERED", str()) | ("REFUSED", str(), str()):
                 self.unanswered -= 1
             case "CONTROL", *action:
@@ -175,20 +210,24 @@ class FrontEnd:
         match state:
             case [counts, int(wave), bool(running)]:
                 self.view.heard(counts, wave, running)  # type: ignore[arg-type]
-                if counts is not None and self.view.clients == 1:
+                if counts is not None:
                     self.look_through()
             case _:
                 raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def look_through(self) -> None:
-        """Who alone sends to its engines knows a bound of what was true once: none has more than it was sent.
+        """No more requests run on an engine than it has seats. A front end alone with its engines knows another bound:
+        none has more requests than it was sent.
 
         Raises WrongLoad.
         """
         sent = Counter(self.engines.values())
-        for engine, load in self.view.load.items():
-            if sum(load) > sent[engine]:
-                words = f"{sum(load)} requests, and was sent {sent[engine]}"
+        for engine, (waiting, running, *_) in self.view.load.items():
+            if running > self.max_num_seqs:
+                words = f"{running} requests run on engine {engine}; expected at most {self.max_num_seqs}"
+                raise WrongLoad(f"front end {self.index} hears that {words}")
+            if self.view.clients == 1 and waiting + running > sent[engine]:
+                words = f"{waiting + running} requests, and was sent {sent[engine]}"
                 raise WrongLoad(f"front end {self.index} hears that engine {engine} has {words}")
 
     def stop(self) -> None:

@@ -5,15 +5,17 @@ publishes what it has when nothing else has come for a while (`Coordination.publ
 was true once, and may be old. vLLM's name of it is `_maybe_publish_request_counts`.
 
     Untold              never: front ends balance by what they have sent themselves
-    RequestCounts       behind each step: 0.14, 0.24
-    RequestCounts033    before and behind each step, so that those that have just come are told before they run
+    RequestCounts       behind each step: 0.14
+    RequestCounts024    before and behind each step, as requests that have just come wait before they run
+    RequestCounts028    the same, with the usage of the KV cache as a third number
 
-Sources: specification chapters 2.3 (row 3) and 2.5; behind the step by the engine's own text.
+Sources: specification chapters 2.3 (row 3) and 2.5; before and behind the step by the engine's own text.
 """
 
 from __future__ import annotations
 
 from dpsim.contract.interface import Rank
+from dpsim.vllm.engine.coordination import Load
 from dpsim.vllm.engine.layout import COORDINATOR
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.waves import EngineWaves
@@ -36,15 +38,26 @@ class RequestCounts:
         counts = self.scheduler.counts
         if counts != self.last:
             self.last = counts
-            event = "counts", self.index, self.waves.step_counter, self.waves.current_wave, *counts
+            event = "counts", self.index, self.waves.step_counter, self.waves.current_wave, *self.load()
             self.rank.send(self.rank.service(COORDINATOR), "events", event, "engine.counts")
 
+    def load(self) -> Load:
+        """What the engine tells."""
+        return self.scheduler.counts
 
-class RequestCounts033(RequestCounts):
-    """0.33."""
+
+class RequestCounts024(RequestCounts):
+    """0.24."""
 
     def before_step(self) -> None:
         self.publish()
+
+
+class RequestCounts028(RequestCounts024):
+    """0.28 to 0.33."""
+
+    def load(self) -> Load:
+        return *self.scheduler.counts, self.scheduler.kv_cache_usage
 
 
 class Untold(RequestCounts):

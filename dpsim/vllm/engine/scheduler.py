@@ -79,6 +79,11 @@ class Scheduler:
         """Requests that wait, and that run."""
         return len(self.waiting), len(self.running)
 
+    @property
+    def kv_cache_usage(self) -> float:
+        """The share of the KV cache that requests hold, from 0 to 1; 0 where it is never too small."""
+        return 0.0
+
     def _forget(self, request: RequestId) -> Finished:
         (self.running if request in self.running else self.waiting).remove(request)
         del self.steps[request]

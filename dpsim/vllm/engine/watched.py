@@ -74,9 +74,11 @@ class WatchedLoop(EngineLoop):
             self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.rank.rank), "engine.dead")
 
     def leave(self, shut_down: bool) -> None:
-        """In order: the others do not take it for a death, and the own monitor ends."""
+        """In order: the others and the front ends do not take it for a death, and the own monitor ends."""
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), DEATHS, ("LEFT", self.rank.rank), "engine.left")
+        for parent in parents(self.layout):
+            self.rank.send(parent, OUTPUTS, ("LEFT", self.rank.rank), "engine.left_parent")
 
 
 class WatchedCoordinator(Coordinator):
@@ -88,6 +90,8 @@ class WatchedCoordinator(Coordinator):
         for parent in parents(self.layout):
             self.rank.watch(parent, "events", "coordinator.watch")
         await super().run()
+        for parent in parents(self.layout):
+            self.rank.send(parent, OUTPUTS, ("LEFT", self.rank.rank), "coordinator.left")
 
     def take(self, event: Frozen) -> list[Sent]:
         match event:
@@ -97,15 +101,18 @@ class WatchedCoordinator(Coordinator):
 
 
 class WatchedFrontEnd(FrontEnd):
-    """The parent of engines and coordinator. `healthy`: what its health says; `left`: who is gone; `owed`: requests
-    that have neither an answer nor an error yet, also those that were not sent.
+    """The parent of engines and coordinator. `healthy`: what its health says; `left`: who is gone; `leaving`: who said
+    before that it leaves in order; `owed`: requests that have neither an answer nor an error yet, also those that were
+    not sent.
     """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.healthy = True
         self.stopping = False
+        self.shutting_down = False
         self.left: set[int] = set()
+        self.leaving: set[int] = set()
         self.owed = {str(action[1]) for action in self.actions if action[0] == "ADD"}
 
     async def run(self) -> None:
@@ -137,6 +144,8 @@ class WatchedFrontEnd(FrontEnd):
         match message:
             case "gone", int(child):
                 self.gone(child)
+            case "LEFT", int(child):
+                self.leaving.add(child)
             case "ENGINE_CORE_DEAD", int(engine):
                 self.dead(engine)
             case "FAILED", str(request):
@@ -157,7 +166,9 @@ class WatchedFrontEnd(FrontEnd):
                 super().learn(state)
 
     def gone(self, child: int) -> None:
-        """In order only when all is to end; then its requests end, too."""
+        """In order only for one that said so and when all is to end; then its requests end, too."""
+        if child not in self.leaving:
+            self.stopping = self.shutting_down
         self.dead(child)
         self.left.add(child)
         for request in sorted(self.awaited):
@@ -171,7 +182,7 @@ class WatchedFrontEnd(FrontEnd):
 
     def failed(self, request: str) -> None:
         """An error to the client that waits for it."""
-        self.awaited.discard(request)
+        self.ended(request)
         if request in self.owed:
             self.owed.discard(request)
             self.rank.probe(FAILED)
@@ -190,7 +201,7 @@ class WatchedFrontEnd(FrontEnd):
 
     def shut_down(self) -> None:
         """All engines end now, whatever they are doing; what was not sent yet ends with an error at once."""
-        self.stopping = True
+        self.stopping = self.shutting_down = True
         self.aborted_on.clear()
         self.actions.clear()
         for request in sorted(self.owed - self.awaited):

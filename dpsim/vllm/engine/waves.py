@@ -29,7 +29,8 @@ Releases:
 
     Release014  a wake is what the coordinator says; a request of a wave that is over is told to it
     Release024  such a request sets the engine running at once, and a group pauses in two phases
-    Release033  every first request is told by its engine; rank 0 tells also a wave that began without one
+    Release031  rank 0 also tells of a wave that it did not see begin
+    Release033  every first request is told by its engine
 
 A pause has two phases. A rank that was told to pause keeps running and votes at every sync point. When all vote, each
 forgets the vote and from then on ignores START_DP_WAVE, so that no rank is woken alone (I-EL-8). `resume` undoes it,
@@ -200,14 +201,18 @@ class Release024(EngineWaves):
         return [self._out("start_wave")]
 
 
-class Release033(Release024):
-    """0.33: the engine tells of every first request, and rank 0 of a wave that it did not see begin."""
+class Release031(Release024):
+    """0.31: rank 0 also tells of a wave that it did not see begin, as it goes on."""
 
     sync_form = PauseVotes033
-
-    def _woken_by_request(self, late: bool) -> list[Out]:
-        return self._wake()
 
     def _wave_goes_on(self, was_running: bool) -> list[Out]:
         tells = self.index == 0 and self.has_coordinator
         return [self._out("start_wave")] if tells and not was_running and not self.pending_pause else []
+
+
+class Release033(Release031):
+    """0.33: the engine tells of every first request."""
+
+    def _woken_by_request(self, late: bool) -> list[Out]:
+        return self._wake()

@@ -35,7 +35,7 @@ IGNORED = {
         --safetensors-load-strategy= --model-loader-extra-config=json --ignore-patterns=* --use-tqdm-on-load
         --pt-load-map-location= --model-impl= --model-class-overrides=json --override-attention-dtype=
         --rope-scaling=json --rope-theta= --enable-prompt-embeds --max-parallel-loading-workers=
-        --enable-ep-weight-filter --language-model-only --convert= --pooler-config=json --device=
+        --language-model-only --convert= --pooler-config=json --device=
     """,
     "of the kernels": """
         --attention-backend= --attention-config/-ac=json --moe-backend= --linear-backend= --kernel-config=json
@@ -80,7 +80,6 @@ IGNORED = {
     """,
     "of where ranks run and how they find each other: a scenario is the whole deployment": """
         --data-parallel-address/-dpa= --data-parallel-rpc-port/-dpp= --master-addr= --master-port=
-        --distributed-timeout-seconds=
     """,
 }
 """Reason to flags."""

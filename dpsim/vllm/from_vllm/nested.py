@@ -80,10 +80,11 @@ KEYS: dict[str, dict[str, str]] = {
             "of the drafter: what it proposes is a stand-in here",
         ),
     },
+    "fault_tolerance_config": {"engine_recovery_timeout_sec": "used: config.fault_tolerance_config"},
     "eplb_config": dict.fromkeys(
         (
             *("window_size", "step_interval", "num_redundant_experts", "log_balancedness"),
-            *("log_balancedness_interval", "use_async", "policy", "communicator"),
+            *("log_balancedness_interval", "use_async", "policy", "communicator", "enable_migration_batching"),
         ),
         "used: config.eplb_config",
     ),

@@ -121,6 +121,7 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
     config = {name: settings.values[name] for name in names if name in settings.values}
     config |= _rules(release)
     config |= {"eplb_config": eplb} if (eplb := _eplb(settings)) else {}
+    config |= _fault_tolerance(settings)
     config |= of_graphs.config | of_drafts.config
     notes = [*of_graphs.notes, *of_drafts.notes]
     if protocol == "pp_tokens":
@@ -151,7 +152,17 @@ def _eplb(settings: Settings) -> dict[str, Any]:
     for flag, key in OLD_EPLB.items():
         if flag in settings.values:
             settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
-    prefix = "eplb_config."
+    return _keys(settings, "eplb_config.")
+
+
+def _fault_tolerance(settings: Settings) -> dict[str, Any]:
+    """The keys of `fault_tolerance_config`, which switches fault tolerance on."""
+    keys = _keys(settings, "fault_tolerance_config.")
+    return {"enable_fault_tolerance": True, "fault_tolerance_config": keys} if keys else {}
+
+
+def _keys(settings: Settings, prefix: str) -> dict[str, Any]:
+    """Those of a flag with JSON."""
     return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
 
 

@@ -12,10 +12,11 @@ sizes itself, so that configured sizes need not be multiples of q.
     >>> table.dispatch(num_reqs=2, num_tokens=4)[:3]
     (<RuntimeMode.PIECEWISE: 1>, 5, None)
 
-A FULL graph that decodes fill exactly, q tokens for each of its requests, is captured for several microbatches as
-well. That one is asked for by name, and never a candidate:
+A FULL graph whose requests share its tokens evenly has a twin, captured for several microbatches. A batch that is split
+takes the twin of the smallest graph with room for it, and runs eagerly if that twin does not fit:
 
-    >>> table.split_graph(4, 2, num_ubatches=2)
+    >>> few = config.model_copy(update={"dbo_decode_token_threshold": 2})
+    >>> CandidateTable(few).split_graph(2, 4, 2, num_ubatches=2)
     BatchDescriptor(mode=<RuntimeMode.FULL: 2>, num_tokens=6, num_reqs=3, uniform_token_count=2, num_ubatches=2)
 
 Left out: adapters, the bound on query lengths (varlen graphs).
@@ -66,6 +67,7 @@ class CandidateTable:
         self.q = config.uniform_decode_query_len
         self.max_num_seqs = most
         self.captured = captured
+        self.least_split = config.dbo_decode_token_threshold
         given = sorted(set(Ladder033().configured(config) if sizes is None else sizes))
         self.decodes: list[BatchDescriptor] = []
         self.mixed: list[BatchDescriptor] = []
@@ -97,21 +99,32 @@ class CandidateTable:
         return BatchDescriptor(RuntimeMode.NONE, num_tokens, num_reqs)
 
     def split_graph(
-        self, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
+        self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
     ) -> BatchDescriptor | None:
-        """The smallest graph of so many microbatches for so many tokens of decodes; None if there is none (3.4)."""
-        if self.captured and uniform_token_count == self.q:
-            for graph in self.split_graphs(num_ubatches):
-                if graph.num_tokens >= num_tokens:
-                    return graph
+        """The graph of microbatches that a batch runs in, None if there is none (5.5). Only the twin of the smallest
+        graph with room for the tokens is looked at.
+        """
+        for kind in (self.decodes, self.mixed) if self.captured else ():
+            for graph in [graph for graph in kind if graph.num_tokens >= num_tokens][:1]:
+                twin = self.twin(graph, num_ubatches)
+                if twin is not None and twin.fits(num_reqs, num_tokens, uniform_token_count):
+                    return twin
         return None
 
     def split_graphs(self, num_ubatches: int) -> Iterator[BatchDescriptor]:
-        """All graphs of so many microbatches, the smallest of a kind first."""
+        """All graphs of microbatches, the smallest of a kind first."""
         for graph in (*self.decodes, *self.mixed):
-            if self.whole_decodes(graph):
-                yield graph._replace(uniform_token_count=self.q, num_ubatches=num_ubatches)
+            twin = self.twin(graph, num_ubatches)
+            if twin is not None:
+                yield twin
 
-    def whole_decodes(self, graph: BatchDescriptor) -> bool:
-        """Whether decodes fill it. PIECEWISE graphs say nothing of requests, and none is of several microbatches."""
-        return graph.num_reqs is not None and graph.num_reqs * self.q == graph.num_tokens
+    def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
+        """The same for microbatches; None where a graph is captured as a whole alone. Its requests have equally
+        many tokens, which need not be those of a decode. They reach the threshold of decodes.
+        """
+        if graph.mode is not RuntimeMode.FULL or graph.num_reqs is None:
+            return None
+        each, remainder = divmod(graph.num_tokens, graph.num_reqs)
+        if remainder or graph.num_tokens < max(num_ubatches, self.least_split):
+            return None
+        return graph._replace(uniform_token_count=each, num_ubatches=num_ubatches)

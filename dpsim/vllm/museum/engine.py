@@ -13,7 +13,7 @@ from typing import Any
 from dpsim.contract.interface import Frozen, Rank
 from dpsim.contract.registry import register_variant
 from dpsim.vllm.engine.client import ClientView033
-from dpsim.vllm.engine.coordination import Counts, FirstRequest
+from dpsim.vllm.engine.coordination import Coordination033, Counts, FirstRequest, Sent
 from dpsim.vllm.engine.finish_sync import Numbers, PauseVotes033, Verdict
 from dpsim.vllm.engine.forward import EngineForward
 from dpsim.vllm.engine.frontend import FrontEnd
@@ -209,3 +209,11 @@ class LoadOffByOne(ClientView033):
         super().heard(counts, wave, running)
         if counts is not None:
             self.load = {engine: counts[engine - 1] for engine in self.engines}
+
+
+@mutant("load-swapped", "CRASH:WRONGLOAD")
+class LoadSwapped(Coordination033):
+    """The coordinator publishes requests that wait as those that run, and the other way round."""
+
+    def _state(self, counts: Counts | None) -> Sent:
+        return super()._state(counts and tuple((runs, waits, *usage) for waits, runs, *usage in counts))

@@ -1,24 +1,29 @@
 """Variants of a microbatch that raises: mutants of specification 4.7 and 4.13, and a bug that an engine had.
 
 The healthy twin is refused by a kernel in one microbatch, on every rank, releases the other one, and runs the step as a
-whole. Each variant is that with one thing done wrong.
+whole. No release does that (`0.33-repaired`). Each variant is that with one thing done wrong.
 
-    protocol: {name: dbo, form: "0.33", variant: ubatch-parked-sibling}       config: {enable_dbo: true}
+    protocol: {name: dbo, variant: ubatch-parked-sibling}       config: {enable_dbo: true}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from dpsim.contract.interface import Buffer
+from dpsim.contract.registry import register_variant
 from dpsim.vllm.capture.wrapper import Outputs
-from dpsim.vllm.museum.overlap import HEALTHY, mutant
+from dpsim.vllm.museum.overlap import HEALTHY
 from dpsim.vllm.overlap.baton import UBatchContext
-from dpsim.vllm.overlap.forms import Forward033
+from dpsim.vllm.overlap.repaired import ForwardRepaired, RepairedWrapper
 from dpsim.vllm.overlap.sm_control import SMControl
 from dpsim.vllm.overlap.wrapper import Running, UbatchMetadata, UBatchWrapper
+
+
+def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="dbo", form="0.33-repaired", expected=expected, reason=reason, twin=twin)
 
 
 class Refused(RuntimeError):
@@ -26,10 +31,10 @@ class Refused(RuntimeError):
 
 
 @mutant("dbo-falls-back", None, f"{HEALTHY} ubatch-parked-sibling, M-BT-12 and M-BT-18")
-class FallsBack(Forward033):
+class FallsBack(ForwardRepaired):
     """The first microbatch is refused in its second layer, on every rank; the step then runs as a whole."""
 
-    class Wrapper(UBatchWrapper):
+    class Wrapper(RepairedWrapper):
         async def run_ubatches(self, parts: Any) -> Outputs:
             try:
                 return await super().run_ubatches(parts)
@@ -54,14 +59,14 @@ class FallsBack(Forward033):
 
 @mutant("ubatch-parked-sibling", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class ParksSibling(FallsBack):
-    """An exception releases the next microbatch once, which then waits for ever for one that is gone.
+    """An exception releases the next microbatch once, which then waits without end for one that is gone.
 
-    Vllm pull requests 55586 and 51700.
+    Every release does so. vLLM pull requests 55586 and 51700.
     """
 
     class ParksWrapper(FallsBack.Wrapper):
         def failed(self, error: Exception, running: Running) -> None:
-            running.errors.append(error)
+            UBatchWrapper.failed(self, error, running)
 
     wrapper_of = ParksWrapper
 

@@ -21,7 +21,7 @@ from dpsim.contract.registry import register_variant
 from dpsim.vllm.config import InitPorts, ParallelConfig, Surroundings
 from dpsim.vllm.config.kv_memory import UNKNOWN
 from dpsim.vllm.programs.startup import Startup, StartupSetup
-from dpsim.vllm.startup.compared import Compared, Fields
+from dpsim.vllm.startup.compared import Compared, ComparedFields, Fields
 from dpsim.vllm.startup.conversation import Child
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
@@ -45,6 +45,7 @@ class Refused(Startup):
     """A start that failed everywhere ends without an exception: whoever gives up has told why, and left."""
 
     probes = ()
+    replaced = MappingProxyType({Compared: ComparedFields})
 
     async def run(self, rank: Rank, prepared: StartupSetup) -> None:
         with suppress(StartupError):
@@ -63,7 +64,7 @@ class HashesTheRank(Compared):
         return f"{super().hash(parallel)} {parallel.data_parallel_rank}"
 
 
-class Forgetful(Compared):
+class Forgetful(ComparedFields):
     """Some fields are not compared."""
 
     forgotten: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ class BalancednessNotCompared(Refused):
     replaced = MappingProxyType({Compared: ForgetsBalancedness})
 
 
-class ForgetsShapes(Compared):
+class ForgetsShapes(ComparedFields):
     def shaping(self, config: Any) -> Fields:
         return ()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from dpsim.vllm.config import ParallelConfig
 from dpsim.vllm.museum.startup import Refused, mutant
-from dpsim.vllm.startup.compared import Compared, ConfigFields, Fields
+from dpsim.vllm.startup.compared import Compared, ComparedFields, ConfigFields, Fields
 from dpsim.vllm.startup.ports import ListedPorts
 from dpsim.vllm.startup.worker import StartupWorker
 
@@ -32,7 +32,7 @@ class NothingIsCompared(Refused):
 
 
 @mutant("numa-bind-hash", "CRASH:CONFIGMISMATCH")
-class LocalFieldsCompared(Compared):
+class LocalFieldsCompared(ComparedFields):
     """The hash covers fields that differ between healthy nodes: no cluster comes up (vllm pull request 41098)."""
 
     def hashed(self, parallel: ParallelConfig) -> Fields:

@@ -12,6 +12,7 @@ layers.py        the layers of a forward, which ask the forward context for all 
 graph_keys.py    under which key a graph of microbatches is stored, and under which it is looked up
 wrapper.py       how a forward runs: in threads, alone, captured or replayed
 forward.py       from a batch and an agreement to the microbatches
+repaired.py      microbatches that let their siblings go when they raise, as in no release
 forms.py         what releases and the V2 runner differ in, and the step around it
 
 It stands on `dpsim.vllm.data_parallel`, whose steps and agreements it takes as they are.

@@ -19,6 +19,7 @@ from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.overlap.barrier import ReadyBarrier
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys033, KeysV2
+from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
 
 class Forward014(OverlapForward):
@@ -34,8 +35,19 @@ class Forward033(Forward014):
     graph_keys: type[GraphKeys] = Keys033
 
 
+class WrapperV2(UBatchWrapper):
+    """The V2 runner's: what a microbatch raised is raised once all threads have ended."""
+
+    def surface(self, running: Running) -> None:
+        for error in running.errors:
+            failed, all_of = type(error).__name__, len(running.contexts)
+            raise RuntimeError(f"one of {all_of} microbatches raised {failed}: {error}") from error
+
+
 class ForwardV2(CapturedForwardV2, Forward033):
     """The V2 runner's: a last microbatch of padding only is run, and keeps a request."""
+
+    wrapper_of: type[UBatchWrapper] = WrapperV2
 
     slicing: type[Slicing] = SlicingV2
     metadata_cut: type[MetadataCut] = MetadataCutV2

@@ -14,6 +14,9 @@ the pages and releases do, and the witness of the program finds.
 Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. Their outputs are kept by
 number and put together in that order.
 
+A microbatch that raises hangs its siblings in every release, unless it raises behind its last yield. Then the V1 runner
+goes on with the rows of the others, and the V2 runner raises. `dpsim.vllm.overlap.repaired` lets the siblings go.
+
 `UBatchWrapper` is made to be varied, as `UBatchContext` is.
 """
 
@@ -26,7 +29,7 @@ from dpsim.contract.interface import Buffer, Graph, Rank, Stream, Thread
 from dpsim.vllm.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.overlap.barrier import ReadyBarrier
-from dpsim.vllm.overlap.baton import Aborted, UBatchContext, ring
+from dpsim.vllm.overlap.baton import UBatchContext, ring
 from dpsim.vllm.overlap.graph_keys import GraphKeys
 from dpsim.vllm.overlap.library import Library
 from dpsim.vllm.overlap.sm_control import SMControl
@@ -209,12 +212,8 @@ class UBatchWrapper:
         running.results[number] = outputs
 
     def failed(self, error: Exception, running: Running) -> None:
-        """A microbatch has raised: nobody may stand and wait for it."""
+        """A microbatch has raised. Its exit lets the next one go on once, which then waits for it without end (4.7)."""
         running.errors.append(error)
-        self.state.aborted = True
-        self.barrier.abort()
-        for context in running.contexts:
-            context.wait_event.set("baton.abort")
 
     async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
         """Give the baton to the first one, and wait for all."""
@@ -222,7 +221,7 @@ class UBatchWrapper:
         return await self.joined(running)
 
     async def joined(self, running: Running) -> list[tuple[int, Outputs]]:
-        """Wait for all. Raises what a microbatch has raised first."""
+        """Wait for all."""
         for thread in running.threads:
             await thread.join("ubatch.join")
         self.state.end()
@@ -230,10 +229,11 @@ class UBatchWrapper:
         return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
-        """Raise what went wrong in a thread."""
-        for error in running.errors:
-            if not isinstance(error, Aborted):
-                raise error
+        """What a thread raised is printed on the V1 runner, and the step goes on with fewer rows. Without any row it
+        raises what a microbatch raised first, in the place of the engine's IndexError.
+        """
+        if not running.results and running.errors:
+            raise running.errors[0]
 
     def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
         """By number, in whichever order they came."""

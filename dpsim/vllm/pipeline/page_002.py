@@ -21,3 +21,7 @@ class Page002Tokens(SampledTokens):
     def received_width(self, rows: Sequence[Row]) -> int:
         """Room for drafts in every step, where the sender has it only in those with drafts."""
         return 1 + self.drafts
+
+    def relays_drafts(self) -> bool:
+        """The page sends tokens and counts alone: two collectives in a step."""
+        return False

@@ -144,11 +144,15 @@ class SampledTokens:
 
     def broadcast_drafts(self, drafts: Buffer) -> None:
         """Send what the drafter proposes after the tokens of this step, int64 (rows, drafts), if those were sent."""
-        if not self.sent:
+        if not self.sent or not self.relays_drafts():
             return
         self.join_side()
         self.group.broadcast(drafts, self.last, self.side, site="drafts.send")
         self.keep(drafts)
+
+    def relays_drafts(self) -> bool:
+        """Whether drafts follow the tokens of a step."""
+        return self.drafts > 0
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return need is None
@@ -174,7 +178,8 @@ class SampledTokens:
         self.join_side()
         tokens = self.side.alloc((len(rows), self.received_width(rows)), "int64", "tokens.received")
         counts = self.side.alloc((2, len(rows)), "int32", "counts.received")
-        drafts = self.side.alloc((len(rows), self.drafts), "int64", "drafts.received") if self.drafts else None
+        relayed = self.relays_drafts()
+        drafts = self.side.alloc((len(rows), self.drafts), "int64", "drafts.received") if relayed else None
         named = {"tokens": tokens, "counts": counts, "drafts": drafts}
         for name, buffer in named.items():
             if buffer is not None:

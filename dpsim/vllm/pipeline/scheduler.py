@@ -18,6 +18,7 @@ Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for a
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -243,6 +244,12 @@ class PipelineScheduler:
         held = blocks(state.num_computed_tokens + tokens) + sum(blocks(other.num_computed_tokens) for other in others)
         most = self.config.num_gpu_blocks_override
         return most is None or held <= most
+
+    @property
+    def kv_cache_usage(self) -> float:
+        """The share of the KV cache that is held, from 0 to 1; 0 where it is never too small."""
+        held = sum(self.config.blocks(state.num_computed_tokens) for state in self.running)
+        return held / (self.config.num_gpu_blocks_override or math.inf)
 
     def _preempt(self) -> int:
         """The last that came has to give its slot back, and begins anew later."""

@@ -160,7 +160,8 @@ class Engine(Program[EngineSetup]):
             await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
         else:
             index = int(rank.name.rpartition(".")[2])
-            await pieces[FrontEnd](rank, layout, index, _view(prepared, index), prepared.plan.of(index)).run()
+            given = _view(prepared, index), prepared.plan.of(index), prepared.config.max_num_seqs
+            await pieces[FrontEnd](rank, layout, index, *given).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each rank, and how many waves came to an end."""

@@ -25,6 +25,7 @@ and so is a configuration that breaks the rules of its release.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from dpsim.contract.program import Unsuitable
@@ -137,11 +138,24 @@ def resolve(
     )
 
 
-def resolve_arguments(args: EngineArguments) -> Pieces:
-    """The same for a program whose forms are the stacks and whose `pieces` are `FORMS`: what its scenario asks for."""
+def resolve_arguments(args: EngineArguments, absent: Mapping[str, str] = MappingProxyType({})) -> Pieces:
+    """The same for a program whose forms are the stacks and whose `pieces` are `FORMS`: what its scenario asks for.
+    `absent`: pieces that the program has no part for, whatever the configuration says, each with the reason.
+
+    Raises Unsuitable for a swap that no part would use.
+    """
     topology, config = Topology.model_validate(args.topology), EngineConfig.model_validate(args.config)
+    for piece, form in args.pieces.items():
+        if (why := unused(config).get(piece) or absent.get(piece)) is not None:
+            raise Unsuitable(f"protocol.pieces.{piece}: {form}; no part of this world uses it, as {why}: remove it")
     model = Model(encoder_inputs=any(request.encoder_inputs for request in args.requests))
     return resolve(args.form, args.pieces, topology, config, model, args.allow_refused)
+
+
+def unused(config: EngineConfig) -> Mapping[str, str]:
+    """Pieces that a configuration leaves without a part, each with the reason."""
+    found = {} if config.use_ubatching else {"microbatches": "config.enable_dbo is off, and no batch is split"}
+    return found if config.enable_eplb else {**found, "experts": "config.enable_eplb is off, and no expert moves"}
 
 
 def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[str, str]:

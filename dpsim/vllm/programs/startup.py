@@ -9,15 +9,16 @@ what the command line of a rank's node said; an engine core has that of its firs
 Nodes: `nnodes`, or `data_parallel_size_local` replicas each. Requests are not looked at: a group that came up has done
 all that is asked of it.
 
-Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). A variant replaces a
-participant, the ports, the groups, their kinds, the forwards, or what is compared.
+Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). Releases compare a hash
+when engines are ready; `pieces: {compared: fields}` compares more, and before (`dpsim.vllm.startup.compared`). A
+variant replaces a participant, the ports, the groups, their kinds, the forwards, or what is compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import ValidationError
 
@@ -29,7 +30,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.releases import PLACES, named, there
-from dpsim.vllm.startup.compared import Compared
+from dpsim.vllm.startup.compared import COMPARED, Compared
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
 from dpsim.vllm.startup.forwards import Forwards
@@ -66,6 +67,7 @@ class Startup(Program[StartupSetup]):
 
     heeds = ("enable_eplb",)
     honours_config_by_rank = True
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"compared": tuple(COMPARED)}
     probes: tuple[str, ...] = (SERVES,)
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
@@ -80,7 +82,8 @@ class Startup(Program[StartupSetup]):
         own = there(named("startup", args.form)[0].startup, f"protocol.form: {args.form}")
         given: dict[type[Any], type[Any]] = {GroupPorts: own.ports}
         given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, StartupWorker)}
-        given |= {Kinds: own.groups, Groups: Groups, Forwards: Forwards, Compared: Compared}
+        given |= {Kinds: own.groups, Groups: Groups, Forwards: Forwards}
+        given[Compared] = COMPARED[args.pieces.get("compared", "hash")]
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology, replicas_of_a_node(config, topology))
         firsts = [layout.workers(engine)[0] for engine in range(layout.engines)]

@@ -141,7 +141,10 @@ class WholeEngine(Program[WholeSetup]):
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
     def prepare(self, args: EngineArguments) -> WholeSetup:
-        stack, topology = resolve_arguments(args), Topology.model_validate(args.topology)
+        stack, topology = (
+            resolve_arguments(args, {"experts": "pipelines move no experts here"}),
+            Topology.model_validate(args.topology),
+        )
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
         if not 2 <= stages <= LAYERS or topology.prefill_context_parallel_size > 1:
             raise Unsuitable(

@@ -81,7 +81,9 @@ class WholeEngineDp(Program[WholeRankSetup]):
                 f"topology: {topology.replica_size} ranks a replica; expected one, as an engine is its only worker "
                 "here; whole_engine has pipelines"
             )
-        stack = resolve_arguments(args)
+        stack = resolve_arguments(
+            args, dict.fromkeys(("tokens", "transfer"), "an engine of one worker has no pipeline")
+        )
         engine = ENGINE.prepared(replace(args, variant=None), stack.lockstep)
         config = engine.config
         if engine.offline:

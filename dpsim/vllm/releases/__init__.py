@@ -3,7 +3,8 @@
     record.py      what a record has: `Release`, its parts, and `Absent` for what it lacks
     places.py      the one table of names: which places accept which, and `register_release`
     page_000.py  page_001.py  page_002.py  page_003.py  page_004.py    the source pages
-    v0_14.py  v0_17.py  v0_24.py  v0_33.py                             the releases
+    repaired.py                                                        what 0.33 leaves unprotected
+    v0_14.py  v0_17.py  v0_24.py  v0_28.py  v0_31.py  v0_33.py         the releases
 
 The pieces lie in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`, `graphs/` and `config/`. Programs,
 stacks, `from_vllm` and the comparison with the engine's answers look them up here. A new release is a file with
@@ -31,7 +32,10 @@ from dpsim.vllm.releases.record import Lockstep as Lockstep
 from dpsim.vllm.releases.record import Release as Release
 from dpsim.vllm.releases.record import RunnerV2 as RunnerV2
 from dpsim.vllm.releases.record import there as there
+from dpsim.vllm.releases.repaired import REPAIRED as REPAIRED
 from dpsim.vllm.releases.v0_14 import V0_14 as V0_14
 from dpsim.vllm.releases.v0_17 import V0_17 as V0_17
 from dpsim.vllm.releases.v0_24 import V0_24 as V0_24
+from dpsim.vllm.releases.v0_28 import V0_28 as V0_28
+from dpsim.vllm.releases.v0_31 import V0_31 as V0_31
 from dpsim.vllm.releases.v0_33 import V0_33 as V0_33

@@ -28,17 +28,20 @@ from dpsim.vllm.releases.page_002 import PAGE_002, PAGE_002_VERBATIM
 from dpsim.vllm.releases.page_003 import PAGE_003
 from dpsim.vllm.releases.page_004 import PAGE_004
 from dpsim.vllm.releases.record import Absent, Release, RunnerV2, misfits
+from dpsim.vllm.releases.repaired import REPAIRED
 from dpsim.vllm.releases.v0_14 import V0_14
 from dpsim.vllm.releases.v0_17 import V0_17
 from dpsim.vllm.releases.v0_24 import V0_24
+from dpsim.vllm.releases.v0_28 import V0_28
+from dpsim.vllm.releases.v0_31 import V0_31
 from dpsim.vllm.releases.v0_33 import V0_33
 
 Runner: TypeAlias = Literal["v1", "v2"]
 
 PAGES = (PAGE_000, PAGE_001, PAGE_002, PAGE_002_VERBATIM, PAGE_003, PAGE_004)
-RELEASES = (V0_14, V0_17, V0_24, V0_33)
+RELEASES = (V0_14, V0_17, V0_24, V0_28, V0_31, V0_33)
 
-_records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES)}
+_records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES, REPAIRED)}
 
 
 class Place(NamedTuple):
@@ -62,13 +65,13 @@ PLACES: Mapping[str, Place] = {
     "dp_batch": Place(("source-000", "0.14", "0.33", "v2-0.33", "v2-0.17"), STEP, ("step",), programs=("dp_batch",)),
     "eplb": Place(("source-000", "0.33"), (*STEP, "async_balance"), programs=("eplb",)),
     "dbo": Place(
-        ("source-000", "0.14", "0.33", "v2-0.33"),
+        ("source-000", "0.14", "0.33", "v2-0.33", "0.33-repaired"),
         (*STEP, "microbatches"),
         ("microbatches", "overlap_step"),
         programs=("dbo",),
     ),
     "pp_tokens": Place(("source-002", "0.14", "0.33"), ("tokens", "transfer"), programs=("pp_tokens",)),
-    "engine": Place(("0.33", "0.24", "0.14"), ("lockstep",), programs=("engine", "engine_watched")),
+    "engine": Place(("0.33", "0.31", "0.28", "0.24", "0.14"), ("lockstep",), programs=("engine", "engine_watched")),
     "startup": Place(("0.33", "0.14"), ("startup",), programs=("startup", "startup_watched")),
     "stack": Place(("current", "source"), (*STEP, "microbatches", *LOOP), programs=WHOLE),
     "agreement": Place(
@@ -78,12 +81,15 @@ PLACES: Mapping[str, Place] = {
         ("source-004", "v1-0.14", "v1-0.17", "v1-0.33", "v2-0.33"), ("dispatcher",), ("graphs",), before="v1-"
     ),
     "microbatches": Place(
-        ("source-001", "v1-0.14", "v1-0.33", "v2-0.33"), ("microbatches",), ("microbatches",), before="v1-"
+        ("source-001", "v1-0.14", "v1-0.33", "v2-0.33", "v1-0.33-repaired"),
+        ("microbatches",),
+        ("microbatches",),
+        before="v1-",
     ),
     "experts": Place(("source-000", "0.14", "0.33"), ("balance",)),
     "tokens": Place(("source-002", "page-002", "0.33"), ("tokens",)),
     "transfer": Place(("source-002", "0.14", "0.33"), ("transfer",)),
-    "finish_sync": Place(("source-003", "0.24", "0.33"), ("lockstep",)),
+    "finish_sync": Place(("source-003", "0.24", "0.28", "0.31", "0.33"), ("lockstep",)),
     "config": Place(("source-003", "0.33"), ("config",)),
 }
 """Of each place the names that it accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
@@ -122,7 +128,7 @@ def of_name(name: str | None) -> Release | None:
 def registered() -> tuple[Release, ...]:
     """Releases of other packages."""
     registry.protocols()
-    own = {*PAGES, *RELEASES}
+    own = {*PAGES, *RELEASES, REPAIRED}
     return tuple(one for one in _records.values() if one not in own)
 
 

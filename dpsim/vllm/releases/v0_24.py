@@ -1,9 +1,9 @@
 """Release 0.24: two numbers in the finish sync, pauses in two phases, graphs of decodes that are found (5.4)."""
 
 from dpsim.vllm.engine.client import ClientView
-from dpsim.vllm.engine.coordination import Coordination
+from dpsim.vllm.engine.coordination import Coordination024
 from dpsim.vllm.engine.pause import Control024
-from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.request_counts import RequestCounts024
 from dpsim.vllm.engine.waves import Release024
 from dpsim.vllm.graphs.dispatcher import Dispatcher024
 from dpsim.vllm.pipeline.need_mask import needs_024
@@ -14,5 +14,5 @@ V0_24 = nothing(
 )._replace(
     dispatcher=Dispatcher024,
     need_mask=needs_024,
-    lockstep=Lockstep(Release024, Coordination, ClientView, Control024, RequestCounts),
+    lockstep=Lockstep(Release024, Coordination024, ClientView, Control024, RequestCounts024),
 )

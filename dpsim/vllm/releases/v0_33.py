@@ -11,7 +11,7 @@ from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.engine.client import ClientView033
 from dpsim.vllm.engine.coordination import Coordination033
 from dpsim.vllm.engine.pause import Control
-from dpsim.vllm.engine.request_counts import RequestCounts033
+from dpsim.vllm.engine.request_counts import RequestCounts028
 from dpsim.vllm.engine.waves import Release033
 from dpsim.vllm.graphs.dispatcher import Dispatcher033
 from dpsim.vllm.overlap.forms import Forward033, ForwardV2, OverlapStepV2
@@ -33,7 +33,7 @@ V0_33 = Release(
     tokens=SampledTokens,
     need_mask=needs_033,
     transfer=Transfer,
-    lockstep=Lockstep(Release033, Coordination033, ClientView033, Control, RequestCounts033),
+    lockstep=Lockstep(Release033, Coordination033, ClientView033, Control, RequestCounts028),
     startup=Startup(PublishedPorts, Kinds),
     config=ParallelConfig033,
     v2=RunnerV2(

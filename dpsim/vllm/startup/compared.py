@@ -1,23 +1,27 @@
-"""What all engines have to have alike, compared before anything can hang.
+"""What all engines have to have alike, and when a front end compares it.
 
-An engine tells the hash of its parallel configuration and the hashed fields, so that a mismatch can be named. The hash
-covers the parallel configuration alone. What shapes profile, warm-up and capture is not in it (specification 8.4), and
-differs where each node parses a command line of its own, so these fields are told and compared as well.
+    hash      what releases do: READY has the hash of the parallel configuration, and the front end compares it with its
+              own where data parallelism is coordinated. Nothing else is compared: engines with other sizes start, and
+              hang later in captures of other sizes (specification 8.4)
+    fields    stricter than any release: engines tell the hashed fields and those that shape profile, warm-up and
+              capture, which are in no hash, before any group is made. A mismatch is named field by field
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> one, other = EngineConfig(max_num_seqs=4), EngineConfig(max_num_seqs=8)
     >>> differing(dict(shaping(one)), dict(shaping(other)))
     ['max_num_seqs: 8 there, 4 here']
 
-vLLM compares the hash when READY comes, by which time engines that differ may hang (specification 9.2, step 20); the
-hash comes with READY here, too. Sources: specification chapter 8.4; museum area 5.
+By the time of READY engines that differ may hang already (9.2, step 20).
+
+Sources: specification chapter 8.4; museum area 5.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import ClassVar, NamedTuple
 
 from dpsim.contract.interface import Frozen
 from dpsim.vllm.config import EngineConfig, ParallelConfig, compute_hash, hashed_fields
@@ -50,20 +54,23 @@ def shaping(config: EngineConfig) -> Fields:
 
 
 class Compared:
-    """Of one process: what it tells, and what it makes of what others tell."""
+    """Of one process: what it tells, and what it makes of what others tell. As releases do, the hash alone.
+
+    `early`: whether the front end compares before any group is made.
+    """
+
+    early: ClassVar[bool] = False
+
+    def coordinated(self, parallel: ParallelConfig) -> bool:
+        """Whether hashes have to be equal. Engines of a dense model step by themselves, and may differ."""
+        return parallel.data_parallel_size > 1 and parallel.is_moe_model is not False
 
     def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
         """The configuration of a process."""
-        return ConfigFields(self.hash(parallel), (*self.hashed(parallel), *self.shaping(config)))
+        return ConfigFields(self.hash(parallel), ())
 
     def hash(self, parallel: ParallelConfig) -> str:
         return compute_hash(parallel)
-
-    def hashed(self, parallel: ParallelConfig) -> Fields:
-        return tuple((name, json.dumps(value)) for name, value in hashed_fields(parallel).items())
-
-    def shaping(self, config: EngineConfig) -> Fields:
-        return shaping(config)
 
     def refuse(self, own: ConfigFields, others: Mapping[str, ConfigFields]) -> None:
         """Raises ConfigMismatch, which names engines and fields."""
@@ -77,6 +84,28 @@ class Compared:
                 f"engines were started with other settings than the front end: {'; '.join(wrong)}; give all nodes the "
                 "same command line"
             )
+
+
+class ComparedFields(Compared):
+    """Hash and fields, before any group is made, whatever the model is. No release does this."""
+
+    early: ClassVar[bool] = True
+
+    def coordinated(self, parallel: ParallelConfig) -> bool:
+        return parallel.data_parallel_size > 1
+
+    def told(self, config: EngineConfig, parallel: ParallelConfig) -> ConfigFields:
+        return ConfigFields(self.hash(parallel), (*self.hashed(parallel), *self.shaping(config)))
+
+    def hashed(self, parallel: ParallelConfig) -> Fields:
+        return tuple((name, json.dumps(value)) for name, value in hashed_fields(parallel).items())
+
+    def shaping(self, config: EngineConfig) -> Fields:
+        return shaping(config)
+
+
+COMPARED: Mapping[str, type[Compared]] = MappingProxyType({"hash": Compared, "fields": ComparedFields})
+"""Of the piece `compared` the forms."""
 
 
 def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

@@ -96,7 +96,7 @@ class FrontEnd(Participant):
 
     def compare(self, told: Sequence[Frozen]) -> None:
         """Raises ConfigMismatch."""
-        if self.layout.engines > 1:
+        if self.layout.engines > 1 and self.compared.early:
             others = {name: _told(one) for name, one in zip(self.titles.values(), told, strict=True)}
             self.compared.refuse(self.compared.told(self.config, self.parallel), others)
 
@@ -109,7 +109,8 @@ class FrontEnd(Participant):
                 for name, one in zip(self.titles.values(), ready, strict=True)
                 if isinstance(one, tuple)
             }
-            self.compared.refuse(own, others)
+            if self.compared.coordinated(self.parallel):
+                self.compared.refuse(own, others)
             seeds = [one[1] for one in ready if isinstance(one, tuple)]
             if len(set(seeds)) < len(seeds):
                 raise SameSeeds(f"engines draw from the seeds {seeds}; expected a seed of its own for each")

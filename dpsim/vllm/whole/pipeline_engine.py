@@ -36,6 +36,10 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
     def num_waiting(self) -> int:
         return len(self.of_stages.waiting)
 
+    @property
+    def kv_cache_usage(self) -> float:
+        return self.of_stages.kv_cache_usage
+
     def has_requests(self, pause: PauseState) -> bool:
         """Workers have to hear whose slot is free, too, if only by a batch without tokens."""
         return self.has_unfinished(pause) or (pause is not PauseState.PAUSED_ALL and bool(self.of_stages.finished))

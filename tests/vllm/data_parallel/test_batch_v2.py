@@ -15,12 +15,13 @@ from dpsim.vllm.answers import comparison
 from dpsim.vllm.answers.comparison import Difference
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.answers.v2 import V2_SYNC, Group
-from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
     PaddingV2017,
 )
+from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 from dpsim.vllm.museum.batch_v2 import EagerStays
 from tests.properties import breaks, holds
 from tests.vllm.data_parallel.v2_groups import (
@@ -66,6 +67,51 @@ def test_every_group_of_the_engine() -> None:
 )
 def test_a_wrong_agreement_is_found_among_the_rows(wrong: Kind) -> None:
     assert differing(wrong)
+
+
+class DecodesAlone(CandidateTable):
+    """Twins have the tokens of a decode."""
+
+    def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
+        twin = super().twin(graph, num_ubatches)
+        return twin if twin is not None and twin.uniform_token_count == self.q else None
+
+
+class AnySize(CandidateTable):
+    """The smallest twin that fits is taken, whatever sizes lie before it."""
+
+    def split_graph(
+        self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
+    ) -> BatchDescriptor | None:
+        twins = self.split_graphs(num_ubatches)
+        return next((twin for twin in twins if twin.fits(num_reqs, num_tokens, uniform_token_count)), None)
+
+
+def test_other_candidates_are_found_among_the_rows() -> None:
+    """Rows of 5.5: microbatches, mode FULL."""
+
+    def made(config: EngineConfig, graphs: CandidateTable) -> AgreementV2:
+        graphs.__class__ = DecodesAlone
+        return AgreementV2(config, graphs)
+
+    assert differing(made)  # type: ignore[arg-type]
+
+
+def test_only_the_twin_of_the_smallest_size() -> None:
+    """The two examples of 5.5: decodes of two tokens get no graph; requests of two do, where a decode has four."""
+    first = EngineConfig().model_copy(
+        update={"cudagraph_mode": CUDAGraphMode.FULL, "num_speculative_tokens": 1, "max_num_seqs": 8}
+        | {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
+    )
+    six = LocalV2(12, 6, 2, may_split=True)
+    decided = Group(first, [six, six], (12, 16, 32, 192)).decided(AgreementV2)
+    assert [(chosen.mode, chosen.num_tokens) for chosen, _ in decided] == [(NONE, 12)] * 2
+    assert CandidateTable(first, (12, 16, 32, 192)).split_graph(6, 12, 2, 2) is None
+    assert AnySize(first, (12, 16, 32, 192)).split_graph(6, 12, 2, 2) is not None
+    second = first.model_copy(update={"num_speculative_tokens": 3, "max_num_seqs": 64})
+    many = LocalV2(108, 54, 2, may_split=True)
+    decided = Group(second, [many, many], (8, 20, 48, 80, 96, 128, 384)).decided(AgreementV2)
+    assert [(chosen.mode, chosen.num_tokens) for chosen, _ in decided] == [(FULL, 128)] * 2
 
 
 def test_the_rows_reach_what_they_are_for() -> None:

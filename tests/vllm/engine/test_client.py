@@ -28,15 +28,15 @@ def unfair(kind: type[ClientView]) -> list[object]:
 class WithoutWaiting(ClientView):
     """A request that waits weighs as much as one that runs."""
 
-    def _weight(self, engine: int) -> int:
-        return sum(self.load[engine])
+    def score(self, engine: int) -> float:
+        return float(sum(self.load[engine]))
 
 
 class AlwaysTheFirst(ClientView):
     """Front ends all begin at the first engine."""
 
     def choose(self) -> int:
-        return min(self.engines, key=self._weight)
+        return min(self.engines, key=self.score)
 
 
 def test_the_least_load() -> None:
@@ -75,7 +75,9 @@ def test_counts_replace_what_was_counted() -> None:
     client.heard(((9, 9), (9, 9), (0, 1), (0, 3)), 1, True)
     assert client.load == {2: (0, 1), 3: (0, 3)}
     assert client.send().engine == 2
+    assert client.load == {2: (1, 1), 3: (0, 3)}
     assert client.send(engine=3).engine == 3
+    assert client.load == {2: (1, 1), 3: (0, 3)}
 
 
 def test_a_first_request() -> None:

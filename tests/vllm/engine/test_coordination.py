@@ -6,6 +6,9 @@ import pytest
 
 from dpsim.vllm.engine.coordination import (
     Coordination,
+    Coordination024,
+    Coordination028,
+    Coordination031,
     Coordination033,
     FirstRequest,
     Published,
@@ -83,17 +86,37 @@ def test_counts_of_one_step_go_together() -> None:
     coordinator.counts(0, 1, 0, waiting=1, running=0)
     coordinator.counts(1, 1, 0, waiting=2, running=0)
     coordinator.counts(0, 2, 0, waiting=0, running=1)
-    assert counts_of(coordinator) == ((1, 0), (2, 0))
-    assert counts_of(coordinator) == ((0, 1), (2, 0))
+    assert counts_of(coordinator) == ((1, 0, 0.0), (2, 0, 0.0))
+    assert counts_of(coordinator) == ((0, 1, 0.0), (2, 0, 0.0))
     coordinator.counts(1, 1, 1, waiting=0, running=0)  # a later wave, and all were published
-    assert counts_of(coordinator) == ((0, 1), (0, 0))
+    assert counts_of(coordinator) == ((0, 1, 0.0), (0, 0, 0.0))
+
+
+def test_the_cache_and_an_engine_that_is_gone() -> None:
+    """Counts have the usage since 0.28. Where the group shrank, a late engine is not counted."""
+    coordinator = Coordination028(2)
+    coordinator.counts(1, 1, 0, waiting=1, running=2, usage=0.75)
+    assert counts_of(coordinator) == ((0, 0, 0.0), (1, 2, 0.75))
+    coordinator.scale(1)
+    coordinator.counts(1, 2, 0, waiting=1, running=2)
+    assert counts_of(coordinator) == ((0, 0, 0.0),)
+
+
+def test_a_first_request_only_wakes_in_031() -> None:
+    """The coordinator believes that engines run once one of them says so; front ends hear nothing before."""
+    coordinator = Coordination031(2)
+    assert coordinator.first_request(0, 0) == [("back", StartDpWave(0, 0))]
+    assert coordinator.first_request(0, 0) == [("back", StartDpWave(0, 0))]
+    assert not coordinator.engines_running
+    assert len(coordinator.start_wave(1, 0)) == 2
+    assert coordinator.first_request(0, 0) == []
 
 
 def test_more_and_fewer_engines() -> None:
-    for kind, running in ((Coordination, False), (Coordination033, True)):
+    for kind, running in ((Coordination, False), (Coordination024, True), (Coordination033, True)):
         coordinator = in_wave_2(running=True, kind=kind)
         assert coordinator.scale(4) == []
-        assert (counts_of(coordinator), coordinator.engines_running) == (((0, 0),) * 4, running)
+        assert (counts_of(coordinator), coordinator.engines_running) == ((kind.idle,) * 4, running)
         coordinator = in_wave_2(running=True, kind=kind)
         coordinator.scale(2)
-        assert (counts_of(coordinator), coordinator.engines_running) == (((0, 0),) * 2, True)
+        assert (counts_of(coordinator), coordinator.engines_running) == ((kind.idle,) * 2, True)

@@ -126,7 +126,6 @@ class Hasty(FrontEnd):
 
 
 HASTY: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",)), (3, ("RESUME",))]
-UNKNOWN: Control = [(1, ("PROFILE", "start"))]
 
 
 def asked_too_much(form: str, control: Control, pieces: dict[type[Any], type[Any]]) -> Seen:
@@ -135,12 +134,11 @@ def asked_too_much(form: str, control: Control, pieces: dict[type[Any], type[Any
 
 REFUSALS = [
     ("0.24", HASTY, "engine 0 cannot resume: a pause is still on its way, so wait for its end"),
-    ("0.33", UNKNOWN, "rank 0 knows no PROFILE of ['start']"),
     ("0.14", [(1, ("PAUSE", "abort"))], "engines of release 0.14 do not pause as a group"),
 ]
 
 
-@pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "unknown", "0.14"])
+@pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "0.14"])
 def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
     """The engines go on: a pause comes to its end, and the request after it is served."""
     seen = asked_too_much(form, control, {})
@@ -150,13 +148,23 @@ def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control:
     assert [real for real, _ in seen.forwards] == [1, 0]
 
 
+@pytest.mark.parametrize(
+    "asked", [("PAUS", "keep"), ("PAUSE", "kep"), ("PAUSE",), ("RESUME", "now"), ("UPDATE_WEIGHTS", "new")]
+)
+def test_a_front_end_refuses_what_it_does_not_know(asked: tuple[str, ...]) -> None:
+    """A typo in a scenario is no answer of an engine."""
+    seen = run(group(requests=[(1, 10)], control=[(1, asked)], interval=4))
+    assert seen.classes[0] == "CRASH:UNKNOWNCONTROL"
+    assert f"front end 0 cannot do {asked!r}; expected PAUSE or SLEEP with" in seen.findings[0].message
+
+
 class Raises(EngineControl):
     """An engine ends by what a client asked for."""
 
     take = EngineControl.do
 
 
-@pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "unknown", "0.14"])
+@pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "0.14"])
 def test_an_engine_that_raises_instead_is_seen(form: str, control: Control) -> None:
     assert asked_too_much(form, control, {EngineControl: Raises}).classes[0].startswith("CRASH")
 

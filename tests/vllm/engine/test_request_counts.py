@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from dpsim.contract.ops import KIND, POST_CONTENT, POST_TO, SITE
 from dpsim.scenario import ScenarioError
 from dpsim.vllm.engine.client import ClientView, ClientView033
-from dpsim.vllm.engine.coordination import Coordination, Coordination033, Counts, Published, Sent
-from dpsim.vllm.engine.request_counts import RequestCounts, RequestCounts033
+from dpsim.vllm.engine.coordination import Coordination, Coordination033, Counts, Load, Published, Sent
+from dpsim.vllm.engine.request_counts import RequestCounts, RequestCounts028
 from tests.properties import breaks, holds
 from tests.vllm.engine.group_worlds import Seen, explored, group, run
 
@@ -31,10 +31,15 @@ def posted(seen: Seen, actor: int, site: str) -> list[Any]:
 
 @pytest.mark.parametrize(
     ("form", "told"),
-    [("0.33", [(1, 0), (0, 1), (0, 0)]), ("0.24", [(0, 1), (0, 0)]), ("0.14", [(0, 1), (0, 0)])],
+    [
+        ("0.33", [(1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]),
+        ("0.28", [(1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]),
+        ("0.24", [(1, 0), (0, 1), (0, 0)]),
+        ("0.14", [(0, 1), (0, 0)]),
+    ],
 )
-def test_what_an_engine_tells(form: str, told: list[tuple[int, int]]) -> None:
-    """A request of three steps: it waits, which only 0.33 tells; it runs; it is over. Engine 1 tells nothing."""
+def test_what_an_engine_tells(form: str, told: list[tuple[object, ...]]) -> None:
+    """A request of three steps: it waits, which 0.14 does not tell; it runs; it is over. Engine 1 tells nothing."""
     seen = run(group(form, **ALONE))
     assert seen.classes == []
     assert [tuple(event[4:]) for event in posted(seen, 0, "engine.counts")] == told
@@ -46,14 +51,14 @@ def test_the_stamp() -> None:
     seen = run(group(**ALONE | {"requests": [2, (1, 9)]}, control=[(1, ("WAIT",))]))
     stamps = {(event[2], event[3]) for event in posted(seen, 0, "engine.counts")}
     assert stamps <= {(step, wave) for step in (0, 1) for wave in (0, 1)}
-    assert [event[1:] for event in posted(seen, 0, "engine.counts")][:3] == [
+    assert [event[1:6] for event in posted(seen, 0, "engine.counts")][:3] == [
         (0, 0, 0, 1, 0),
         (0, 0, 0, 0, 1),
         (0, 1, 0, 0, 0),
     ]
 
 
-class ToldAtTheEnd(RequestCounts033):
+class ToldAtTheEnd(RequestCounts028):
     """Only what is left when all is over."""
 
     def publish(self) -> None:
@@ -72,16 +77,18 @@ class Again(RequestCounts):
 @pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
 def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
     seen = run(group(**ALONE, pieces={RequestCounts: twin}))
-    assert [tuple(event[4:]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
+    assert [tuple(event[4:6]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
 
 
 # ---- what comes of it
 
 
-def untrue(told: Sequence[Sequence[object]], published: Sequence[Counts]) -> str:
-    """What is wrong, "" if nothing. `told`: of each engine its counts, in the order of time; `published`: likewise."""
+def untrue(told: Sequence[Sequence[object]], published: Sequence[Counts], idle: Load = (0, 0)) -> str:
+    """What is wrong, "" if nothing. `told`: of each engine its counts, in the order of time; `published`: likewise.
+    `idle`: counts of an engine without requests.
+    """
     for engine, own in enumerate(told):
-        history: Iterator[object] = iter([(0, 0), *own])
+        history: Iterator[object] = iter([idle, *own])
         now = next(history)
         for number, counts in enumerate(published):
             while now != counts[engine]:
@@ -108,14 +115,16 @@ def coordinated(kind: type[Coordination], drawn: Sequence[Stamp]) -> str:
     published: list[Counts] = []
     for number, (engine, further, alone) in enumerate(drawn):
         steps[engine] += further
-        told[engine].append((number + 1, number))
+        told[engine].append((number + 1, number, *kind.idle[2:]))
         coordinator.counts(engine, steps[engine], 0, number + 1, number)
         if alone and coordinator.unpublished:
             published += counts_of(coordinator.published())
     while coordinator.unpublished:
         published += counts_of(coordinator.published())
-    last = tuple(own[-1] if own else (0, 0) for own in told)
-    return untrue(told, published) or ("" if published[-1] == last else f"{published[-1]} stays, and {last} is true")
+    last = tuple(own[-1] if own else kind.idle for own in told)
+    return untrue(told, published, kind.idle) or (
+        "" if published[-1] == last else f"{published[-1]} stays, and {last} is true"
+    )
 
 
 def true(kind: type[Coordination], drawn: Sequence[Stamp]) -> None:
@@ -153,8 +162,8 @@ class NewestFirst(Coordination033):
 class OfTheNext(Coordination033):
     """Counts are noted down beside another engine."""
 
-    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int) -> list[Sent]:
-        return super().counts((engine + 1) % 3, step, wave, waiting, running)
+    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int, usage: float = 0.0) -> list[Sent]:
+        return super().counts((engine + 1) % 3, step, wave, waiting, running, usage)
 
 
 @pytest.mark.parametrize(
@@ -173,8 +182,9 @@ def test_in_a_group(form: str) -> None:
     stats = [one[0] for one in posted(seen, 3, "coordinator.state") if one[0] is not None]
     assert len(stats) >= 2 * 2
     assert stats[::2] == stats[1::2]
-    assert untrue(told, stats[::2]) == ""
-    assert untrue([own[1:] for own in told], stats[::2])
+    idle = (0, 0, 0.0)[: len(stats[0][0])]
+    assert untrue(told, stats[::2], idle) == ""
+    assert untrue([own[1:] for own in told], stats[::2], idle)
 
 
 # ---- front ends
@@ -208,6 +218,22 @@ def test_a_wrong_load_is_found() -> None:
     world: dict[str, Any] = {"requests": [(9, 0), (1, 5)], "control": ECHOES, "interval": 2}
     assert run(group(**world, **PUBLISHED)).classes == []
     assert run(group(**world, **PUBLISHED, pieces={ClientView: OfOthers})).classes == ["CRASH:WRONGLOAD"]
+
+
+class Swapped(ClientView033):
+    """Requests that wait are taken for those that run, and the other way round."""
+
+    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().heard(counts and tuple((run, wait, usage) for wait, run, usage in counts), wave, running)
+
+
+def test_swapped_counts_are_found() -> None:
+    """Where requests wait, more would run than an engine has seats for."""
+    world: dict[str, Any] = {"requests": [9, 9, 9, 9, 9, 9, (1, 5)], "control": ECHOES, "interval": 2, "frontends": 2}
+    assert run(group(**world, max_num_seqs=1, **PUBLISHED)).classes == []
+    seen = run(group(**world, max_num_seqs=1, **PUBLISHED, pieces={ClientView: Swapped}))
+    assert seen.classes == ["CRASH:WRONGLOAD"]
+    assert "expected at most 1" in seen.findings[0].message
 
 
 # ---- schedules

@@ -51,6 +51,27 @@ def test_a_death_at_every_op() -> None:
     assert all(seen.run.ends.count("died") == 1 for seen in everywhere)
 
 
+@pytest.mark.parametrize(("actor", "site"), [(1, "engine.left"), (2, "coordinator.stop")])
+def test_a_front_end_hears_of_a_death_behind_its_last_request(actor: int, site: str) -> None:
+    """It has said that it stops, and who leaves in order says so; one that dies does not."""
+    seen = run(watched(requests=[1], faults=[Fault("die", actor, At(site, 0))]))
+    assert seen.wrong == []
+    assert seen.error(3).startswith("EngineDeadError: front end 0 ends: ")
+
+
+class TakesAllForLeft(WatchedFrontEnd):
+    """An actor that is gone behind the last request has left in order."""
+
+    def gone(self, child: int) -> None:
+        self.leaving.add(child)
+        super().gone(child)
+
+
+def test_a_front_end_that_hears_nothing_of_it() -> None:
+    death = [Fault("die", 1, At("engine.left", 0))]
+    assert run(watched(requests=[1], faults=death, pieces={FrontEnd: TakesAllForLeft})).error(3) == ""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "group",

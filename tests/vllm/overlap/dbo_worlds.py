@@ -29,7 +29,7 @@ def scenario(
     return scenario_from(
         {
             "name": "dbo",
-            "protocol": {"name": "dbo", "form": form, "variant": variant},
+            "protocol": {"name": "dbo", "form": form} if variant is None else {"name": "dbo", "variant": variant},
             "topology": {"data_parallel_size": ranks},
             "config": {
                 "ubatch_size": num_ubatches,

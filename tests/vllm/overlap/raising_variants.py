@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dpsim.contract.interface import Buffer
 from dpsim.contract.registry import register_variant
-from dpsim.vllm.overlap.forms import Forward033
+from dpsim.vllm.overlap.repaired import ForwardRepaired
 
 
 class BrokenKernel(RuntimeError):
     """What a kernel raises when it is launched."""
 
 
-class Raises(Forward033):
+class Raises(ForwardRepaired):
     """The microbatch of that number raises in its second layer, once both have gone through the first."""
 
     number = 0
@@ -23,12 +23,12 @@ class Raises(Forward033):
         return await super().mixture(layer, attended)
 
 
-@register_variant("raises-0", protocol="dbo", form="0.33", expected="CRASH:BROKENKERNEL")
+@register_variant("raises-0", protocol="dbo", form="0.33-repaired", expected="CRASH:BROKENKERNEL")
 class FirstRaises(Raises):
     """The first one."""
 
 
-@register_variant("raises-1", protocol="dbo", form="0.33", expected="CRASH:BROKENKERNEL")
+@register_variant("raises-1", protocol="dbo", form="0.33-repaired", expected="CRASH:BROKENKERNEL")
 class SecondRaises(Raises):
     """The second one, while the first stands and waits for the baton."""
 

@@ -16,6 +16,7 @@ from dpsim.vllm.overlap.barrier import LiteralBarrier
 from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.repaired import RepairedWrapper
 from dpsim.vllm.overlap.sm_control import SMControl
 from dpsim.vllm.overlap.state import OverlapContext
 from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper
@@ -81,7 +82,7 @@ class Capped(Forward033):
     ("one", "mistake", "klass", "healthy"),
     [
         (WHOLE, NotRestored, "CRASH:WRONGFORWARD", Forward033),
-        (WHOLE, HookTwice, "CRASH:RECEIVEDTWICE", LowLatencyForward),
+        (WHOLE, HookTwice, "CRASH:DROPPEDTOKENS", LowLatencyForward),
         (THEN_PLAIN, ComputeKept, "CRASH:TOOFEWSMS", Forward033),
         (WHOLE, Uncapped, "CRASH:TOOFEWSMS", Capped),
     ],
@@ -104,7 +105,7 @@ class NoKernel(RuntimeError):
 
 @pytest.mark.parametrize("number", [0, 1])
 def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
-    """It is what the step raises, and the other microbatch does not stand for ever."""
+    """The repaired form raises it, and the other microbatch ends."""
 
     class Context(UBatchContext):
         def maybe_run_recv_hook(self) -> None:
@@ -113,6 +114,7 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
             super().maybe_run_recv_hook()
 
     class Raises(LowLatencyForward):
+        wrapper_of = RepairedWrapper
         ubatch_context = Context
 
     found = planted(WHOLE, Raises)
@@ -125,7 +127,7 @@ class FallsBack(OverlapForward):
 
     all_to_all = LowLatency
 
-    class Wrapper(UBatchWrapper):
+    class Wrapper(RepairedWrapper):
         async def __call__(
             self, forward: OverlapContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
         ) -> Outputs:

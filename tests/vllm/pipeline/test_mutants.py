@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from dpsim.campaign.museum import without_variant
 from dpsim.checks import matches
+from dpsim.contract.ops import SITE, RawRecord
 from dpsim.contract.registry import variant, variants
 from dpsim.runner import run_scenario
-from dpsim.scenario import load_scenario
+from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
 from tests.properties import breaks, holds
 from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces, varied_worlds
@@ -122,3 +123,15 @@ def test_both_defects_of_the_page_are_found() -> None:
     holds(all_is_well, SEVERAL, examples=40)
     breaks(lambda drawn: all_is_well(drawn, **pieces("page-002")), SEVERAL, "MISMATCH:COLLECTIVE:COUNT")
     breaks(lambda drawn: all_is_well(drawn, **pieces("M-PP-14")), SEVERAL, "CRASH:WRONG")
+
+
+def test_the_page_sends_tokens_and_counts_alone() -> None:
+    """Two collectives in a step, also with drafts; the corrected form relays drafts by a third, as 0.33 does."""
+    scenario = load_scenario(scenario_path("museum/page-002"))
+    sites = [{raw[SITE] for raw in sent_by(one)} for one in (scenario, without_variant(scenario))]
+    assert sites == [{"tokens.send", "counts.send"}, {"tokens.send", "counts.send", "drafts.send"}]
+
+
+def sent_by(scenario: Scenario) -> list[RawRecord]:
+    """What the last stage broadcasts."""
+    return [raw for raw in run_scenario(scenario).run.journals[1] if str(raw[SITE]).endswith(".send")]

@@ -8,6 +8,7 @@ import pytest
 
 from tests.vllm.startup.worlds import run, start
 
+FIELDS: dict[str, Any] = {"pieces": {"compared": "fields"}}
 TWO_NODES = {"nnodes": 2}
 
 
@@ -44,13 +45,13 @@ def died(who: str, site: str) -> dict[str, Any]:
             id="one does not subscribe",
         ),
         pytest.param(
-            {"config": TWO_NODES, "config_by_rank": {1: {"enable_dbo": True}}},
+            {"config": TWO_NODES, "config_by_rank": {1: {"enable_dbo": True}}, **FIELDS},
             "frontend",
             "than the front end: engine.1 of node 1 (started by frontend.1): enable_dbo: true there, false here",
             id="a node has other settings",
         ),
         pytest.param(
-            {"config_by_rank": {1: {"enable_dbo": True}}},
+            {"config_by_rank": {1: {"enable_dbo": True}}, **FIELDS},
             "frontend",
             "than the front end: engine.1: enable_dbo: true there, false here",
             id="twin: one node",

@@ -23,7 +23,11 @@ from dpsim.contract.ops import (
     as_record,
 )
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.vllm.releases import names
 from tests.vllm.startup.worlds import Seen, run, start
+
+FIELDS = {"compared": "fields"}
+"""Stricter than releases."""
 
 ELASTIC = {
     **{"parallel_rules": "0.33", "enable_elastic_ep": True, "enable_expert_parallel": True, "enable_eplb": True},
@@ -219,7 +223,7 @@ def test_all_engines_are_told_the_same_ports() -> None:
 
 
 def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() -> None:
-    scenario = start(config_by_rank={1: {"enable_dbo": True, "max_num_seqs": 2}})
+    scenario = start(config_by_rank={1: {"enable_dbo": True, "max_num_seqs": 2}}, pieces=FIELDS)
     seen = run(scenario)
     assert not seen.serving
     [(who, error)] = seen.errors.items()
@@ -227,6 +231,27 @@ def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() ->
     assert "engine.1: enable_dbo: true there, false here, max_num_seqs: 2 there, 1 here" in error
     assert not any(groups(seen, rank) for rank in ranks(seen))
     assert seen.run.elapsed_ns < 5_000_000_000
+
+
+def test_releases_compare_the_hash_when_engines_are_ready() -> None:
+    """An engine with another hash is refused behind all groups and captures, without a word of fields (8.4)."""
+    for form in names("startup"):
+        seen = run(start(form, config_by_rank={1: {"dbo_decode_token_threshold": 7}}))
+        assert not seen.serving
+        assert "engine.1: another hash" in seen.errors["frontend"]
+        assert all(groups(seen, rank) for rank in ranks(seen))
+
+
+def test_other_sizes_are_in_no_hash() -> None:
+    """Releases accept them, and hang in captures of other sizes; a dense model's engines may differ in their hash."""
+    sizes: dict[str, Any] = {"config": {"max_num_seqs": 2, "cudagraph_capture_sizes": [1, 2]}}
+    found = run(start(**sizes, config_by_rank={1: {"cudagraph_capture_sizes": [1]}}))
+    assert found.ended("blocked")
+    assert "ConfigMismatch" not in found.errors.get("frontend", "")
+    refused = run(start(**sizes, config_by_rank={1: {"cudagraph_capture_sizes": [1]}}, pieces=FIELDS))
+    assert "engine.1: cudagraph_capture_sizes: [1] there, [1, 2] here" in refused.errors["frontend"]
+    dense: dict[str, Any] = {"config": {"is_moe_model": False}}
+    assert run(start(**dense, config_by_rank={1: {"dbo_decode_token_threshold": 7}})).up
 
 
 def test_fields_that_may_differ_refuse_nothing() -> None:
@@ -243,6 +268,6 @@ def test_engines_that_are_eager_capture_nothing_and_all_are_or_none() -> None:
     eager = run(start(config={"enforce_eager": True}))
     assert eager.up
     assert captures(eager) == 0 < captures(run(start()))
-    one = run(start(config_by_rank={1: {"enforce_eager": True}}))
+    one = run(start(config_by_rank={1: {"enforce_eager": True}}, pieces=FIELDS))
     assert one.wrong() == []
     assert "engine.1: enforce_eager: true there, false here" in one.errors["frontend"]

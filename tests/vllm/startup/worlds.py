@@ -28,15 +28,16 @@ def start(
     form: str = "0.33", variant: str | None = None, dp: int = 2, tp: int = 1, pp: int = 1, **more: Any
 ) -> Scenario:
     """A small start. `program`: `startup`, or `startup_watched`. `ports`: where other programs listen; `late`: where
-    they come at some time.
+    they come at some time. `pieces`: forms of pieces by name.
     """
+    pieces = more.pop("pieces", {})
     ports = [{"port": port} for port in more.pop("ports", ())]
     ports += [{"port": port, "late": True} for port in more.pop("late", ())]
     config = {**SMALL, **more.pop("config", {})}
     return scenario_from(
         {
             "name": "start",
-            "protocol": {"name": more.pop("program", "startup"), "form": form, "variant": variant},
+            "protocol": {"name": more.pop("program", "startup"), "form": form, "variant": variant, "pieces": pieces},
             "topology": {"data_parallel_size": dp, "tensor_parallel_size": tp, "pipeline_parallel_size": pp},
             "config": config,
             "workload": {"requests": [REQUEST]},

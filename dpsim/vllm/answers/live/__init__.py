@@ -5,6 +5,7 @@
     stand_ins.py    what surrounds the engine's functions: settings, process groups and their all-reduce
     groups.py       asks ranks of a group
     graphs.py       asks for capture sizes and graphs
+    clients.py      asks front ends for engines
     batches.py      asks for masks, slices and metadata
     draws.py        questions that nobody asked before
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dpsim.vllm.answers.comparison import Comparison, Row, numbers, series
 from dpsim.vllm.answers.config import AROUND
-from dpsim.vllm.answers.live import batches, graphs, groups
+from dpsim.vllm.answers.live import batches, clients, graphs, groups
 from dpsim.vllm.answers.live.installed import NotAsked, function
 from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33, Release
 
@@ -65,6 +65,7 @@ def surroundings() -> Iterator[None]:
 
 
 ADAPTERS: dict[str, tuple[Adapter, ...]] = {
+    "balance": (Adapter(V0_14, V0_33, clients.balance),),
     "decide": (Adapter(V0_14, V0_33, groups.decide),),
     "dispatch_v1": (Adapter(V0_14, V0_14, graphs.dispatch_014), Adapter(V0_17, V0_33, graphs.dispatch)),
     "ladder": (

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from dpsim.vllm.answers.comparison import Row, series
+from dpsim.vllm.answers.live.clients import numbers_of_counts
 from dpsim.vllm.releases import V0_14
 
 
@@ -64,7 +65,40 @@ def _rank(random: Random, thresholds: list[int]) -> Row:
     }
 
 
-DRAWS: dict[str, Callable[[Random, str], Row]] = {"need_mask": _need_mask, "slices": _split, "decide": _group}
+def _balanced(random: Random, release: str) -> Row:
+    """Few engines and small numbers, so that loads are often equal; some requests name an engine."""
+    engines, clients = random.randint(2, 5), random.randint(1, 3)
+    waiting: list[int] = []
+    events: list[list[object]] = []
+    requests = 0
+    for _ in range(random.randint(4, 24)):
+        what = random.choice(["COUNTS", "REQUEST", "REQUEST", "REQUEST", "FINISHED"])
+        if what == "REQUEST":
+            events.append([what, random.randrange(engines) if random.random() < 0.15 else None])
+            waiting.append(requests)
+            requests += 1
+        elif what == "COUNTS":
+            counts = [[random.randint(0, 3), random.randint(0, 6), random.choice([0.0, 0.5, random.random(), 1.0])]]
+            counts += [[random.randint(0, 3), random.randint(0, 6), random.random()] for _ in range(engines - 1)]
+            events.append([what, [one[: numbers_of_counts(release)] for one in counts]])
+        elif waiting:
+            ended = random.sample(waiting, random.randint(1, len(waiting)))
+            waiting = [one for one in waiting if one not in ended]
+            events.append([what, ended])
+    return {
+        "engines": engines,
+        "client_index": random.randrange(clients),
+        "client_count": clients,
+        "events": events,
+    }
+
+
+DRAWS: dict[str, Callable[[Random, str], Row]] = {
+    "need_mask": _need_mask,
+    "slices": _split,
+    "decide": _group,
+    "balance": _balanced,
+}
 
 
 def drawn(file: str, release: str, count: int, seed: int) -> list[Row]:

@@ -1,0 +1,48 @@
+"""To which engine a front end sends a request: histories of one front end (specification 2.5).
+
+    {"engines": 3, "client_index": 0, "client_count": 2, "events": [
+        ["COUNTS", [[2, 1, 0.75], [0, 3, 0.0], [0, 3, 0.0]]],
+        ["REQUEST", null], ["REQUEST", 2], ["FINISHED", [0]]]}
+
+`COUNTS` is what the coordinator publishes, `REQUEST` names an engine or none, `FINISHED` numbers requests of this front
+end that have ended. The answer has the engine of each request, and after each event the counts that the front end goes
+by. Usage of the KV cache is the third number since 0.28.
+"""
+
+from __future__ import annotations
+
+from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
+from dpsim.vllm.engine.client import ClientView
+from dpsim.vllm.releases import V0_14, V0_24, V0_28, V0_31, V0_33, Absent, Release
+
+
+def balanced(row: Row, kind: type[ClientView]) -> Row:
+    """The same history, put to ours."""
+    client = kind(range(row["engines"]), row["client_index"], row["client_count"])
+    chosen: list[int] = []
+    loads = []
+    for what, told in row["events"]:
+        if what == "COUNTS":
+            client.heard(tuple(map(tuple, told)), 0, True)
+        elif what == "REQUEST":
+            chosen.append(client.send(told).engine)
+        else:
+            for request in told:
+                client.ended(chosen[request])
+        loads.append([list(client.load[engine]) for engine in client.engines])
+    return {"chosen": chosen, "loads": loads}
+
+
+def client_of(release: Release) -> type[ClientView] | Absent:
+    return release.lockstep if isinstance(release.lockstep, Absent) else release.lockstep.client
+
+
+BALANCE: Comparison[type[ClientView]] = Comparison(
+    "balance",
+    "balance",
+    "vllm.v1.engine.core_client.DPLBAsyncMPClient.get_core_engine_for_request",
+    ours_of(client_of, V0_14, V0_24, V0_28, V0_31, V0_33),
+    balanced,
+    lambda row: row["answer"],
+    piece=client_of,
+)
