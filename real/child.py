@@ -28,6 +28,7 @@ from typing import Any
 
 from dpsim.backend.journal.trouble import ENDS, is_stopped, limit
 from real.fork_server import Forked, ForkServer, command
+from real.quiet import busy_ns
 
 REST_SECONDS = 60.0
 """For the rest of a message that has begun."""
@@ -87,6 +88,10 @@ class Child:
 
     def has_ended(self) -> bool:
         return self.process.poll() is not None
+
+    def busy_ns(self) -> int | None:
+        """ns that its threads ran or waited for a core; None where the system does not say."""
+        return busy_ns(self.process.pid)
 
     def how_it_ended(self) -> str:
         """ "SIGABRT", or an exit status."""

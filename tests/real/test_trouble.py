@@ -17,7 +17,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Fault, Lost, Run, World
 from real.backend import TorchBackend
-from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real import hit_programs, programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.trouble import Left
 
@@ -198,3 +198,21 @@ def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world:
     assert "ended with what forks the workers" in run.lost
     assert told
     assert {record[KIND] for record in run.journals[0]} == {"take"}
+
+
+@forked
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("garbage", ""),
+        ("fails", "rank 0: a store cannot go on: AssertionError: as planned"),
+        ("killed", "the process of rank 0 was ended by SIGKILL"),
+    ],
+)
+def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: str) -> None:
+    """Garbage harms nobody. A store that is gone is trouble, also where its rank has finished."""
+    run = backend.run(world, "real_hit_store", {"how": how})
+    assert run.lost == lost
+    assert judge(world, run) == []
+    if not lost:
+        assert run.finished
