@@ -23,7 +23,7 @@ import typer
 
 from dpsim.cli import console
 from dpsim.cli.compare import compare
-from dpsim.cli.console import INTERRUPTED, TERMINATED, Terminated, code_of, note, say, silence
+from dpsim.cli.console import Terminated, code_of, how_interrupted, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
@@ -33,6 +33,9 @@ from dpsim.cli.run import run
 
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
+
+ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")
+"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm, for one, warns with SIGUSR1."""
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
@@ -51,12 +54,16 @@ def main() -> None:
     """The entry point `dpsim`."""
     gc.set_threshold(OBJECTS)
     with suppress(ValueError):  # not in the main thread: then signals are somebody else's
-        signal.signal(signal.SIGTERM, _terminated)
+        for name in ASK_TO_END:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has one ignored
+                signal.signal(number, _terminated)
     try:
         app()
     except KeyboardInterrupt as error:
-        note("dpsim: interrupted")
-        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+        how, code = how_interrupted(error)
+        note(f"dpsim: {how}")
+        sys.exit(code)
     except OSError as error:  # typer's own output: help, usage
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
@@ -68,7 +75,7 @@ def main() -> None:
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
-    raise Terminated
+    raise Terminated(number)
 
 
 @app.callback()

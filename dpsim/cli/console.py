@@ -5,7 +5,8 @@
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
        backend cannot show what is expected, or dpsim cannot ask an installed engine: it names what it looked for
-    130  interrupted; 143 terminated. Where every rank stood is said
+    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. Where every rank stood
+         is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
 stream is a terminal, so what is piped can be searched with grep; no traceback for a mistake of the user, for a full
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import textwrap
 import time
@@ -35,17 +37,26 @@ NOT_MET = 1
 BAD_INPUT = 2
 CANNOT_RUN = 3
 INTERRUPTED = 130
-TERMINATED = 143
 PIPE_CLOSED = 141  # what a shell makes of SIGPIPE
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: as Ctrl-C, but for the exit code."""
+    """A signal that asks the command to end: as Ctrl-C, but for the exit code, which is a shell's."""
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        self.code = 128 + number
+        self.how = "terminated" if number == signal.SIGTERM else f"ended by {signal.Signals(number).name}"
+
+
+def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
+    """In words, and the exit code."""
+    return (error.how, error.code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
     """Say what was done, if anything was, and where the run stood."""
-    how, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+    how, code = how_interrupted(error)
     done = str(getattr(error, "done", ""))
     fail("\n".join([f"{how}; {done}" if done else f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
 

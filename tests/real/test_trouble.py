@@ -66,6 +66,10 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
         pytest.param("SIGHUP", "the process of rank 1 was ended by SIGHUP", marks=pytest.mark.slow),
         pytest.param("SIGXCPU", "the process of rank 1 was ended by SIGXCPU", marks=pytest.mark.slow),
+        ("SIGUSR1", "the process of rank 1 was ended by SIGUSR1"),
+        pytest.param("SIGQUIT", "the process of rank 1 was ended by SIGQUIT", marks=pytest.mark.slow),
+        pytest.param("SIGALRM", "the process of rank 1 was ended by SIGALRM", marks=pytest.mark.slow),
+        pytest.param("SIGRTMIN", "the process of rank 1 was ended by SIGRTMIN", marks=pytest.mark.slow),
         pytest.param("SIGSTOP", "the process of rank 1 was stopped and did not go on", marks=pytest.mark.slow),
     ],
 )
@@ -100,6 +104,8 @@ def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> N
         ("SIGABRT", "SIGABRT"),
         pytest.param("SIGSEGV", "SIGSEGV", marks=pytest.mark.slow),
         pytest.param("SIGBUS", "SIGBUS", marks=pytest.mark.slow),
+        pytest.param("SIGILL", "SIGILL", marks=pytest.mark.slow),
+        pytest.param("SIGFPE", "SIGFPE", marks=pytest.mark.slow),
         pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
     ],
 )

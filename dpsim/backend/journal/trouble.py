@@ -7,8 +7,8 @@
     limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
 
 No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
-chain of an exception it lies. A process that one of `ENDS` ended was ended from outside, by the out-of-memory killer, a
-limit or somebody; SIGABRT, SIGBUS, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend
+chain of an exception it lies. A signal ends a process from outside: the out-of-memory killer, a limit, a batch system's
+warning, a user. Only `FAULTS`, an exit status and an error of CUDA are what the program did. A backend
 says so in `Run.lost`, or raises `dpsim.contract.world.Lost` where there is no run yet.
 """
 
@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import socket
 import struct
 from pathlib import Path
@@ -25,8 +24,8 @@ from pathlib import Path
 TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
-ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
-"""Signals with which somebody else ends a process: the system, a user, a terminal that closed, a limit on its time."""
+FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
+"""Signals that a process gives itself. Any other one comes from outside."""
 
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""
