@@ -2,8 +2,8 @@
 
 A parent that is killed cannot remove its folder, and its workers die with it. So the parent holds a lock on the folder,
 which the kernel takes away when the parent ends, however it does. What forks the workers then removes the folder, and
-if that was killed as well, the next start of a pool does. A new folder gets the name under which it can be found only after it has been locked, so that nobody removes it
-in between.
+if that was killed as well, the next start of a pool does. A new folder gets the name under which it can be found only
+after it has been locked, so that nobody removes it in between.
 
     folder = PoolFolder()
     folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e

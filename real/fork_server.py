@@ -10,8 +10,9 @@ process that has started CUDA could not be forked, and this one starts none; eac
 installed protocol have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
 
 The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
-leave with it (`worker.listen`). A parent that was killed leaves a folder, which the server removes last. A worker is not waited for before the parent asks: until then its number is its own.
-A server that was ended or stopped is `Lost`, and so are its workers.
+leave with it (`worker.listen`). A parent that was killed leaves a folder, which the server removes last. A worker is
+not waited for before the parent asks: until then its number is its own. A server that was ended or stopped is `Lost`,
+and so are its workers.
 
     server = ForkServer(os.environ, "cpu")
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill

@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
-
 SAYS = "/proc/self/schedstat"
 """Where a process learns whether this system counts."""
 

@@ -50,8 +50,8 @@ LOOK_SECONDS = 3.0
 """For the worker to say where its host threads stand."""
 
 GRACE_NS = 1_000_000_000
-"""The stall after a first rank has ended badly, or when all are idle, in time in which no rank ran or waited for a core.
-The latency of gloo and of a socket stays far below it.
+"""The stall after a first rank has ended badly, or when all are idle: of time in which no rank ran or waited for a
+core. The latency of gloo and of a socket stays far below it.
 """
 
 

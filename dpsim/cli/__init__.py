@@ -2,6 +2,7 @@
 
     app.py        the commands by name, and how the program ends
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
+    timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
     offered.py    commands, sources of scenarios and options of other packages
     protocol_errors.py      what a protocol's own code raised outside of a run

@@ -30,12 +30,13 @@ from dpsim.cli.museum import museum
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
+from dpsim.cli.timer import FREE
 
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
 
-ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGXCPU")
-"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm, for one, warns with SIGUSR1."""
+ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
+"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm warns with SIGUSR1."""
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
@@ -58,6 +59,7 @@ def main() -> None:
             number = getattr(signal, name, None)
             if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has one ignored
                 signal.signal(number, _terminated)
+    FREE.append(_terminated)
     try:
         app()
     except KeyboardInterrupt as error:

@@ -31,6 +31,7 @@ from typing import Any, NoReturn, Self, TextIO
 import typer
 
 from dpsim.cli.protocol_errors import raised_by_protocol
+from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
 
 NOT_MET = 1
@@ -172,11 +173,16 @@ def painted(text: str, good: bool) -> str:
 
 
 class Progress:
-    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing."""
+    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
+
+    A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
+    thread, since this process forks. Where somebody else uses that signal, reports alone show it.
+    """
 
     AFTER_S = 0.5
     LINE_EVERY_S = 10.0
     DRAW_EVERY_S = 0.1
+    TICK_S = 1.0
 
     def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
         self.title = title
@@ -186,33 +192,43 @@ class Progress:
         self._terminal = is_terminal(sys.stderr)
         self._bar: Any = None
         self._task: Any = None
+        self._done: tuple[int, int | None] | None = None
+        self._timer = Timer(self.TICK_S, self._show)
 
     def __enter__(self) -> Self:
+        self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._timer.stop()
         if self._bar is not None:
             self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
         """`done`: steps, from 0; `total`: None if nobody knows."""
+        self._done = done, total
+        self._show()
+
+    def phase(self, title: str) -> None:
+        """What is being done now."""
+        self.title, self._done = title, None
+        if self._bar is not None:
+            self._draw(title, 0, None)
+
+    def _show(self) -> None:
         now = self._clock()
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
-                self._draw(self.title, done, total)
+                self._draw(self.title, *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
+            done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
-            note(f"dpsim: {self.title}: {self._unit} {done}{of} after {now - self._start:.0f} s")
-
-    def phase(self, title: str) -> None:
-        """What is being done now."""
-        self.title = title
-        if self._bar is not None:
-            self._draw(title, 0, None)
+            how_far = f"no {self._unit} yet" if self._done is None else f"{self._unit} {done}{of}"
+            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:
         if self._bar is None:

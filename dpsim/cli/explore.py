@@ -23,7 +23,18 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.options import AsJson, Full, Modules, Off, budget_seconds, import_modules, typed, with_off
+from dpsim.cli.options import (
+    AsJson,
+    Full,
+    Memory,
+    Modules,
+    Off,
+    allow_memory,
+    budget_seconds,
+    import_modules,
+    typed,
+    with_off,
+)
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -79,6 +90,7 @@ def explore(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
@@ -90,6 +102,7 @@ def explore(
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
+        allow_memory(memory)
         import_modules(module)
         seconds = _checked(strategy, budget)
         most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)

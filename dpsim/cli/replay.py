@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
-from dpsim.cli.options import AsJson, Full, Modules, import_modules, typed
+from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
 
 
 def replay(
@@ -29,6 +29,7 @@ def replay(
     ] = "sim",
     module: Modules = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
@@ -42,6 +43,7 @@ def replay(
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
 
+        allow_memory(memory)
         import_modules(module)
         try:
             if is_token(trace):

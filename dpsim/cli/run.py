@@ -16,7 +16,7 @@ import typer
 
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
 from dpsim.cli.offered import answers, with_offered
-from dpsim.cli.options import AsJson, Full, Modules, Off, import_modules, option, typed, with_off
+from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
 
 
 @with_offered(before="trace")
@@ -31,6 +31,7 @@ def run(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
     **offered: Any,
 ) -> None:
@@ -45,6 +46,7 @@ def run(
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
+        allow_memory(memory)
         import_modules(module)
         path = scenario_path(scenario)
         chosen = load_scenario(path)
@@ -76,7 +78,9 @@ def run(
 
             with_calls(result, path.parent)
         written = None if unwritten else trace
-        commands = _next(_command(scenario, backend, offered, module, off), written, typed("--module", module), full)
+        commands = _next(
+            _command(scenario, backend, offered, module, off, memory), written, typed("--module", module), full
+        )
         extras = extras_of(chosen.protocol.variant, *commands)
         if result.findings:
             from dpsim.campaign.alternatives import of_result
@@ -116,6 +120,7 @@ def _command(
     offered: dict[str, Any],
     modules: list[str] | None,
     off: list[str] | None,
+    memory: str | None,
 ) -> str:
     """What to type to run it again."""
     words = ["dpsim", "run", scenario, *["--backend", backend] * (backend != "sim")]
@@ -124,4 +129,5 @@ def _command(
         words += [option(name)] if value else []
         words += [] if isinstance(value, bool | None) else [str(value)]
     words += typed("--off", off)
+    words += [] if memory is None else ["--memory", memory]
     return shlex.join(words)

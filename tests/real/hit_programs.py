@@ -30,7 +30,7 @@ class HitStore(Program[Any]):
         store = await rank.open_store(0, "open")
         assert store is not None
         if how == "fails":
-            Server._serve = fails  # type: ignore[method-assign]
+            Server._serve = fails  # type: ignore[method-assign, assignment]
         rank.send(1, "where", (store.node, store.port, os.getpid()), "where")
         if how != "killed":  # it has finished, and its store listens
             await store.get("done", "done")

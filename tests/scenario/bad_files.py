@@ -96,7 +96,12 @@ BAD_FILES = [
     Bad("an unknown alias", after("faults: §*nobody"), ("alias",)),
     Bad("an alias in itself", after("faults: &a [§*a]"), ("contains itself",)),
     Bad("an alias bomb", BILLION_LAUGHS, ("more than 100000 values", "in a workload's file"), place="6:10"),
-    Bad("a bomb of one text", TEXT_BOMB, ("more than 100000 values", "64 characters of a text count as one"), place="2:28"),
+    Bad(
+        "a bomb of one text",
+        TEXT_BOMB,
+        ("more than 100000 values", "64 characters of a text count as one"),
+        place="2:28",
+    ),
     Bad("a bomb of one text, flat", FLAT_BOMB, ("more than 100000 values",), place="2:9"),
     Bad("deep aliases", DEEP_ALIASES, ("nested more than 50 deep",), place="50:12"),
     Bad("deep nesting", f"{START}faults: {'[' * 49}§{'[' * 100_000}", ("nested more than 50 deep",)),
