@@ -13,6 +13,7 @@ it needs when it is called. Other packages add commands (`dpsim.cli.offered`).
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import traceback
@@ -23,7 +24,7 @@ import typer
 
 from dpsim.cli import console
 from dpsim.cli.compare import compare
-from dpsim.cli.console import Terminated, code_of, how_interrupted, note, say, silence
+from dpsim.cli.console import CANNOT_RUN, Terminated, code_of, how_interrupted, lacking, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
@@ -54,6 +55,7 @@ app = typer.Typer(
 def main() -> None:
     """The entry point `dpsim`."""
     gc.set_threshold(OBJECTS)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of its threads takes memory, and none has work here
     with suppress(ValueError):  # not in the main thread: then signals are somebody else's
         for name in ASK_TO_END:
             number = getattr(signal, name, None)
@@ -70,7 +72,11 @@ def main() -> None:
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
         sys.exit(code_of(error))
-    except Exception:
+    except Exception as error:
+        lacked = lacking(error)
+        if lacked:
+            note(f"dpsim: {lacked}")
+            sys.exit(CANNOT_RUN)
         note(traceback.format_exc().rstrip())
         note("dpsim: this is a bug in dpsim or in a protocol registered with it; please report it with the lines above")
         sys.exit(BUG)

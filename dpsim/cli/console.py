@@ -18,6 +18,7 @@ Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on b
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -25,11 +26,13 @@ import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
+from dpsim.cli.json_alone import stdout
 from dpsim.cli.protocol_errors import raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
@@ -64,14 +67,38 @@ def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
 
 def say(text: str = "") -> None:
     """Print to stdout. If whoever reads has gone away, the program ends silently; if the disk is full, it says so."""
+    out = stdout()
     try:
-        print(text, flush=True)
+        print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence(out)
         raise typer.Exit(PIPE_CLOSED) from None
     except OSError as error:
-        silence(sys.stdout)
+        silence(out)
         fail(f"cannot write to standard output: {error.strerror}", code_of(error))
+
+
+def _shown(line: str) -> str:
+    """A line with nothing in it that a terminal obeys but our own colours."""
+    return (
+        line if line.isprintable() else "".join(part if part in COLOURS else printable(part) for part in _PARTS(line))
+    )
+
+
+COLOURS = ("\x1b[1m", "\x1b[0m", "\x1b[31m", "\x1b[32m")
+_PARTS = re.compile(r"(\x1b\[[0-9;]*m)").split
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is there as a whole, or as it was before. Raises OSError that names it."""
+    from dpsim.trace.appearing import appearing
+
+    try:
+        with appearing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def note(text: str) -> None:
@@ -95,6 +122,8 @@ def one_line_errors() -> Iterator[None]:
     """Turn expected errors into a message and an exit code. What is not expected goes through: it is a bug."""
     try:
         yield
+    except typer.Exit:  # chosen, whatever it came of
+        raise
     except KeyboardInterrupt as error:
         end_by_interrupt(error)
     except OSError as error:
@@ -106,17 +135,25 @@ def one_line_errors() -> Iterator[None]:
         code = _exit_code(error)
         if code is not None:
             fail(str(error), code)
+        lacked = lacking(error)
+        if lacked:
+            fail(lacked, CANNOT_RUN)
         said = raised_by_protocol(error)
         if said is None:
             raise
         fail(said, BAD_INPUT)
 
 
-def code_of(error: OSError) -> int:
-    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+def lacking(error: BaseException) -> str:
+    """What the machine took away where this was raised, in a line; empty if it is no trouble of the machine."""
     from dpsim.backend.journal.trouble import trouble
 
-    return CANNOT_RUN if trouble(error) else BAD_INPUT
+    return trouble(error)
+
+
+def code_of(error: OSError) -> int:
+    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+    return CANNOT_RUN if lacking(error) else BAD_INPUT
 
 
 def _exit_code(error: Exception) -> int | None:

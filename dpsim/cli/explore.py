@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
     Full,
@@ -97,7 +98,7 @@ def explore(
 
     Says proven, sampled or bounded, with counts, or what breaks, under which schedule, and how to replay it.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path

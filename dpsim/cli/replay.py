@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
 
 
@@ -33,7 +34,7 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         import dpsim.trace as traces
         from dpsim.campaign.replay import replay as replay_trace
         from dpsim.campaign.replay import replay_token

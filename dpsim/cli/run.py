@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
 from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
 
@@ -39,7 +40,7 @@ def run(
 
     Says what holds or who broke it, where, and whether that was expected.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         import dpsim.runner as runner
         from dpsim.cli import run_text as text
         from dpsim.diagnose.variants import extras_of
@@ -103,7 +104,7 @@ def _load_backend(name: str) -> None:
         find_backend(name)
     except ImportError as error:
         ours = (error.name or "").partition(".")[0] in ("real", "torch", "msgspec")
-        cure = "; install its extra: pip install 'dpsim-ranks[real]'" if ours else ""
+        cure = "; install dpsim again, with its extra `real`" if ours else ""
         fail(f"the backend {name} cannot be loaded: {error}{cure}", CANNOT_RUN)
 
 

@@ -21,7 +21,7 @@ import socket
 import struct
 from pathlib import Path
 
-TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
 FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
@@ -29,6 +29,9 @@ FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
 
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""
+
+NO_ROOM = ("failed to map segment from shared object", "cannot allocate memory", "std::bad_alloc", "bad allocation")
+"""What the loader of shared libraries and libraries in C++ say where there is no memory."""
 
 
 def trouble(error: BaseException) -> str:
@@ -49,10 +52,13 @@ def _lacked(error: BaseException) -> str:
         return "no memory"
     if isinstance(error, OSError) and error.errno in TAKEN_AWAY:
         return _words(error.errno) + (f": {error.filename}" if error.filename else "")
-    if type(error) is RuntimeError:  # libraries in C++ have no better one
-        if NO_THREAD in str(error):
+    if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # libraries in C and C++ have no better ones
+        said = str(error)
+        if NO_THREAD in said:
             return "no thread"
-        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in str(error)), "")
+        if any(text in said for text in NO_ROOM):
+            return "no memory"
+        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in said), "")
     return ""
 
 
