@@ -72,10 +72,10 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
     try:
-        with gzip.open(path) as file:
-            while line := file.readline(MOST_OF_A_LINE + 1):
+        with gzip.open(path) as unpacked:
+            while line := unpacked.readline(MOST_OF_A_LINE + 1):
                 rows.append(_row(line))
-                if file.tell() > MOST_BYTES:
+                if unpacked.tell() > MOST_BYTES:
                     raise ValueError(f"the file expands to more than {MOST_BYTES >> 20} MiB")
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
