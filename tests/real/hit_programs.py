@@ -8,6 +8,9 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from pydantic import BaseModel
+
 from dpsim.contract.interface import Rank, Store
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
@@ -59,3 +62,43 @@ class HitStore(Program[Any]):
 
 def fails(server: Server, connection: socket.socket, message: list[Any]) -> None:
     raise AssertionError("as planned")
+
+
+@register_protocol("real_hit_steps")
+class HitSteps(Program[Any]):
+    """Steps with a collective, a message to the next rank, and a key in the store of rank 0. All of it holds."""
+
+    class Params(BaseModel):
+        ranks: int = 3
+        steps: int = 60
+
+    @staticmethod
+    def ranks(params: Any) -> int:
+        return int(params.ranks)
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        world, size, steps = rank.host("world"), prepared.params.ranks, prepared.params.steps
+        rank.step = 0
+        store = await self.store(rank, size)
+        for rank.step in range(steps):
+            store.set(f"{rank.step}.{rank.rank}", rank.rank, "set")
+            before = (rank.rank - 1) % size
+            rank.decide("told", await store.get(f"{rank.step}.{before}", "get") == before, "world")
+            rank.send((rank.rank + 1) % size, "box", rank.step, "send")
+            rank.decide("came", await rank.mailbox("box").get("get.box") == rank.step, "world")
+            total = await world.all_reduce(np.array([rank.rank], np.int32), site="agree")
+            rank.decide("sum", int(total[0]), "world")
+        await world.barrier(site="end")
+        store.close("close")
+
+    async def store(self, rank: Rank, size: int) -> Store:
+        if rank.rank:
+            where: Any = await rank.mailbox("where").get("where")
+            joined = await rank.join_store(where[0], where[1], "join")
+            assert joined is not None
+            return joined
+        opened = await rank.open_store(0, "open")
+        assert opened is not None
+        for other in range(1, size):
+            rank.send(other, "where", (opened.node, opened.port), "where")
+        return opened
