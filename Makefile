@@ -16,9 +16,10 @@ PYTHON ?= python3
 SCENARIO ?= scenarios/quickstart.yaml
 
 BIN := .venv/bin
-# The build tools come from constraints.txt too, hence no build isolation.
-INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
-INSTALL_PROJECT := $(INSTALL) --no-build-isolation
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check
+# Nothing is installed whose hash is not in requirements/, pip among it. The build tools come from there, hence no build isolation.
+HASHED := $(INSTALL) --require-hashes --no-deps --only-binary :all:
+INSTALL_PROJECT := $(INSTALL) --no-deps --no-build-isolation -e .
 
 # Tests start many processes, and without stored bytecode each compiles dpsim again: a third of the time of `make test`.
 unexport PYTHONDONTWRITEBYTECODE
@@ -74,17 +75,19 @@ bench-gpu: .venv/.installed-test
 	@$(PYTHON) -m venv --clear .venv
 	@touch $@
 
-.venv/.installed-core: .venv/.created pyproject.toml constraints.txt
+.venv/.installed-core: .venv/.created pyproject.toml $(wildcard requirements/*.txt)
 	@echo '==> installing dpsim into .venv'
-	@$(INSTALL) hatchling editables
-	@$(INSTALL_PROJECT) -e .
+	@$(HASHED) -r requirements/build.txt
+	@$(HASHED) -r requirements/core.txt
+	@$(INSTALL_PROJECT)
 	@touch $@
 
-.venv/.installed-test: .venv/.created pyproject.toml constraints.txt
-	@echo '==> installing dpsim, torch and the test tools into .venv (torch is large)'
-	@$(INSTALL) hatchling editables
-	@$(INSTALL_PROJECT) -e '.[test,real]'
-	@touch .venv/.installed-core $@
+# Last, the libraries for GPUs: torch pins each to one version, and torch without CUDA has none.
+.venv/.installed-test: .venv/.installed-core
+	@echo '==> installing torch and the test tools into .venv (torch is large)'
+	@$(HASHED) -r requirements/test.txt
+	@$(INSTALL) "$$(sed -n 's/^\(torch==[^ ]*\).*/\1/p' requirements/test.txt)"
+	@touch $@
 
 clean:
 	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

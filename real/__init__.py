@@ -11,6 +11,7 @@ GPUs.
     fork_server.py     a process with torch that does nothing but fork: each worker is a copy of it
     watch.py           the parent: is anybody moving? how did each rank end?
     clock.py           the parent: a clock that stands while it was stopped
+    quiet.py           the parent: how long the workers slept, load of the machine left out
     messages.py        what the two sides say to one another
     jobs.py            the child: what it makes of a job
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
@@ -23,7 +24,8 @@ GPUs.
     flags.py           the flags between them
     mail.py            mailboxes: a UNIX socket a rank
     taking.py          how a rank looks into them
-    stores.py          stores of programs: a table behind a socket, served by a thread of its listener
+    stores.py          stores of programs, as their ranks have them
+    store_server.py    the table behind a socket, served by a thread of its listener; who is let in
     ports.py           the ports of nodes, on the loopback interface; strangers
     lazy.py            communicators that are made at their first use
     no_device.py       what a service has in the place of a device

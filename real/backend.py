@@ -40,8 +40,8 @@ class TorchBackend:
             return f"the {self.name} backend needs a POSIX system: its workers get their sockets passed by number"
         for module in NEEDED:
             if importlib.util.find_spec(module) is None:
-                cure = "pip install 'dpsim-ranks[real]'"
-                return f"the {self.name} backend needs the module {module}, and there is none ({cure})"
+                cure = "install dpsim again, with its extra `real`"
+                return f"the {self.name} backend needs the module {module}, and there is none; {cure}"
         return None
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:

@@ -26,8 +26,9 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.backend.journal.trouble import ENDS, is_stopped, limit
+from dpsim.backend.journal.trouble import FAULTS, is_stopped, limit
 from real.fork_server import Forked, ForkServer, command
+from real.quiet import busy_ns
 
 REST_SECONDS = 60.0
 """For the rest of a message that has begun."""
@@ -88,13 +89,17 @@ class Child:
     def has_ended(self) -> bool:
         return self.process.poll() is not None
 
+    def busy_ns(self) -> int | None:
+        """ns that its threads ran or waited for a core; None where the system does not say."""
+        return busy_ns(self.process.pid)
+
     def how_it_ended(self) -> str:
         """ "SIGABRT", or an exit status."""
         try:
             code = self.process.wait(20)
         except subprocess.TimeoutExpired:
             return "its socket closed, but not the process"
-        return signal.Signals(-code).name if code < 0 else f"exit status {code}"
+        return f"exit status {code}" if code >= 0 else _signal_name(-code)
 
     def taken_away(self) -> str:
         """How the machine took the process away, in words; empty if it is there, or ended by itself."""
@@ -105,7 +110,7 @@ class Child:
         if self._server is not None and self._server.has_ended():
             return "ended with what forks the workers"
         how = self.how_it_ended()
-        return f"was ended by {how}" if how in {one.name for one in ENDS} else ""
+        return f"was ended by {how}" if how.startswith("SIG") and how not in FAULTS else ""
 
     def end(self) -> None:
         """Kill it. Nothing more is said to it, and nothing heard of it."""
@@ -117,6 +122,18 @@ class Child:
         """Until it is gone; but it may be unable to end yet, in a call of a driver perhaps."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(END_SECONDS)
+
+
+def _signal_name(number: int) -> str:
+    """Python has no names for most signals of real time.
+
+    >>> _signal_name(9), _signal_name(36)
+    ('SIGKILL', 'SIG36')
+    """
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
 
 
 def speaking(children: Sequence[Child], seconds: float) -> list[Child]:

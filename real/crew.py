@@ -20,6 +20,7 @@ A service's worker is as a rank's, without a device: a world of two ranks and tw
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,10 @@ from real.messages import Ready, Refused
 
 SETUP_SECONDS = 180.0
 """For the start of the workers, and for the communicators of a world: torch on a slow machine, NCCL on a large one."""
+
+
+SETTLE_SECONDS = 1.0
+"""For a process that was killed to be seen as gone, where another one has lost its connection to it."""
 
 
 class ProgramRefused(RuntimeError):
@@ -128,18 +133,27 @@ class Crew:
             for child in ready:
                 message = child.receive()
                 if message is None:
+                    how = child.how_it_ended()  # waits: its socket closes before the process is gone
                     self._refuse_lost(children)
-                    ended = f"the worker of {child.name} ended during set-up ({child.how_it_ended()})"
+                    ended = f"the worker of {child.name} ended during set-up ({how})"
                     raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
                 if isinstance(message, Refused) and message.number == number:
                     if message.stage == "lost":
                         raise Lost(f"{self.backend}: {child.name} could not start: {message.why}")
+                    if message.stage == "machine":
+                        self._settle(children)
                     self._refuse_lost(children)
                     error = ProgramRefused if message.stage == "program" else BackendUnavailable
                     raise error(f"{self.backend}: {child.name} could not start\n{message.why}")
                 if isinstance(message, kind) and message.number == number:
                     answers[child.rank] = message
         return answers
+
+    def _settle(self, children: Sequence[Child]) -> None:
+        """One that refuses may have lost its peer, whose process is not gone yet."""
+        clock = Clock(POLL_SECONDS)
+        while clock.seconds() < SETTLE_SECONDS and not any(child.taken_away() for child in children):
+            time.sleep(SETTLE_SECONDS / 50)
 
     def _refuse_lost(self, children: Sequence[Child]) -> None:
         """Raise Lost if a worker was taken away during set-up: then what another one says came of that."""

@@ -1,9 +1,9 @@
 """The folder of a pool: sockets of mailboxes, journals of jobs. It goes with its pool, or with the next one's start.
 
 A parent that is killed cannot remove its folder, and its workers die with it. So the parent holds a lock on the folder,
-which the kernel takes away when the parent ends, however it does; whoever makes a folder removes those that nobody
-holds. A new folder gets the name under which it can be found only after it has been locked, so that nobody removes it
-in between.
+which the kernel takes away when the parent ends, however it does. What forks the workers then removes the folder, and
+if that was killed as well, the next start of a pool does. A new folder gets the name under which it can be found only
+after it has been locked, so that nobody removes it in between.
 
     folder = PoolFolder()
     folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e
@@ -39,10 +39,8 @@ class PoolFolder:
     """A new folder that this process holds."""
 
     def __init__(self) -> None:
+        remove_stale()
         temporary = Path(tempfile.gettempdir())
-        for parent in (MEMORY, temporary):
-            for stale in parent.glob(f"{PREFIX}*"):
-                _remove_if_stale(stale)
         made = Path(tempfile.mkdtemp(prefix="dpsim-new-", dir=MEMORY if has_room(MEMORY) else temporary))
         held = _lock(made)
         assert held is not None, "nobody else knows of it"
@@ -52,6 +50,13 @@ class PoolFolder:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._held)
+
+
+def remove_stale() -> None:
+    """Remove the folders whose parents have ended."""
+    for parent in (MEMORY, Path(tempfile.gettempdir())):
+        for stale in parent.glob(f"{PREFIX}*"):
+            _remove_if_stale(stale)
 
 
 def has_room(folder: Path) -> bool:

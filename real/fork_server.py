@@ -10,8 +10,9 @@ process that has started CUDA could not be forked, and this one starts none; eac
 installed protocol have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
 
 The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
-leave with it (`worker.listen`). A worker is not waited for before the parent asks: until then its number is its own.
-A server that was ended or stopped is `Lost`, and so are its workers.
+leave with it (`worker.listen`). A parent that was killed leaves a folder, which the server removes last. A worker is
+not waited for before the parent asks: until then its number is its own. A server that was ended or stopped is `Lost`,
+and so are its workers.
 
     server = ForkServer(os.environ, "cpu")
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
@@ -42,6 +43,7 @@ from dpsim.backend.journal.trouble import is_stopped, limit
 from dpsim.contract import registry
 from dpsim.contract.world import Lost
 from real.clock import Clock
+from real.folder import remove_stale
 
 OUTPUTS = 1, 2
 """Descriptors that a worker has from the parent as they are at its start."""
@@ -51,6 +53,9 @@ START_SECONDS = 180.0
 """Until it answers: at first it imports torch, and the machine may be slow."""
 
 POLL_SECONDS = 1.0
+
+TIDY_SECONDS = 10.0
+"""For a parent that was killed, and for its workers, until they are gone."""
 
 LOOKS = 3
 """So many seconds in a row a process has to be seen stopped."""
@@ -241,13 +246,33 @@ def work(settings: dict[str, Any]) -> None:
     worker.work(settings)
 
 
+def tidy(parent: int) -> None:
+    """The parent ended without ending this process: once it is gone, with its lock and its workers, the folder
+    of the pool serves no process any more.
+    """
+    deadline = time.monotonic() + TIDY_SECONDS
+    while time.monotonic() < deadline and (os.getppid() == parent or _has_children()):
+        time.sleep(0.01)
+    remove_stale()
+
+
+def _has_children() -> bool:
+    try:
+        os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
+
+
 def main() -> None:
     for module in ("torch.distributed", "msgspec.msgpack", f"real.{sys.argv[2]}", "real.worker"):  # as a worker would
         importlib.import_module(module)
     registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    parent = os.getppid()
     with contextlib.suppress(EOFError, OSError):
         serve(Connection(int(sys.argv[1])))
+    tidy(parent)
 
 
 if __name__ == "__main__":

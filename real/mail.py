@@ -59,6 +59,7 @@ class Mail:
         self._job = 0
         self._size = 0
         self._gated = False
+        self._secret = ""
         self._boxes: dict[str, queue.SimpleQueue[Frozen] | Gated] = {}
         self._lock = threading.Lock()
         self._peers: dict[tuple[int, bool], socket.socket] = {}
@@ -81,9 +82,9 @@ class Mail:
             self._listener.close()
         self._lock.release()
 
-    def begin(self, job: int, size: int, gated: bool = False) -> None:
+    def begin(self, job: int, size: int, gated: bool = False, secret: str = "") -> None:
         """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
-        it. `gated`: the world has gates.
+        it. `gated`: the world has gates. `secret`: of the parent (`messages.Job`).
         """
         if self._listener is None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -92,6 +93,7 @@ class Mail:
             threading.Thread(target=self._read, args=(self._listener,), name="mail", daemon=True).start()
         with self._lock:
             self._job, self._size, self._gated = job, size, gated
+            self._secret = secret
             self._boxes = {}
             self._tell_all()  # of the last job's, who ended in an idle get
             self._ended = False
@@ -126,8 +128,8 @@ class Mail:
 
     @property
     def job(self) -> str:
-        """The job, told apart from those of other pools on this machine."""
-        return f"{self._folder} {self._job}"
+        """What a rank of this job shows to a store: no other process of this machine can know it."""
+        return f"{self._secret} {self._job}"
 
     def box(self, name: str) -> queue.SimpleQueue[Frozen] | Gated:
         """The messages of a box, in the order in which they arrived."""

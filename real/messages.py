@@ -41,7 +41,9 @@ class Ready(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A program to run. Communicators of an older `generation` are not used again. `path`: the parent's `sys.path`."""
+    """A program to run. Communicators of an older `generation` are not used again. `path`: the parent's `sys.path`.
+    `secret`: 32 hexadecimal digits of the parent, which its workers show to one another's stores.
+    """
 
     number: int
     generation: int
@@ -50,6 +52,7 @@ class Job(NamedTuple):
     args: Any
     modules: list[str]
     path: list[str]
+    secret: str
     journal: str
 
 

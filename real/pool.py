@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import secrets
 import sys
 import tempfile
 import time
@@ -96,6 +97,7 @@ class Pool:
         self._generation = 0
         self._oldest = 0
         self._number = 0
+        self._secret = secrets.token_hex(16)
         self._known: set[CommunicatorSpec] = set()
         self._chains: dict[str, Chain] = {}
 
@@ -190,8 +192,9 @@ class Pool:
         self._number += 1
         children = [*self.crew.workers[: world.size], *self.crew.services[: len(world.services)]]
         paths = [folder / f"rank-{actor}.journal" for actor in range(world.actors)]
+        job = Job(self._number, self._generation, world, program, args, modules(), _path(), self._secret, "")
         for child, path in zip(children, paths, strict=True):
-            child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
+            child.send(job._replace(journal=str(path)))
         with self.spent.on("set-up"):
             self.crew.gather(children, Prepared, self._number)
         self._known.update(by_workers(spec, world.size) for spec in world.communicators)

@@ -1,15 +1,10 @@
 """Stores of programs: a table behind a real listening socket, served by a thread of the rank that opened it.
 
-Whoever uses a store, its own listener too, has a connection to it, one line of JSON a message:
-
-    ["job", name]                       first of all
-    ["set", key, value]                 no answer
-    ["get", number, key]                answered by [number, value] as soon as the key has a value
-
-So what one rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed,
-or its process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes
-connections and never answers, and so does the store of another job: whoever meets it passes his time as on the
-simulation, and no job takes another one's members for its own.
+Each user of a store, its own listener too, has a connection to it; `store_server` says what goes over it. So what one
+rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed, or its
+process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes connections
+and never answers, and so does the store of another job: whoever meets it passes his time as on the simulation, and no
+job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
     store = yield from stores.open(rank, 0, job)             # None: somebody listens there
@@ -28,10 +23,9 @@ import contextlib
 import json
 import queue
 import select
-import selectors
 import socket
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from dpsim.backend.hosts.stores import JournaledStore
@@ -41,92 +35,11 @@ from dpsim.contract.interface import Frozen
 from real.journal_reader import tuples
 from real.mail import receive
 from real.ports import listen, reach
+from real.store_server import Server, line_of, with_no_more
 from real.waiting import Patience, Unfinished
-
-ANSWER_SECONDS = 5.0
-"""So long one who asked may leave no room for the answer; then he is cut off."""
 
 CLOSE_SECONDS = 10.0
 """For a server to close its sockets, which takes no time where everybody reads his answers."""
-
-
-class Server(threading.Thread):
-    """A table, and who waits for a key of it. Runs until the connection of its owner has come to its end."""
-
-    def __init__(self, listener: socket.socket, owner: Any, job: str) -> None:
-        """`owner`: the address from which the owner calls."""
-        super().__init__(name="store", daemon=True)
-        self._job = job
-        self._strange: set[Any] = set()
-        """Connections of other jobs."""
-        self._listener = listener
-        self._owner = owner
-        self._values: dict[str, Frozen] = {}
-        self._waiting: dict[str, list[tuple[socket.socket, int]]] = {}
-        self._beginnings: dict[socket.socket, bytes] = {}
-
-    def run(self) -> None:
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
-            try:
-                while self._turn(selector):
-                    pass
-            finally:
-                self._listener.close()  # first: whoever hears that it has left finds nobody there
-                for connection in self._beginnings:
-                    connection.close()
-
-    def _turn(self, selector: selectors.BaseSelector) -> bool:
-        """Serve those who have said something. False: the owner has left."""
-        for key, _ in selector.select():
-            if key.fileobj is self._listener:
-                connection, caller = self._listener.accept()
-                connection.settimeout(ANSWER_SECONDS)
-                selector.register(connection, selectors.EVENT_READ, caller)
-                self._beginnings[connection] = b""
-                continue
-            connection = key.fileobj  # type: ignore[assignment]  # what was registered is a socket
-            if not self._hear(connection):
-                selector.unregister(connection)
-                del self._beginnings[connection]
-                self._strange.discard(connection)
-                connection.close()
-                if key.data == self._owner:
-                    return False
-        return True
-
-    def _hear(self, connection: socket.socket) -> bool:
-        """Take in what somebody says. False: he has left."""
-        data = receive(connection)
-        if not data:
-            return False
-        *lines, self._beginnings[connection] = (self._beginnings[connection] + data).split(b"\n")
-        for line in lines:
-            what, *rest = json.loads(line)
-            if what == "job":
-                if rest != [self._job]:
-                    self._strange.add(connection)
-            elif connection in self._strange:
-                continue
-            elif what == "set":
-                key, value = rest
-                self._values[key] = value
-                for asker, number in self._waiting.pop(key, ()):
-                    self._answer(asker, number, value)
-            else:
-                number, key = rest
-                if key in self._values:
-                    self._answer(connection, number, self._values[key])
-                else:
-                    self._waiting.setdefault(key, []).append((connection, number))
-        return True
-
-    @staticmethod
-    def _answer(asker: socket.socket, number: int, value: Frozen) -> None:
-        try:
-            asker.sendall(line_of([number, value]))
-        except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
-            with_no_more(asker)
 
 
 class StoreConnection:
@@ -181,12 +94,17 @@ class StoreConnection:
             raise
 
     def _read(self) -> None:
-        rest = b""
+        rest, strange = b"", False
         while data := receive(self._socket):
+            if strange:
+                continue
             *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                number, value = json.loads(line)
-                self._asked.pop(number).put(tuples(value))
+            try:
+                for line in lines:
+                    number, value = json.loads(line)
+                    self._asked.pop(number).put(tuples(value))
+            except (ValueError, TypeError, LookupError, RecursionError):  # what listens there is no store
+                strange = True
         with self._lock:
             self._over = True
             self._socket.close()
@@ -242,6 +160,8 @@ class Stores:
 
     def __init__(self) -> None:
         self._stores: list[RealStore] = []
+        self.failed: Callable[[str], None] = lambda what: None
+        """Called by the thread of one that listens here, when it cannot go on."""
 
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
@@ -254,7 +174,7 @@ class Stores:
         own = reach(rank.node, port)
         assert own is not None, "somebody listens there"
         line = StoreConnection(own, job)
-        server = Server(listener, line.name, job)
+        server = Server(listener, line.name, job, self.failed)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
@@ -275,13 +195,3 @@ class Stores:
     def _kept(self, store: RealStore) -> RealStore:
         self._stores.append(store)
         return store._rank.handed_out(store)
-
-
-def line_of(message: list[Any]) -> bytes:
-    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
-
-
-def with_no_more(connection: socket.socket) -> None:
-    """Nothing more is said on it; it may be gone already."""
-    with contextlib.suppress(OSError):
-        connection.shutdown(socket.SHUT_WR)

@@ -6,7 +6,7 @@ would be called stuck too: a limit, set by the scenario. Injected delays are add
 follow one another on a device while no host moves.
 
 When a rank has raised or died, its peers may wait for it for ever, or may come to an end by themselves. They get a
-shorter time to show.
+shorter time to show, of which only that counts in which they slept (`quiet`): no load of the machine decides a verdict.
 
 A rank that stands in an *idle* get has ended well if nothing can move any more, as in the simulation. Where all that
 have not ended stand so, none can send, so it is not the stall that has to pass but only the time in which a message
@@ -23,7 +23,8 @@ Where a rank has several host threads, its last record says little of a hang. So
 the process itself, before anything is stopped: `observed` has their lines.
 
 What the machine took away is none of the program's: a worker that was ended from outside, though no scenario wanted
-its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`.
+its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`. A
+worker whose rank has finished counts as well: its store, or what it sent last, may have gone with it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from real.child import Child, speaking
 from real.clock import Clock
 from real.journal_reader import Unmoving, died_as_planned, journal_size, last_step, standing
 from real.messages import Alone, AskStands, Dismiss, JobEnded, Stands, Troubled
+from real.quiet import Quiet
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
@@ -48,8 +50,8 @@ LOOK_SECONDS = 3.0
 """For the worker to say where its host threads stand."""
 
 GRACE_NS = 1_000_000_000
-"""The stall after a first rank has ended badly, or when all are idle. gloo's and a socket's latency on a busy machine
-stay far below it.
+"""The stall after a first rank has ended badly, or when all are idle: of time in which no rank ran or waited for a
+core. The latency of gloo and of a socket stays far below it.
 """
 
 
@@ -99,30 +101,34 @@ class JobWatch:
         clock = Clock(POLL_SECONDS)
         now = moved = reported = size = 0
         stands: dict[int, Unmoving] = {}
+        quiet: Quiet | None = None
         while None in self._ends and not self.lost:
             news = self._collect()
             grown = sum(journal_size(path) for path in self._paths)
             now = clock.look()
-            if clock.stood:
-                moved = now
             if news or grown != size:
                 moved, size = now, grown
-                stands = {}
+                stands, quiet = {}, None
+            elif clock.stood:
+                moved, quiet = now, None
+            else:
+                quiet = quiet or Quiet(self._unfinished(), now)
             if self._progress is not None and now - reported > PROGRESS_SECONDS * 1e9:
                 reported = now
                 step = last_step(self._paths[0])
                 if step is not None:
                     self._progress(step)
             someone_lost = any(end not in (None, "finished") for end in self._ends)
-            limit = self._grace_ns if someone_lost else self._stall_ns
-            if now - moved > self._grace_ns and not stands:  # read once: nobody writes
+            hopeless = now - moved > self._grace_ns and quiet is not None and quiet.ns(now) > self._grace_ns
+            limit = self._grace_ns if someone_lost and hopeless else self._stall_ns
+            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once: nobody writes
                 unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
                 stands = {rank: standing(self._paths[rank], rank in self._mains_over) for rank in unfinished}
                 if all(stand.idle for stand in stands.values()) and not self._dismissed:
                     self._dismissed = True
                     for rank in unfinished:
                         self._dismiss(rank)
-                    moved = now
+                    moved, quiet = now, None
                     continue
             limit += max((stand.pause_ns for stand in stands.values()), default=0)
             late = now > self._world.deadline_ns
@@ -138,6 +144,7 @@ class JobWatch:
                 self.late = True
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
+        self._look_at_those_that_finished()
         self._conclude(now)
 
     def look_at_threads(self, journals: Sequence[Sequence[RawRecord]]) -> None:
@@ -170,7 +177,7 @@ class JobWatch:
 
     def _collect(self) -> bool:
         """Take in what the workers say, waiting a little for it. Whether they said anything."""
-        ready = speaking([child for child, actor in self._actors.items() if self._ends[actor] is None], POLL_SECONDS)
+        ready = speaking(self._unfinished(), POLL_SECONDS)
         for child in ready:
             message, rank = child.receive(), self._actors[child]
             if message is None:
@@ -200,6 +207,22 @@ class JobWatch:
         taken = child.taken_away()
         if taken and not died_as_planned(self._paths[rank]):
             self.lost = self.lost or f"the process of {self._world.actor(rank)} {taken}"
+
+    def _unfinished(self) -> list[Child]:
+        return [child for child, actor in self._actors.items() if self._ends[actor] is None]
+
+    def _look_at_those_that_finished(self) -> None:
+        """A store that failed has said so before its peers could learn of it. And a worker that is gone by now took
+        with it what others may have waited for.
+        """
+        for child in speaking(self.listening, 0) if self.listening else ():
+            message = child.receive()
+            if isinstance(message, Troubled) and message.number == self._number:
+                self.lost = self.lost or f"{self._world.actor(self._actors[child])}: {message.what}"
+        for child, rank in self._actors.items():
+            taken = "" if self.lost or self._ends[rank] != "finished" else child.taken_away()
+            if taken:
+                self.lost = f"the process of {self._world.actor(rank)} {taken}"
 
     def _look_who_was_stopped(self) -> None:
         """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a

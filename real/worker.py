@@ -3,9 +3,7 @@
 The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `AbortJob` it
 sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
 second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts the communicators from outside.
-
 On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
-
 A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
 with host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
 
@@ -181,7 +179,7 @@ class Worker:
             lazy = f"job {job.number}" if job.world.lazy else ""
             groups = self._communicators.of(job.generation, job.world.communicators, job.world.size, lazy)
             self._device.prepare(job.world)
-            self._mail.begin(job.number, job.world.size, bool(job.world.gates))
+            self._mail.begin(job.number, job.world.size, bool(job.world.gates), job.secret)
         except Exception as error:
             self._send(refused(job.number, "machine", error))
             return
@@ -213,6 +211,7 @@ class Worker:
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
         rank.reach, started, lacked = file.reach, time.monotonic_ns(), ""
+        rank.stores.failed = lambda what: self._send(Troubled(job.number, "blocked", what))
         end: End = "finished"
         try:
             rank.patience.sleep(rank.journal.start_delay())

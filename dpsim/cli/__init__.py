@@ -1,7 +1,10 @@
 """The command line: `dpsim`. A command is a file, and so is what it prints, as text and as JSON.
 
     app.py        the commands by name, and how the program ends
+    ending.py     how the process ends: never without a word
+    json_alone.py what `--json` prints is alone on stdout
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
+    timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
     offered.py    commands, sources of scenarios and options of other packages
     protocol_errors.py      what a protocol's own code raised outside of a run
@@ -17,6 +20,6 @@
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """
 
-from dpsim.cli.app import main
+from dpsim.cli.ending import main
 
 __all__ = ["main"]

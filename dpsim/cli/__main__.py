@@ -1,6 +1,6 @@
 """`python -m dpsim.cli` is `dpsim`."""
 
-from dpsim.cli.app import main
+from dpsim.cli.ending import main
 
 if __name__ == "__main__":
     main()

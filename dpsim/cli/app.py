@@ -13,6 +13,7 @@ it needs when it is called. Other packages add commands (`dpsim.cli.offered`).
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import sys
 import traceback
@@ -23,16 +24,20 @@ import typer
 
 from dpsim.cli import console
 from dpsim.cli.compare import compare
-from dpsim.cli.console import INTERRUPTED, TERMINATED, Terminated, code_of, note, say, silence
+from dpsim.cli.console import CANNOT_RUN, Terminated, code_of, how_interrupted, lacking, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
+from dpsim.cli.timer import FREE
 
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
+
+ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
+"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm warns with SIGUSR1."""
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
@@ -50,25 +55,35 @@ app = typer.Typer(
 def main() -> None:
     """The entry point `dpsim`."""
     gc.set_threshold(OBJECTS)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each of its threads takes memory, and none has work here
     with suppress(ValueError):  # not in the main thread: then signals are somebody else's
-        signal.signal(signal.SIGTERM, _terminated)
+        for name in ASK_TO_END:
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # `nohup` has one ignored
+                signal.signal(number, _terminated)
+    FREE.append(_terminated)
     try:
         app()
     except KeyboardInterrupt as error:
-        note("dpsim: interrupted")
-        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
+        how, code = how_interrupted(error)
+        note(f"dpsim: {how}")
+        sys.exit(code)
     except OSError as error:  # typer's own output: help, usage
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
         sys.exit(code_of(error))
-    except Exception:
+    except Exception as error:
+        lacked = lacking(error)
+        if lacked:
+            note(f"dpsim: {lacked}")
+            sys.exit(CANNOT_RUN)
         note(traceback.format_exc().rstrip())
         note("dpsim: this is a bug in dpsim or in a protocol registered with it; please report it with the lines above")
         sys.exit(BUG)
 
 
 def _terminated(number: int, frame: object) -> NoReturn:
-    raise Terminated
+    raise Terminated(number)
 
 
 @app.callback()

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import NOT_MET, note, one_line_errors, painted, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson
 
 MANY_RECORDS = 1_000_000
@@ -25,7 +26,7 @@ def compare(
 
     Decisions, ops in their order, and what ranks learned are compared; backend, time and places in the source are not.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         import dpsim.trace as traces
         from dpsim.cli import compare_text as text
 

@@ -5,7 +5,8 @@
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
        backend cannot show what is expected, or dpsim cannot ask an installed engine: it names what it looked for
-    130  interrupted; 143 terminated. Where every rank stood is said
+    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. Where every rank stood
+         is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
 stream is a terminal, so what is piped can be searched with grep; no traceback for a mistake of the user, for a full
@@ -17,49 +18,87 @@ Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on b
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
+from dpsim.cli.json_alone import stdout
 from dpsim.cli.protocol_errors import raised_by_protocol
+from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
 
 NOT_MET = 1
 BAD_INPUT = 2
 CANNOT_RUN = 3
 INTERRUPTED = 130
-TERMINATED = 143
 PIPE_CLOSED = 141  # what a shell makes of SIGPIPE
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM: as Ctrl-C, but for the exit code."""
+    """A signal that asks the command to end: as Ctrl-C, but for the exit code, which is a shell's."""
+
+    def __init__(self, number: int = signal.SIGTERM) -> None:
+        super().__init__()
+        self.code = 128 + number
+        self.how = "terminated" if number == signal.SIGTERM else f"ended by {signal.Signals(number).name}"
+
+
+def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
+    """In words, and the exit code."""
+    return (error.how, error.code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
     """Say what was done, if anything was, and where the run stood."""
-    how, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+    how, code = how_interrupted(error)
     done = str(getattr(error, "done", ""))
     fail("\n".join([f"{how}; {done}" if done else f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
 
 
 def say(text: str = "") -> None:
     """Print to stdout. If whoever reads has gone away, the program ends silently; if the disk is full, it says so."""
+    out = stdout()
     try:
-        print(text, flush=True)
+        print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
     except BrokenPipeError:
-        silence(sys.stdout)
+        silence(out)
         raise typer.Exit(PIPE_CLOSED) from None
     except OSError as error:
-        silence(sys.stdout)
+        silence(out)
         fail(f"cannot write to standard output: {error.strerror}", code_of(error))
+
+
+def _shown(line: str) -> str:
+    """A line with nothing in it that a terminal obeys but our own colours."""
+    return (
+        line if line.isprintable() else "".join(part if part in COLOURS else printable(part) for part in _PARTS(line))
+    )
+
+
+COLOURS = ("\x1b[1m", "\x1b[0m", "\x1b[31m", "\x1b[32m")
+_PARTS = re.compile(r"(\x1b\[[0-9;]*m)").split
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file that is there as a whole, or as it was before. Raises OSError that names it."""
+    from dpsim.trace.appearing import appearing
+
+    try:
+        with appearing(path) as file:
+            file.write(text.encode())
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def note(text: str) -> None:
@@ -83,6 +122,8 @@ def one_line_errors() -> Iterator[None]:
     """Turn expected errors into a message and an exit code. What is not expected goes through: it is a bug."""
     try:
         yield
+    except typer.Exit:  # chosen, whatever it came of
+        raise
     except KeyboardInterrupt as error:
         end_by_interrupt(error)
     except OSError as error:
@@ -94,17 +135,25 @@ def one_line_errors() -> Iterator[None]:
         code = _exit_code(error)
         if code is not None:
             fail(str(error), code)
+        lacked = lacking(error)
+        if lacked:
+            fail(lacked, CANNOT_RUN)
         said = raised_by_protocol(error)
         if said is None:
             raise
         fail(said, BAD_INPUT)
 
 
-def code_of(error: OSError) -> int:
-    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+def lacking(error: BaseException) -> str:
+    """What the machine took away where this was raised, in a line; empty if it is no trouble of the machine."""
     from dpsim.backend.journal.trouble import trouble
 
-    return CANNOT_RUN if trouble(error) else BAD_INPUT
+    return trouble(error)
+
+
+def code_of(error: OSError) -> int:
+    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+    return CANNOT_RUN if lacking(error) else BAD_INPUT
 
 
 def _exit_code(error: Exception) -> int | None:
@@ -161,11 +210,16 @@ def painted(text: str, good: bool) -> str:
 
 
 class Progress:
-    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing."""
+    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
+
+    A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
+    thread, since this process forks. Where somebody else uses that signal, reports alone show it.
+    """
 
     AFTER_S = 0.5
     LINE_EVERY_S = 10.0
     DRAW_EVERY_S = 0.1
+    TICK_S = 1.0
 
     def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
         self.title = title
@@ -175,33 +229,43 @@ class Progress:
         self._terminal = is_terminal(sys.stderr)
         self._bar: Any = None
         self._task: Any = None
+        self._done: tuple[int, int | None] | None = None
+        self._timer = Timer(self.TICK_S, self._show)
 
     def __enter__(self) -> Self:
+        self._timer.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._timer.stop()
         if self._bar is not None:
             self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
         """`done`: steps, from 0; `total`: None if nobody knows."""
+        self._done = done, total
+        self._show()
+
+    def phase(self, title: str) -> None:
+        """What is being done now."""
+        self.title, self._done = title, None
+        if self._bar is not None:
+            self._draw(title, 0, None)
+
+    def _show(self) -> None:
         now = self._clock()
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
-                self._draw(self.title, done, total)
+                self._draw(self.title, *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
+            done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
-            note(f"dpsim: {self.title}: {self._unit} {done}{of} after {now - self._start:.0f} s")
-
-    def phase(self, title: str) -> None:
-        """What is being done now."""
-        self.title = title
-        if self._bar is not None:
-            self._draw(title, 0, None)
+            how_far = f"no {self._unit} yet" if self._done is None else f"{self._unit} {done}{of}"
+            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:
         if self._bar is None:

@@ -23,7 +23,19 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.options import AsJson, Full, Modules, Off, budget_seconds, import_modules, typed, with_off
+from dpsim.cli.json_alone import json_alone
+from dpsim.cli.options import (
+    AsJson,
+    Full,
+    Memory,
+    Modules,
+    Off,
+    allow_memory,
+    budget_seconds,
+    import_modules,
+    typed,
+    with_off,
+)
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -79,17 +91,19 @@ def explore(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
 
     Says proven, sampled or bounded, with counts, or what breaks, under which schedule, and how to replay it.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
+        allow_memory(memory)
         import_modules(module)
         seconds = _checked(strategy, budget)
         most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules, typed
 
 
@@ -39,7 +40,7 @@ def museum(
 
     A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import museum as visit
         from dpsim.cli import museum_card as card
         from dpsim.cli import museum_text as text

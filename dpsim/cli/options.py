@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, fail
+from dpsim.cli.console import BAD_INPUT, fail, note
 from dpsim.cli.protocol_errors import at_own_place
+from dpsim.contract.words import printable
 
 if TYPE_CHECKING:
     from dpsim.scenario import Scenario
@@ -34,6 +35,22 @@ Off = Annotated[
         "--off", metavar="PATTERN", help="Leave findings of this class out of the verdict, e.g. 'HANG:*'; repeatable."
     ),
 ]
+
+
+Memory = Annotated[
+    str | None,
+    typer.Option("--memory", metavar="SIZE", help="Allow runs that take about this much memory; 8GB if left out."),
+]
+
+
+def allow_memory(memory: str | None) -> None:
+    """Let runs take this much memory, and have a large one told on stderr. What is no size is bad input."""
+    from dpsim.scenario.extent import allow, parse_memory
+
+    try:
+        allow(None if memory is None else parse_memory(memory), lambda text: note(f"dpsim: {printable(text)}"))
+    except ValueError as error:
+        fail(f"--memory: {error}", BAD_INPUT)
 
 
 def import_modules(modules: Iterable[str] | None) -> None:

@@ -13,7 +13,8 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
-from dpsim.cli.options import AsJson, Full, Modules, import_modules, typed
+from dpsim.cli.json_alone import json_alone
+from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
 
 
 def replay(
@@ -29,10 +30,11 @@ def replay(
     ] = "sim",
     module: Modules = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         import dpsim.trace as traces
         from dpsim.campaign.replay import replay as replay_trace
         from dpsim.campaign.replay import replay_token
@@ -42,6 +44,7 @@ def replay(
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
 
+        allow_memory(memory)
         import_modules(module)
         try:
             if is_token(trace):

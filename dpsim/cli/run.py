@@ -15,8 +15,9 @@ from typing import Annotated, Any
 import typer
 
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
-from dpsim.cli.options import AsJson, Full, Modules, Off, import_modules, option, typed, with_off
+from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
 
 
 @with_offered(before="trace")
@@ -31,6 +32,7 @@ def run(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    memory: Memory = None,
     as_json: AsJson = False,
     **offered: Any,
 ) -> None:
@@ -38,13 +40,14 @@ def run(
 
     Says what holds or who broke it, where, and whether that was expected.
     """
-    with one_line_errors():
+    with one_line_errors(), json_alone(as_json):
         import dpsim.runner as runner
         from dpsim.cli import run_text as text
         from dpsim.diagnose.variants import extras_of
         from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
+        allow_memory(memory)
         import_modules(module)
         path = scenario_path(scenario)
         chosen = load_scenario(path)
@@ -76,7 +79,9 @@ def run(
 
             with_calls(result, path.parent)
         written = None if unwritten else trace
-        commands = _next(_command(scenario, backend, offered, module, off), written, typed("--module", module), full)
+        commands = _next(
+            _command(scenario, backend, offered, module, off, memory), written, typed("--module", module), full
+        )
         extras = extras_of(chosen.protocol.variant, *commands)
         if result.findings:
             from dpsim.campaign.alternatives import of_result
@@ -99,7 +104,7 @@ def _load_backend(name: str) -> None:
         find_backend(name)
     except ImportError as error:
         ours = (error.name or "").partition(".")[0] in ("real", "torch", "msgspec")
-        cure = "; install its extra: pip install 'dpsim-ranks[real]'" if ours else ""
+        cure = "; install dpsim again, with its extra `real`" if ours else ""
         fail(f"the backend {name} cannot be loaded: {error}{cure}", CANNOT_RUN)
 
 
@@ -116,6 +121,7 @@ def _command(
     offered: dict[str, Any],
     modules: list[str] | None,
     off: list[str] | None,
+    memory: str | None,
 ) -> str:
     """What to type to run it again."""
     words = ["dpsim", "run", scenario, *["--backend", backend] * (backend != "sim")]
@@ -124,4 +130,5 @@ def _command(
         words += [option(name)] if value else []
         words += [] if isinstance(value, bool | None) else [str(value)]
     words += typed("--off", off)
+    words += [] if memory is None else ["--memory", memory]
     return shlex.join(words)

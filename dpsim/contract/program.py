@@ -38,7 +38,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
-from typing import Any, ClassVar, Generic, cast
+from typing import Any, ClassVar, Generic, NamedTuple, cast
 
 from typing_extensions import TypeVar
 
@@ -77,6 +77,21 @@ class Arguments(Generic[Q]):
 
     def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
         """Raise Unsuitable for what the program, registered as `name`, would leave out without a word."""
+
+
+class Extent(NamedTuple):
+    """How large a run is about. `bytes`: what it holds in memory, its records among them.
+
+    >>> str(Extent(20_000, 180_001, 72_000_000))
+    'about 20,000 steps, 180,001 records, 0.072 GB'
+    """
+
+    steps: int
+    records: int
+    bytes: int
+
+    def __str__(self) -> str:
+        return f"about {self.steps:,} steps, {self.records:,} records, {self.bytes / 10**9:,.3g} GB"
 
 
 class Program(ABC, Generic[P]):
@@ -158,6 +173,12 @@ class Program(ABC, Generic[P]):
         Raises Unsuitable. A program that no scenario runs is handed whatever plain data its caller gave to the backend.
         """
         return cast(P, args)
+
+    def extent(self, args: Any) -> Extent | None:
+        """How large a run with these `Arguments` is about, found out in no time: it is asked before `prepare`. None if
+        the program does not know. A run that is too large for the machine is refused then.
+        """
+        return None
 
     def services(self, prepared: P) -> tuple[str, ...]:
         """Names of the actors beside the ranks, each of which runs `serve`: a coordinator, front ends. They have

@@ -16,7 +16,13 @@ from collections.abc import Iterable, Sequence
 
 
 class BadInput(ValueError):
-    """What a user gave cannot be used as it is. The command line shows its text and ends with 2."""
+    """What a user gave cannot be used as it is. The command line shows its text and ends with 2.
+
+    The text quotes what it is about, and that may be a stranger's: nothing in it is obeyed by a terminal.
+    """
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, super().__str__().split("\n")))
 
 
 # ---- names

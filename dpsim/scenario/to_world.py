@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.contract.program import Program, Unsuitable
-from dpsim.contract.registry import prepared
+from dpsim.contract.registry import prepared, protocol
 from dpsim.contract.words import did_you_mean
 from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.scenario.base import Problem
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error, shown
+from dpsim.scenario.extent import refuse_enormous
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import named
@@ -157,10 +158,12 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
 def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Any, Any]:
     """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
 
-    Raises ScenarioError for a file that cannot be read, and for what the program cannot run.
+    Raises ScenarioError for a file that cannot be read, for what the program cannot run, and for a run that takes more
+    memory than is allowed (`extent`).
     """
     args = scenario.arguments(base)
     try:
+        refuse_enormous(scenario.name, protocol(scenario.protocol.name).program, args)
         program, made = prepared(scenario.protocol.name, args)
         return program, args, made
     except Unsuitable as error:

@@ -4,6 +4,7 @@ form.py          one record, one line of JSON, one way to write it; the digest
 header.py        the first line: what ran, where, and how it ended
 record.py        writing a trace, all or nothing
 appearing.py     a file that appears under its name when it is complete
+strict_json.py   JSON of strangers
 read.py          reading a trace: strict, one rank at a time
 schedule.py      the total order of a run without time, as a section of its trace
 fold.py          a journal seen from its communicators, streams, decisions and outcomes

@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 from dpsim.contract.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
 from dpsim.contract.words import BadInput, printable
+from dpsim.trace.strict_json import loads, refuse_deep, refuse_long
 
 FORMAT = "dpsim-trace"
 VERSION = 3
@@ -88,8 +89,8 @@ def encode(rank: int, raw: RawRecord) -> bytes:
 def decode(text: bytes) -> tuple[int, RawRecord]:
     """Rank and record of a line. Raises ValueError that says what was expected."""
     try:
-        row = json.loads(text)
-    except (ValueError, RecursionError) as error:
+        row = loads(text)
+    except ValueError as error:
         raise ValueError(f"expected a JSON object, got {shown(text)} ({error})") from None
     if not isinstance(row, dict):
         raise ValueError(f"expected a JSON object, got {shown(text)}")
@@ -103,7 +104,7 @@ def decode(text: bytes) -> tuple[int, RawRecord]:
     try:
         raw = line.raw_record(row)
         exact = encode(rank, raw) == text
-    except (TypeError, TraceError) as error:
+    except (TypeError, TraceError, RecursionError) as error:
         raise ValueError(f"wrong value: {error}") from None
     if not exact:
         raise ValueError(f"not in canonical form: expected {shown(encode(rank, raw))}, got {shown(text)}")
@@ -152,7 +153,12 @@ def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
 
 
 def _value(value: Any) -> str:
-    return _to_json(_plain(value))
+    plain = _plain(value)
+    if isinstance(plain, list):
+        refuse_deep(plain)
+    elif isinstance(plain, int):
+        refuse_long(plain)
+    return _to_json(plain)
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import End, Run
 from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION
+from dpsim.trace.strict_json import loads_once
 
 PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 """What a trace of this version begins with; the digest follows."""
@@ -29,6 +30,9 @@ NO_DIGEST = "0" * 64
 
 _LACKS = {1: "which host thread did what", 2: "how long a get waits for a message"}
 """What traces of older versions do not say."""
+
+MOST_ACTORS = 1 << 16
+"""Ranks and services of a trace: more than any world has."""
 
 _VERDICTS = ("held", "violated", "lost")
 _ENDS = get_args(End)
@@ -45,7 +49,7 @@ class Field(NamedTuple):
 
 
 def _count(value: Any) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 1 << 63
 
 
 def _counts(value: Any) -> bool:
@@ -73,7 +77,7 @@ def _verdict(value: Any) -> bool:
 
 
 def _ends(value: Any) -> bool:
-    return isinstance(value, list) and value != [] and all(end in _ENDS for end in value)
+    return isinstance(value, list) and 0 < len(value) <= MOST_ACTORS and all(end in _ENDS for end in value)
 
 
 def _object(value: Any) -> bool:
@@ -145,9 +149,9 @@ _FIELDS = _fields()
 def parse(line: bytes) -> Header:
     """The header of a first line. Raises ValueError that says what was expected."""
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the header is no JSON object ({error})") from None
+        row = loads_once(line)
+    except ValueError as error:
+        raise ValueError(f"the header is no JSON object that dpsim writes ({error})") from None
     if not isinstance(row, dict) or row.get("format") != FORMAT:
         raise ValueError(f'expected a header with "format":"{FORMAT}"')
     if row.get("version") in _LACKS:

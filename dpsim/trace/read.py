@@ -12,7 +12,6 @@ even if the line is well formed). Only one rank's journal has to be in memory.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,8 +25,14 @@ from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, 
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
+from dpsim.trace.strict_json import loads_once
 
-_LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may be long
+_LONGEST = 1 << 26
+"""Bytes of a line in the body."""
+
+_LONGEST_HEADER = 1 << 23
+"""Of the header, which holds a scenario: of 100,000 values, with their defaults."""
+
 _SECTION = b'{"section":'
 
 
@@ -127,17 +132,17 @@ class _Lines:
         self.file = file
         self.number = 0
 
-    def next(self) -> bytes:
+    def next(self, longest: int = _LONGEST) -> bytes:
         """The next line with its newline; empty at the end of the file."""
         self.number += 1
-        return self.file.readline(_LONGEST)
+        return self.file.readline(longest)
 
     def error(self, message: str) -> TraceError:
         return TraceError(f"{self.name}:{self.number}: {message}")
 
 
 def _header(lines: _Lines) -> Header:
-    line = lines.next()
+    line = lines.next(_LONGEST_HEADER)
     if not line:
         raise lines.error("the file is empty; expected a trace, as `dpsim run --trace` writes it")
     if not line.startswith(b'{"format":'):
@@ -219,8 +224,8 @@ def _section(lines: _Lines, section: str, fits: Callable[[Any], bool], line: byt
     if not line.endswith(b"\n"):
         raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
     try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
+        row = loads_once(line)
+    except ValueError:
         row = None
     if not isinstance(row, dict) or set(row) != {"section", section} or row["section"] != section:
         raise lines.error(f'expected {{"section":"{section}",..., got {shown(line, 60)}')

@@ -16,6 +16,8 @@ import hashlib
 import json
 from typing import Any, NamedTuple
 
+from dpsim.trace.strict_json import loads_once
+
 
 class Schedule(NamedTuple):
     """`strategy`: the name of the one that found it."""
@@ -36,7 +38,7 @@ class Schedule(NamedTuple):
     def parse(line: bytes) -> Schedule:
         """From a line of a trace. Raises ValueError that says what was expected."""
         try:
-            row = json.loads(line)
+            row = loads_once(line)
             content = row["schedule"]
             strategy, digest, steps = content["strategy"], content["digest"], content["steps"]
             fits = set(row) == {"section", "schedule"} and len(content) == 3 and isinstance(strategy, str)

@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 
 CODE = """
-import sys
+import atexit, sys
 from dpsim.cli import main
-try:
-    main()
-finally:
-    print(*sys.modules, file=sys.stderr)
+atexit.register(lambda: print(*sys.modules, file=sys.stderr))
+main()
 """
 
 PROGRAM = """

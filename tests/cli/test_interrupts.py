@@ -81,11 +81,11 @@ def ended(folder: Path, name: str, sends: str, *words: str) -> subprocess.Comple
     return subprocess.run(command, cwd=folder, env=told, capture_output=True, text=True, check=False)
 
 
-SIGNALS = [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
+SIGNALS = [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated"), ("SIGUSR1", 138, "ended by SIGUSR1")]
 EVERY = [
     (*signal, *rest) for signal in SIGNALS for rest in itertools.product(["t_spins", "t_naps"], ["run", "explore"])
 ]
-PAIRS = EVERY[0], EVERY[7]
+PAIRS = EVERY[0], EVERY[7], EVERY[8]
 """Each signal, each program and each command once."""
 
 

@@ -153,7 +153,7 @@ def test_every_backend_runs_it(own: Prepare) -> None:
     backend.run(World(size=1, communicators=()), "own", given(None))
     backend.run(World(size=1, communicators=()), "own", given("OWN-1"))
     assert seen == [made]
-    job = Job(0, 0, World(size=1, communicators=()), "own", given("OWN-1"), [], sys.path, "")
+    job = Job(0, 0, World(size=1, communicators=()), "own", given("OWN-1"), [], sys.path, "", "")
     assert type(resolve(job)[0]) is made
 
 

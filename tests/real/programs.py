@@ -9,6 +9,7 @@ import os
 import re
 import resource
 import signal
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -262,6 +263,19 @@ def exhaust(buffer: Any) -> None:
 def divide(buffer: Any, by: int) -> None:
     """Kernel."""
     buffer[:] = 1 // by
+
+
+@register_protocol("real_late")
+class Late(Program[Any]):
+    """All raise. Rank 0 computes before, in one step of its own and for `seconds` of a core."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="meet")
+        ends = time.process_time() + prepared["seconds"]
+        while rank.rank == 0 and time.process_time() < ends:
+            pass
+        raise ValueError("as planned")
 
 
 @register_protocol("real_lacks")

@@ -21,7 +21,8 @@ from real.backend import TorchBackend
 from real.journal_reader import read_journal
 from real.pool import Pool
 from real.ports import address, listen, listening, reach
-from real.stores import Server, StoreConnection
+from real.store_server import Server
+from real.stores import StoreConnection
 from real.waiting import Patience
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.listeners import listeners, outside
@@ -71,7 +72,7 @@ def asked(job: str) -> list[Any]:
     own, other = (
         StoreConnection(connection, name) for name in ("job 1", job) if (connection := reach(0, number)) is not None
     )
-    server = Server(listener, own.name, "job 1")
+    server = Server(listener, own.name, "job 1", print)
     server.start()
     own.set("theirs", 1, patience)
     while patience.answer(own.ask("theirs", patience), None) != 1:

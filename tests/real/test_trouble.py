@@ -17,7 +17,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Fault, Lost, Run, World
 from real.backend import TorchBackend
-from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real import hit_programs, programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.trouble import Left
 
@@ -66,6 +66,10 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
         pytest.param("SIGHUP", "the process of rank 1 was ended by SIGHUP", marks=pytest.mark.slow),
         pytest.param("SIGXCPU", "the process of rank 1 was ended by SIGXCPU", marks=pytest.mark.slow),
+        ("SIGUSR1", "the process of rank 1 was ended by SIGUSR1"),
+        pytest.param("SIGQUIT", "the process of rank 1 was ended by SIGQUIT", marks=pytest.mark.slow),
+        pytest.param("SIGALRM", "the process of rank 1 was ended by SIGALRM", marks=pytest.mark.slow),
+        pytest.param("SIGRTMIN", "the process of rank 1 was ended by SIGRTMIN", marks=pytest.mark.slow),
         pytest.param("SIGSTOP", "the process of rank 1 was stopped and did not go on", marks=pytest.mark.slow),
     ],
 )
@@ -100,6 +104,8 @@ def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> N
         ("SIGABRT", "SIGABRT"),
         pytest.param("SIGSEGV", "SIGSEGV", marks=pytest.mark.slow),
         pytest.param("SIGBUS", "SIGBUS", marks=pytest.mark.slow),
+        pytest.param("SIGILL", "SIGILL", marks=pytest.mark.slow),
+        pytest.param("SIGFPE", "SIGFPE", marks=pytest.mark.slow),
         pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
     ],
 )
@@ -198,3 +204,21 @@ def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world:
     assert "ended with what forks the workers" in run.lost
     assert told
     assert {record[KIND] for record in run.journals[0]} == {"take"}
+
+
+@forked
+@pytest.mark.parametrize(
+    ("how", "lost"),
+    [
+        ("garbage", ""),
+        ("fails", "rank 0: a store cannot go on: AssertionError: as planned"),
+        ("killed", "the process of rank 0 was ended by SIGKILL"),
+    ],
+)
+def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: str) -> None:
+    """Garbage harms nobody. A store that is gone is trouble, also where its rank has finished."""
+    run = backend.run(world, "real_hit_store", {"how": how})
+    assert run.lost == lost
+    assert judge(world, run) == []
+    if not lost:
+        assert run.finished

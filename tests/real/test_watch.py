@@ -47,6 +47,9 @@ class Silent:
     def taken_away(self) -> str:
         return ""
 
+    def busy_ns(self) -> int:
+        return 0
+
     def send(self, message: Any) -> None:
         self.sent.append(message)
 

@@ -61,6 +61,8 @@ def fault(fields: str) -> str:
 BILLION_LAUGHS = "a0: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]\n" + "".join(
     f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 10)
 )
+TEXT_BOMB = f"a: &a '{'x' * (1 << 20)}'\nb: &b [{', '.join(['*a'] * 80)}]\nc: [{', '.join(['*b'] * 80)}]\n"
+FLAT_BOMB = f"a: &a '{'x' * (3 << 20)}'\nb: [{', '.join(['*a'] * 1_000)}]\n"
 DEEP_ALIASES = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 60))
 
 BAD_FILES = [
@@ -93,7 +95,14 @@ BAD_FILES = [
     Bad("a list as a key", after("? §[a, b]\n: 1"), ("a key that is no word",)),
     Bad("an unknown alias", after("faults: §*nobody"), ("alias",)),
     Bad("an alias in itself", after("faults: &a [§*a]"), ("contains itself",)),
-    Bad("an alias bomb", BILLION_LAUGHS, ("more than 1000000 values",), place="7:10"),
+    Bad("an alias bomb", BILLION_LAUGHS, ("more than 100000 values", "in a workload's file"), place="6:10"),
+    Bad(
+        "a bomb of one text",
+        TEXT_BOMB,
+        ("more than 100000 values", "64 characters of a text count as one"),
+        place="2:28",
+    ),
+    Bad("a bomb of one text, flat", FLAT_BOMB, ("more than 100000 values",), place="2:9"),
     Bad("deep aliases", DEEP_ALIASES, ("nested more than 50 deep",), place="50:12"),
     Bad("deep nesting", f"{START}faults: {'[' * 49}§{'[' * 100_000}", ("nested more than 50 deep",)),
     Bad("more than 4 MiB", "#" * (4 << 20) + "\n", ("larger than 4 MiB",)),

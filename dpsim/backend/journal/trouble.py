@@ -7,8 +7,8 @@
     limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
 
 No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
-chain of an exception it lies. A process that one of `ENDS` ended was ended from outside, by the out-of-memory killer, a
-limit or somebody; SIGABRT, SIGBUS, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend
+chain of an exception it lies. A signal ends a process from outside: the out-of-memory killer, a limit, a batch system's
+warning, a user. Only `FAULTS`, an exit status and an error of CUDA are what the program did. A backend
 says so in `Run.lost`, or raises `dpsim.contract.world.Lost` where there is no run yet.
 """
 
@@ -17,19 +17,21 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import signal
 import socket
 import struct
 from pathlib import Path
 
-TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
-ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
-"""Signals with which somebody else ends a process: the system, a user, a terminal that closed, a limit on its time."""
+FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
+"""Signals that a process gives itself. Any other one comes from outside."""
 
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""
+
+NO_ROOM = ("failed to map segment from shared object", "cannot allocate memory", "std::bad_alloc", "bad allocation")
+"""What the loader of shared libraries and libraries in C++ say where there is no memory."""
 
 
 def trouble(error: BaseException) -> str:
@@ -50,10 +52,13 @@ def _lacked(error: BaseException) -> str:
         return "no memory"
     if isinstance(error, OSError) and error.errno in TAKEN_AWAY:
         return _words(error.errno) + (f": {error.filename}" if error.filename else "")
-    if type(error) is RuntimeError:  # libraries in C++ have no better one
-        if NO_THREAD in str(error):
+    if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # libraries in C and C++ have no better ones
+        said = str(error)
+        if NO_THREAD in said:
             return "no thread"
-        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in str(error)), "")
+        if any(text in said for text in NO_ROOM):
+            return "no memory"
+        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in said), "")
     return ""
 
 

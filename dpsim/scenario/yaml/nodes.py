@@ -41,7 +41,11 @@ from dpsim.scenario.errors import shown
 
 MAX_DEPTH = 50
 MAX_ALIASES = 1_000
-MAX_NODES = 1_000_000
+MAX_NODES = 100_000
+"""Values of a file, with what aliases stand for. Each may be wrong, and an error of pydantic takes 1.5 kB."""
+
+TEXT = 64
+"""Characters of a text that count as one more value: an alias repeats a long text as it repeats a long list."""
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,24})")
@@ -155,7 +159,7 @@ class _Composer:
             self.unfinished.discard(anchor or "")
             self._close(node)
         elif isinstance(event, AliasEvent):
-            self._add(self._alias(event.anchor or "", line, column), None)
+            self._close(self._alias(event.anchor or "", line, column))
         elif isinstance(event, DocumentStartEvent):
             self.documents += 1
             if self.documents > 1:
@@ -186,7 +190,8 @@ class _Composer:
         if surrogate:
             self._note(line, column, f"the character {surrogate.group()!r} is half of one; expected whole characters")
             return Scalar(line, column, "", False, "")
-        return Scalar(line, column, event.value, not event.style, _value(tag, event.value))
+        size = 1 + len(event.value) // TEXT
+        return Scalar(line, column, event.value, not event.style, _value(tag, event.value), size)
 
     def _alias(self, anchor: str, line: int, column: int) -> Node:
         self.aliases += 1
@@ -197,12 +202,11 @@ class _Composer:
             raise NotYaml(line, column, f"unknown alias *{anchor[:40]}; expected an anchor &{anchor[:40]} before it")
         if anchor in self.unfinished:
             raise NotYaml(line, column, f"the alias *{anchor[:40]} contains itself; expected a tree")
-        self._limit(node.size - 1, len(self.open) + node.height, line, column)
+        self._limit(node.size, len(self.open) + node.height, line, column)
         return node
 
-    def _add(self, node: Node, anchor: str | None) -> None:
-        """A node that is complete, but for collections, which come here at their end."""
-        self._limit(1, 0, node.line, node.column)
+    def _add(self, node: Scalar, anchor: str | None) -> None:
+        self._limit(node.size, 0, node.line, node.column)
         if anchor:
             self.anchors[anchor] = node
         self._close(node)
@@ -241,7 +245,8 @@ class _Composer:
     def _limit(self, nodes: int, depth: int, line: int, column: int) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise NotYaml(line, column, f"more than {MAX_NODES} values, aliases expanded; expected fewer")
+            counted = f"more than {MAX_NODES} values, aliases expanded ({TEXT} characters of a text count as one)"
+            raise NotYaml(line, column, f"{counted}; expected fewer, with many requests in a workload's file")
         if depth > MAX_DEPTH:
             raise NotYaml(line, column, f"nested more than {MAX_DEPTH} deep by an alias; expected less than 10")
 

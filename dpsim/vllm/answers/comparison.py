@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from dpsim.contract.words import BadInput
+from dpsim.scenario.errors import shown
 from dpsim.vllm.releases import Absent, Release, registered
 
 T = TypeVar("T")
@@ -195,10 +196,15 @@ def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
 
 
 def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
+    """What `read` makes of a row. A row that is damaged or foreign may lack anything, at any depth. Raises
+    UnreadableRow.
+    """
     try:
         return read(row)
-    except (KeyError, TypeError, AttributeError) as error:
-        said = f"{type(error).__name__}: {error}"
+    except MemoryError:
+        raise
+    except Exception as error:
+        said = shown(f"{type(error).__name__}: {error}", 200)
         raise UnreadableRow(f"{kind.file}: {row_name(row)} is no question of the kind {kind.name} ({said})") from error
 
 
@@ -210,7 +216,7 @@ def row_name(row: Row) -> str:
     >>> row_name({"version": "0.33.0", "group": 7})
     'group 7'
     """
-    return next((f"{name} {row[name]}" for name in NUMBERS if name in row), "a row without a number")
+    return next((f"{name} {shown(row[name])}" for name in NUMBERS if name in row), "a row without a number")
 
 
 def without_words(answer: Any) -> Any:

@@ -17,13 +17,18 @@ import os
 import re
 import zlib
 from pathlib import Path
+from typing import Any
 
 from dpsim.contract.words import BadInput, counted
+from dpsim.scenario.errors import shown
 from dpsim.vllm.answers.comparison import Row, numbers
 
 VARIABLE = "DPSIM_ENGINE_ANSWERS"
 SUFFIX = ".jsonl.gz"
 README = "README.md"
+
+MOST_BYTES, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 64 << 10, 100_000
+"""Of a file that is expanded, a line of it, a number in a row: ten times what the stored ones have, and more."""
 
 _CLONE = Path(__file__).resolve().parents[3]
 
@@ -67,9 +72,11 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for line in lines:
+        with gzip.open(path) as unpacked:
+            while line := unpacked.readline(MOST_OF_A_LINE + 1):
                 rows.append(_row(line))
+                if unpacked.tell() > MOST_BYTES:
+                    raise ValueError(f"the file expands to more than {MOST_BYTES >> 20} MiB")
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
     expected = rows_of(path)
@@ -89,10 +96,22 @@ def rows_of(path: Path) -> int | None:
     return None if found is None else int(found[1].replace(",", ""))
 
 
-def _row(line: str) -> Row:
+def _row(line: bytes) -> Row:
+    if len(line) > MOST_OF_A_LINE:
+        raise ValueError(f"a line of more than {MOST_OF_A_LINE >> 10} KiB")
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("version"), str):
         raise ValueError("expected a JSON object with a version")
     if not numbers(row["version"]):
         raise ValueError(f"the version {row['version']!r} is no release; expected one such as 0.33.0")
+    _refuse_huge(row)
     return row
+
+
+def _refuse_huge(value: Any) -> None:
+    """Raise ValueError for a number of which no question of an engine is made: a list of that length, for one."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            _refuse_huge(inner)
+    elif isinstance(value, int | float) and not abs(value) <= MOST_NUMBER:
+        raise ValueError(f"the number {shown(value)}; expected none beyond {MOST_NUMBER:,}")

@@ -48,9 +48,5 @@ def from_vllm(
     if output is None:
         console.say(translated.text().rstrip("\n"))
     else:
-        try:
-            output.write_text(translated.text(), encoding="utf-8")
-        except OSError as error:
-            error.filename = error.filename or str(output)  # a write that fails names no file
-            raise
+        console.write(output, translated.text())
         console.note(f"dpsim: wrote {output}; next: dpsim run {output}")

@@ -31,11 +31,19 @@ def run(
         _refuse_without_workload(scenario, "--workload")
         given = Path(workload)
         name = str(given.resolve() if given.is_file() else given)
+        if given.is_file():
+            _allow(name)
         scenario = _with(scenario, requests=None, synthetic=None, azure_csv={"file": name})
     if requests is None:
         return scenario
     _refuse_without_workload(scenario, "--requests")
     return _with(scenario, limit=requests)
+
+
+def _allow(name: str) -> None:
+    from dpsim.vllm.params.workload.requests import allow_file
+
+    allow_file(name)
 
 
 def _refuse_without_workload(scenario: Any, option: str) -> None:

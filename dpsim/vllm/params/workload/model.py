@@ -116,7 +116,7 @@ class AzureCsv(StrictModel):
     """The Azure LLM inference trace, 2023 or 2024."""
 
     file: Annotated[str, Field(strict=True, min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f]+$")]
-    """Absolute, or looked for in the folder of the scenario file, then in $DPSIM_DATA."""
+    """In the folder of the scenario file or in $DPSIM_DATA, or in a folder below one of them."""
 
 
 class Workload(StrictModel):

@@ -73,25 +73,30 @@ def draw(synthetic: Synthetic) -> list[Request]:
     return list(_drawn(synthetic))
 
 
+_typed: set[str] = set()
+
+
+def allow_file(path: str) -> None:
+    """Let `find_file` open the file at an absolute path, which the user has typed: that is no stranger's."""
+    _typed.add(path)
+
+
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """A workload's file: an absolute path, else in `base_dir`, else in $DPSIM_DATA. Raises FileMissing that
-    says where it looked.
+    """A workload's file, below `base_dir` or below $DPSIM_DATA: a stranger's scenario opens no other file, and quotes
+    none in an error. Raises FileMissing that says where it looked.
     """
-    given = Path(name)
-    if given.is_absolute():
-        if given.exists():
-            return given
-        raise FileMissing(f"{name}: the workload's file does not exist; expected a file at this absolute path")
+    if name in _typed:
+        return Path(name)
     folder = Path(base_dir) if base_dir is not None else Path.cwd()
     data = os.environ.get("DPSIM_DATA")
     for place in (folder, *([Path(data)] if data else [])):
-        if (place / given).exists():
-            return place / given
+        file = (place / name).resolve()
+        if file.is_relative_to(place.resolve()) and file.exists():
+            return place / name
     raise FileMissing(
-        f"{name}: the workload's file is in none of the places where it is looked for: "
-        "(1) the name as an absolute path (this one is relative); "
-        f"(2) the folder of the scenario file, {folder.resolve()}; "
-        f"(3) the folder named by the environment variable DPSIM_DATA, {data or 'which is not set'}"
+        f"{name}: the workload's file is in none of the folders where it is looked for, nor in one below them: "
+        f"(1) that of the scenario file, {folder.resolve()}; "
+        f"(2) that of the environment variable DPSIM_DATA, {data or 'which is not set'}"
     )
 
 

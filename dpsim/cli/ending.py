@@ -1,0 +1,88 @@
+"""How the process of a command ends: always as the command line has chosen, and with a word.
+
+    main()      # what the script `dpsim` calls; does not return
+
+A protocol or a library may end the process by itself. `os._exit(0)` in a module would pass for "as expected". OpenBLAS
+calls exit(1) of C where it gets no memory, and scripts read 1 as a verdict. Both end with 3 here, and a line says so.
+
+So the command itself leaves by `os._exit`, after Python's own exit functions. Processes that this one forks end as they
+like. A signal that ends the process is its parent's to report.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import Any, NoReturn
+
+NO_VERDICT = 3
+_leave = os._exit
+_kept: list[Any] = []
+"""Functions that C calls must not be collected."""
+
+
+def main() -> NoReturn:
+    """Run the command line, and leave with its exit code."""
+    watch()
+    code: Any = 0
+    try:
+        from dpsim.cli.app import main as run
+
+        run()
+    except SystemExit as end:
+        code = end.code
+    except MemoryError:
+        _say(b"dpsim: no memory\n")
+        code = NO_VERDICT
+    _end(code)
+
+
+def watch() -> None:
+    """From now on nothing but `main` ends this process without a word."""
+    owner = os.getpid()
+
+    def ended(status: int) -> NoReturn:
+        if os.getpid() != owner:
+            _leave(status)
+        _say(f"dpsim: the process was ended by os._exit({status}){_by_whom()}: no verdict\n".encode())
+        _leave(NO_VERDICT)
+
+    def exits(_: int | None) -> None:
+        if os.getpid() == owner:
+            _say(b"dpsim: a library ended the process, perhaps without memory; its output says why: no verdict\n")
+            _leave(NO_VERDICT)
+
+    os._exit = ended
+    with suppress(AttributeError, OSError, ValueError):  # a C library that has another name for it
+        called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(exits)
+        _kept.append(called)
+        ctypes.CDLL(None).__cxa_atexit(called, None, None)
+
+
+def _by_whom() -> str:
+    frame = sys._getframe(2)
+    return f" in {os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def _say(text: bytes) -> None:
+    """By the descriptor: Python's own streams may be in any state."""
+    with suppress(OSError):
+        os.write(2, text)
+
+
+def _end(code: Any) -> NoReturn:
+    """As the interpreter ends, but for what C does at its exit."""
+    if code is not None and not isinstance(code, int):
+        _say(f"{code}\n".encode())
+        code = 1
+    with suppress(Exception):
+        threading._shutdown()  # type: ignore[attr-defined]  # threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    _leave(code or 0)

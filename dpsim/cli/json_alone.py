@@ -1,0 +1,60 @@
+"""What a command prints with `--json` is one object on stdout, whatever a protocol prints.
+
+with json_alone(as_json):
+    ...                         # what is printed here goes to stderr, by worker processes as well
+    say(json.dumps(found))      # and this to stdout
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TextIO
+
+STDOUT, STDERR = 1, 2
+
+_kept: list[TextIO] = []
+
+
+def stdout() -> TextIO:
+    """Where results go."""
+    return _kept[-1] if _kept else sys.stdout
+
+
+@contextmanager
+def json_alone(wanted: bool) -> Iterator[None]:
+    """Keep stdout for `say`, if it is wanted."""
+    if not wanted or sys.stdout is None or sys.stderr is None:
+        yield
+        return
+    with _descriptor() as own, redirect_stdout(sys.stderr):
+        _kept.append(own)
+        try:
+            yield
+        finally:
+            _kept.pop()
+
+
+@contextmanager
+def _descriptor() -> Iterator[TextIO]:
+    """The stream of stdout by a descriptor of its own, while processes that start find stderr in its place."""
+    stream = sys.stdout
+    try:
+        real = stream.fileno() == STDOUT
+    except (OSError, ValueError):  # a test's
+        real = False
+    if not real:
+        yield stream
+        return
+    stream.flush()
+    kept = os.dup(STDOUT)
+    try:
+        os.dup2(STDERR, STDOUT)
+        with open(kept, "w", encoding=stream.encoding, errors=stream.errors, closefd=False) as own:
+            yield own
+    finally:
+        with suppress(OSError):
+            os.dup2(kept, STDOUT)
+        os.close(kept)

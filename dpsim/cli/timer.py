@@ -1,0 +1,48 @@
+"""A timer that calls a function now and then in the main thread, whatever that computes.
+
+    timer = Timer(1.0, show)
+    timer.start()               # SIGALRM each second
+    timer.stop()
+
+It gives way: where this is not the main thread, or where SIGALRM has a handler, it never rings. A call of the system
+that it interrupts is made again. A forked process has no timer.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+FREE: list[Any] = [signal.SIG_DFL]
+"""What SIGALRM may do for the timer to take it. The command line adds its own handler."""
+
+
+class Timer:
+    """Rings from `start` to `stop`, not before the first period is over."""
+
+    def __init__(self, period: float, ring: Callable[[], None]) -> None:
+        self._period = period
+        self._ring = ring
+        self._before: Any = None
+
+    def start(self) -> None:
+        if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
+            return
+        if signal.getsignal(signal.SIGALRM) in FREE:
+            self._before = signal.signal(signal.SIGALRM, self._rings)
+            signal.siginterrupt(signal.SIGALRM, False)
+            signal.setitimer(signal.ITIMER_REAL, self._period, self._period)
+
+    def stop(self) -> None:
+        if self._before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self._before)
+            self._before = None
+
+    def _rings(self, number: int, frame: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the main thread is writing to the same stream: the next time, then
+            self._ring()

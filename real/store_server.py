@@ -1,0 +1,173 @@
+"""The listener of a store: a table, a thread that serves it, and who is let in.
+
+Each connection says one line of JSON a message:
+
+    ["job", word]                       first of all; `word` holds 16 random bytes of the parent, and the job's number
+    ["set", key, value]                 no answer
+    ["get", number, key]                answered by [number, value] as soon as the key has a value
+
+Any process of this machine can connect: a port scan, a health check, another user. A connection that shows another
+word meets a *strange* store, which takes what comes and never answers. One that says anything else is closed, and no
+other connection notices. Until a connection has shown a word, the server keeps at most `UNKNOWN_BYTES` of it.
+
+A thread may fail all the same, perhaps because no descriptor is free. It calls `failed` before it closes its sockets.
+Then the run is lost, and what ranks learn of the closed store is no verdict.
+
+    server = Server(listener, owner, "6c1f... 7", failed=print)
+    server.start()                      # until its owner closes the connection
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.backend.journal.trouble import trouble
+from dpsim.contract.interface import Frozen
+from real.mail import receive
+
+ANSWER_SECONDS = 5.0
+"""For a connection to make room for an answer. Then the server cuts it off."""
+
+UNKNOWN_BYTES = 1 << 10
+"""Longer than any first line."""
+
+
+class NoRequest(ValueError):
+    """A connection said what no user of a store says."""
+
+
+class Server(threading.Thread):
+    """A table, and who waits for a key of it. Runs until its owner closes the connection."""
+
+    def __init__(self, listener: socket.socket, owner: Any, job: str, failed: Callable[[str], None]) -> None:
+        """`owner`: the address from which the owner calls. `failed`: told why this thread cannot go on."""
+        super().__init__(name="store", daemon=True)
+        self._job = job
+        self._failed = failed
+        self._known: set[Any] = set()
+        """Connections of this job."""
+        self._strange: set[Any] = set()
+        """Connections of other jobs."""
+        self._listener = listener
+        self._owner = owner
+        self._values: dict[str, Frozen] = {}
+        self._waiting: dict[str, list[tuple[socket.socket, int]]] = {}
+        self._beginnings: dict[socket.socket, bytes] = {}
+
+    def run(self) -> None:
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            try:
+                while self._turn(selector):
+                    pass
+            except Exception as error:
+                self._failed(f"a store cannot go on: {trouble(error) or f'{type(error).__name__}: {error}'}")
+            finally:
+                self._listener.close()  # first: a rank that learns of the end cannot connect again
+                for connection in self._beginnings:
+                    connection.close()
+
+    def _turn(self, selector: selectors.BaseSelector) -> bool:
+        """Serve those who have said something. False: the owner has left."""
+        for key, _ in selector.select():
+            if key.fileobj is self._listener:
+                self._accept(selector)
+                continue
+            connection: Any = key.fileobj
+            try:
+                stays = self._hear(connection)
+            except NoRequest:
+                stays = False
+            if not stays:
+                selector.unregister(connection)
+                del self._beginnings[connection]
+                self._known.discard(connection)
+                self._strange.discard(connection)
+                connection.close()
+                if key.data == self._owner:
+                    return False
+        return True
+
+    def _accept(self, selector: selectors.BaseSelector) -> None:
+        try:
+            connection, caller = self._listener.accept()
+        except ConnectionError:  # the caller has gone already
+            return
+        connection.settimeout(ANSWER_SECONDS)
+        selector.register(connection, selectors.EVENT_READ, caller)
+        self._beginnings[connection] = b""
+
+    def _hear(self, connection: socket.socket) -> bool:
+        """Take in what a connection says. False: its other end has left. Raises NoRequest."""
+        data = receive(connection)
+        if not data or connection in self._strange:
+            return bool(data)
+        *lines, rest = (self._beginnings[connection] + data).split(b"\n")
+        for line in lines:
+            if connection in self._known:
+                self._serve(connection, _message(line))
+            elif connection not in self._strange:
+                self._admit(connection, _message(line[:UNKNOWN_BYTES]))
+        if connection in self._strange:
+            rest = b""
+        elif connection not in self._known and len(rest) > UNKNOWN_BYTES:
+            raise NoRequest
+        self._beginnings[connection] = rest
+        return True
+
+    def _admit(self, connection: socket.socket, message: list[Any]) -> None:
+        """The first line of a connection."""
+        match message:
+            case ["job", str(word)]:
+                same = hmac.compare_digest(word.encode(errors="replace"), self._job.encode())
+                (self._known if same else self._strange).add(connection)
+            case _:
+                raise NoRequest
+
+    def _serve(self, connection: socket.socket, message: list[Any]) -> None:
+        match message:
+            case ["set", str(key), value]:
+                self._values[key] = value
+                for asker, number in self._waiting.pop(key, ()):
+                    self._answer(asker, number, value)
+            case ["get", int(number), str(key)] if key in self._values:
+                self._answer(connection, number, self._values[key])
+            case ["get", int(number), str(key)]:
+                self._waiting.setdefault(key, []).append((connection, number))
+            case _:
+                raise NoRequest
+
+    @staticmethod
+    def _answer(asker: socket.socket, number: int, value: Frozen) -> None:
+        try:
+            asker.sendall(line_of([number, value]))
+        except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
+            with_no_more(asker)
+
+
+def _message(line: bytes) -> list[Any]:
+    """Raises NoRequest for what is no JSON array."""
+    try:
+        message = json.loads(line)
+    except (ValueError, RecursionError):
+        raise NoRequest from None
+    if not isinstance(message, list):
+        raise NoRequest
+    return message
+
+
+def line_of(message: list[Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def with_no_more(connection: socket.socket) -> None:
+    """Send nothing more on it; it may be gone already."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)

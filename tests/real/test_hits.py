@@ -1,0 +1,254 @@
+"""Hits from outside on healthy scenarios: nine signals, and garbage on sockets. None of them is ever a verdict.
+
+    python -m pytest -m slow -s tests/real/test_hits.py         # 30 hits, and a row of a table for each kind
+    python -m pytest -m nightly -s tests/real/test_hits.py      # 200
+
+A worker, what forks the workers, a listening socket, an exploring process and the command itself are hit at a moment
+that is drawn. The outcome is what it is without the hit, or a loss. Afterwards no process and no file is left.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from dpsim.contract.world import Lost
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, scenario_from
+from real import folder
+from real.backend import GlooBackend
+from tests import ROOT
+from tests.cli.commands import write
+from tests.real import hit_programs  # noqa: F401  # registers the programs
+from tests.real.listeners import listeners
+from tests.trouble import Left, children, later
+
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.xdist_group("gloo"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
+]
+
+SIGNALS = [
+    *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGKILL, signal.SIGUSR1),
+    *(signal.SIGALRM, signal.SIGTERM, signal.SIGXCPU, signal.SIGSTOP),
+]
+GARBAGE = [b"GET / HTTP/1.0\r\n\r\n", b"\x00\x01\x02\xff\n", b'["set","0.0",9]\n', b"x" * (1 << 20), b"{}\n", b""]
+SECONDS = 15.0
+STEPS = scenario_from({"name": "hit", "protocol": "real_hit_steps", "limits": {"stall": "10s"}})
+
+
+def row(what: str, outcomes: Counter[str], longest: float) -> None:
+    """A line of the table."""
+    said = ", ".join(f"{outcome} x {count}" for outcome, count in sorted(outcomes.items()))
+    print(f"\n{what:<24} {sum(outcomes.values()):>4}  {said:<40} longest {longest:.1f} s", flush=True)
+
+
+@pytest.fixture
+def gloo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[GlooBackend]:
+    """A pool, whose folder is this test's own."""
+    from dpsim import runner
+
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
+    monkeypatch.setattr("real.crew.LOOKS", 2)
+    backend = GlooBackend()
+    monkeypatch.setattr(runner, "_backends", {"gloo": backend})
+    yield backend
+    backend.close()
+    assert list((tmp_path / "temporary").iterdir()) == []
+
+
+def outcome(scenario: Scenario) -> str:
+    """How a run in this process ends. What it finds is never due to a hit."""
+    try:
+        result = run_scenario(scenario, "gloo")
+    except Lost:
+        return "lost"
+    assert result.findings == [], [str(one) for one in result.findings]
+    return result.verdict
+
+
+def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Random], object]) -> Counter[str]:
+    """Runs in this process, each with one hit. They hold or are lost, soon, and leave nothing."""
+    draw, outcomes, longest = random.Random(what), Counter[str](), 0.0
+    assert outcome(STEPS) == "held"
+    begun = time.monotonic()
+    assert outcome(STEPS) == "held"
+    usual = time.monotonic() - begun
+    before = Left.now(Path(tempfile.gettempdir()))
+    for _ in range(times):
+        begun = time.monotonic()
+        with later(draw.uniform(0, usual), lambda: strike(draw)):
+            outcomes[outcome(STEPS)] += 1
+        longest = max(longest, time.monotonic() - begun)
+    row(what, outcomes, longest)
+    assert outcome(STEPS) == "held", "whatever the last one left broken is mended"
+    assert set(outcomes) <= {"held", "lost"}
+    assert longest < SECONDS + usual
+    left = Left.now(Path(tempfile.gettempdir()))
+    assert (left.processes, left.shared) == (before.processes, before.shared)
+    assert left.descriptors <= before.descriptors
+    assert not [file for file in left.files if "job-" in file or "dpsim-new" in file]
+    return outcomes
+
+
+def send(process: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(process, number)
+
+
+def many(slow: int, nightly: int) -> pytest.MarkDecorator:
+    marked = [pytest.param(slow, marks=pytest.mark.slow), pytest.param(nightly, marks=pytest.mark.nightly)]
+    return pytest.mark.parametrize("times", marked)
+
+
+@many(9, 60)
+def test_a_worker(gloo: GlooBackend, times: int) -> None:
+    numbers = iter(SIGNALS * (times // len(SIGNALS) + 1))
+    found = struck(
+        gloo, times, "signals to workers", lambda draw: send(draw.choice(gloo.pool.processes), next(numbers))
+    )
+    assert found["lost"], "some of them met a run"
+
+
+@many(4, 30)
+def test_what_forks_the_workers(gloo: GlooBackend, times: int) -> None:
+    def strike(draw: random.Random) -> None:
+        if gloo.pool.crew.server is not None:
+            send(gloo.pool.crew.server.pid, draw.choice(SIGNALS))
+
+    struck(gloo, times, "signals to the forker", strike)
+
+
+@many(9, 60)
+def test_garbage_on_every_socket(gloo: GlooBackend, times: int) -> None:
+    """Of programs' stores, of gloo, of torch's store: only the own connection notices, so the run holds."""
+
+    def strike(draw: random.Random) -> None:
+        for address, port in listeners([os.getpid(), *gloo.pool.processes]):
+            with contextlib.suppress(OSError), socket.create_connection((str(address), port), 1) as stranger:
+                stranger.settimeout(0.05)
+                stranger.sendall(draw.choice(GARBAGE))
+                stranger.recv(1)
+
+    struck(gloo, times, "garbage on all sockets", strike)
+
+
+# ---- commands in processes of their own
+
+
+class Command:
+    """A command with folders of its own, whose processes can be told by a variable."""
+
+    def __init__(self, at: Path, *words: str) -> None:
+        self.temporary = at / "temporary"
+        self.temporary.mkdir(exist_ok=True)
+        self.mark = f"DPSIM_HIT={os.getpid()}.{time.monotonic_ns()}"
+        name, _, value = self.mark.partition("=")
+        told = {**os.environ, "TMPDIR": str(self.temporary), "PYTHONPATH": str(ROOT), name: value}
+        self.shared = shared()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "dpsim.cli", *words, "--module", "tests.real.hit_programs"],
+            cwd=at,
+            env=told,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def end(self) -> tuple[int, str]:
+        said = self.process.communicate(timeout=120)[0]
+        return self.process.returncode, said
+
+    def left(self) -> list[str]:
+        """Processes and files of it."""
+        mine = [f"process {pid}" for pid in processes() if self.mark.encode() in environment(pid)]
+        return [*mine, *map(str, self.temporary.iterdir()), *sorted(shared() - self.shared)]
+
+
+def processes() -> list[int]:
+    return [int(entry) for entry in os.listdir("/proc") if entry.isdecimal()]
+
+
+def environment(process: int) -> list[bytes]:
+    try:
+        return Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def shared() -> set[str]:
+    return {entry for entry in os.listdir("/dev/shm") if entry.startswith(("dpsim-", "torch_"))}
+
+
+def hit(
+    command: Command, when: float, number: signal.Signals, victims: Callable[[], list[int]], draw: random.Random
+) -> str:
+    """The outcome of a command of which a process gets a signal after so many seconds."""
+    begun = time.monotonic()
+    while time.monotonic() < begun + when and command.process.poll() is None:
+        time.sleep(0.01)
+    there = victims()
+    if there:
+        send(draw.choice(there), number)
+        if number == signal.SIGSTOP and there == [command.process.pid]:
+            send(command.process.pid, signal.SIGCONT)
+    code, said = command.end()
+    deadline = time.monotonic() + SECONDS
+    while command.left() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert command.left() == []
+    wanted = {0, 3} if there != [command.process.pid] else {0, 3, 128 + number, -number}
+    assert code in wanted, said
+    return str(code)
+
+
+def commands(tmp_path: Path, times: int, what: str, words: tuple[str, ...], of_itself: bool) -> None:
+    write(tmp_path / "x.yaml", "name: hit\nprotocol: real_hit_steps\nlimits: {stall: 10s}\n")
+    draw, outcomes, longest = random.Random(what), Counter[str](), 0.0
+    begun = time.monotonic()
+    first = Command(tmp_path, *words)
+    code, said = first.end()
+    assert code == 0, said
+    usual = time.monotonic() - begun
+    for turn in range(times):
+        begun = time.monotonic()
+        command = Command(tmp_path, *words)
+        own = command.process.pid
+        victims = (lambda own=own: [own]) if of_itself else (lambda own=own: descendants(own))
+        outcomes[hit(command, draw.uniform(0.2, 1) * usual, SIGNALS[turn % len(SIGNALS)], victims, draw)] += 1
+        longest = max(longest, time.monotonic() - begun)
+    row(what, outcomes, longest)
+    assert longest < SECONDS + 2 * usual
+
+
+def descendants(process: int) -> list[int]:
+    try:
+        return children(process)
+    except OSError:
+        return []
+
+
+@many(5, 27)
+def test_the_command(times: int, tmp_path: Path) -> None:
+    commands(tmp_path, times, "signals to the command", ("run", "x.yaml", "--backend", "gloo"), of_itself=True)
+
+
+@many(3, 23)
+def test_an_exploring_process(times: int, tmp_path: Path) -> None:
+    words = ("explore", "x.yaml", "--jobs", "2", "--schedules", "60", "--strategy", "random")
+    commands(tmp_path, times, "signals to explorers", words, of_itself=False)

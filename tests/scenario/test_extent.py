@@ -1,0 +1,86 @@
+"""A run that is too large is refused before anything is made of it; a large one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments, Extent, Program
+from dpsim.contract.registry import register_protocol
+from dpsim.runner import run_scenario
+from dpsim.scenario import ScenarioError, scenario_from
+from dpsim.scenario.extent import LARGE, MOST, allow, parse_memory
+
+
+class Sizes(BaseModel):
+    megabytes: int = 1
+
+
+@register_protocol("t_large")
+class Large(Program[Arguments[Sizes]]):
+    """As large as it says, and prepared only where that is allowed."""
+
+    Params = Sizes
+    asked: set[int] = set()  # noqa: RUF012  # of the class
+
+    @staticmethod
+    def ranks(params: Sizes) -> int:
+        return 2
+
+    def extent(self, args: Arguments[Sizes]) -> Extent | None:
+        return Extent(3, 30, args.params.megabytes * 10**6) if args.params.megabytes else None
+
+    def prepare(self, args: Arguments[Sizes]) -> Arguments[Sizes]:
+        Large.asked.add(args.params.megabytes)
+        return args
+
+    async def run(self, rank: Rank, args: Arguments[Sizes]) -> None:
+        rank.step = 0
+        await rank.host("world").barrier(site="meet")
+
+
+@pytest.fixture(autouse=True)
+def _usual_limit() -> Iterator[None]:
+    Large.asked.clear()
+    yield
+    allow(None)
+
+
+def run(megabytes: int) -> None:
+    params = {"megabytes": megabytes}
+    assert run_scenario(scenario_from({"name": "big", "protocol": {"name": "t_large", "params": params}})).met
+
+
+def test_what_is_too_large_is_never_prepared() -> None:
+    said = r"big: about 3 steps, 30 records, 9 GB; expected at most 8 GB: make it smaller, or allow more with --memory"
+    with pytest.raises(ScenarioError, match=said):
+        run(9_000)
+    assert Large.asked == set()
+    allow(10 * 10**9)
+    run(9_000)
+    assert Large.asked == {9_000}
+
+
+def test_a_program_that_does_not_know_is_not_bounded() -> None:
+    run(0)
+    assert Large.asked == {0}
+
+
+def test_a_large_run_is_told_before_it_begins() -> None:
+    told: list[Any] = []
+    allow(None, lambda text: told.append((text, sorted(Large.asked))))
+    run(LARGE // 10**6)
+    assert told == []
+    run(LARGE // 10**6 + 1)
+    assert told == [("big: about 3 steps, 30 records, 0.501 GB", [500])]
+
+
+def test_sizes_of_memory() -> None:
+    assert (parse_memory("8GB"), parse_memory(" 250 MB ")) == (MOST, 250_000_000)
+    for wrong in ("", "8", "8 TB", "-1GB", "8GB\n8GB", "1e3MB", "9" * 5_000 + "GB"):
+        with pytest.raises(ValueError, match="is no size of memory"):
+            parse_memory(wrong)

@@ -1,0 +1,139 @@
+"""Every reader of the framework on damaged input: scenario files, traces, tokens, saved failures, workers' stores.
+
+python -m pytest -m slow tests/test_readers.py          # ten seconds a reader
+python -m pytest -m nightly tests/test_readers.py       # ten minutes a reader
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import random
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from dpsim.campaign.replay import replay, replay_token
+from dpsim.campaign.saved import saved_failures
+from dpsim.campaign.token import CHECKED, PREFIX, Token, read_token
+from dpsim.contract.world import Unended
+from dpsim.explore.strategies.replay import Mismatch
+from dpsim.runner import run_scenario
+from dpsim.scenario import dump_scenario, parse_scenario
+from dpsim.trace import Trace, compare, read_trace, write_trace
+from tests.fuzz import damaged, fuzzed, seconds
+from tests.protocols import agreed
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="looks into /proc")
+
+SKIP = {"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 2}}
+WORLDS = [agreed({"steps": 3, "ranks": 3}), agreed({"steps": 3, "ranks": 3}, faults=[SKIP])]
+TEXTS = [dump_scenario(one).encode() for one in WORLDS]
+
+
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """Runs, and one of them with a schedule."""
+    folder = tmp_path_factory.mktemp("traces")
+    found = []
+    for number, one in enumerate(WORLDS):
+        file = folder / f"{number}.jsonl"
+        result = run_scenario(one)
+        write_trace(file, result.run, scenario=one.model_dump(mode="json", by_alias=True), verdict="held", klass=None)
+        found.append(file.read_bytes())
+    return found
+
+
+def rewritten(seeds: Sequence[bytes], draw: random.Random) -> bytes:
+    """A damaged trace whose digest and length are right more often than not, so that its body is read."""
+    data = damaged(seeds, draw)
+    head, _, rest = data.partition(b"\n")
+    if draw.random() < 0.3:
+        return data
+    records = [line for line in rest.split(b"\n") if not line.startswith(b'{"section"') and line]
+    try:
+        header = json.loads(head)
+        header["records"] = len(records)
+        header["digest"] = hashlib.sha256(b"".join(line + b"\n" for line in records)).hexdigest()
+        return json.dumps(header, separators=(",", ":")).encode() + b"\n" + rest
+    except (ValueError, TypeError, RecursionError):
+        return data
+
+
+@seconds
+def test_scenarios(seconds: float) -> None:
+    assert fuzzed("scenarios", TEXTS, lambda data, folder: parse_scenario(data, "fuzz.yaml", folder), seconds)
+
+
+@seconds
+def test_traces(traces: list[bytes], seconds: float) -> None:
+    """They are read, compared with a good one, and replayed."""
+
+    def read(data: bytes, folder: Path) -> None:
+        (folder / "x.jsonl").write_bytes(data)
+        (folder / "good.jsonl").write_bytes(traces[0])
+        trace = read_trace(folder / "x.jsonl")
+        compare(trace, read_trace(folder / "good.jsonl"))
+        assert isinstance(trace, Trace)
+        replay(trace, strict=False)
+
+    assert fuzzed("traces", traces, read, seconds, (Mismatch, Unended), rewritten)
+
+
+@seconds
+def test_tokens(seconds: float) -> None:
+    words = [str(Token(one, ("rank 0 dp.agree[0]",), "HANG", "dpor", 10)).encode() for one in WORLDS]
+    plain = [zlib.decompress(base64.urlsafe_b64decode(word[len(PREFIX) :] + b"==")[CHECKED:]) for word in words]
+
+    def token(seeds: Sequence[bytes], draw: random.Random) -> bytes:
+        """A damaged word, or a good one of damaged content."""
+        if draw.random() < 0.3:
+            return damaged(words, draw)
+        content = damaged(seeds, draw)
+        packed = hashlib.sha256(content).digest()[:CHECKED] + zlib.compress(content)
+        return PREFIX.encode() + base64.urlsafe_b64encode(packed).rstrip(b"=")
+
+    def read(data: bytes, folder: Path) -> None:
+        replay_token(read_token(data.decode("utf-8", "surrogateescape")))
+
+    assert fuzzed("tokens", plain, read, seconds, (Mismatch, Unended), token)
+
+
+@seconds
+def test_saved_failures(seconds: float) -> None:
+    def read(data: bytes, folder: Path) -> None:
+        (folder / "x.yaml").write_bytes(data)
+        for one in saved_failures(folder):
+            assert one.word.isprintable() or "\n" not in one.word
+
+    seeds = [b"# replay: pytest tests/x.py::test --dpsim-replay=dpsim1.abc\n" + text for text in TEXTS]
+    assert fuzzed("saved failures", seeds, read, seconds)
+
+
+def faulty(broken: Callable[[bytes, Path], object]) -> Callable[[bytes, Path], object]:
+    """Called now and then."""
+    return lambda data, folder: broken(data, folder) if b"[" in data else None
+
+
+TWINS = {
+    "an exception": (lambda data, folder: data.index(b"never"), "ValueError"),
+    "memory": (lambda data, folder: bytes(1 << 30), "MemoryError"),
+    "a file outside": (lambda data, folder: open("/etc/hostname").close(), "it touched"),
+    "a file that is written": (lambda data, folder: open(__file__, "a").close(), "it touched"),
+    "a process": (lambda data, folder: __import__("os").system("true"), "it touched"),
+    "a control character": (lambda data, folder: parse_scenario(b"", "\x1b[31m"), ""),
+}
+
+
+@pytest.mark.parametrize("what", TWINS)
+def test_a_reader_that_does_wrong_is_found(what: str) -> None:
+    """The twins; the last one shows that errors of the package are always clean."""
+    broken, said = TWINS[what]
+    if not said:
+        assert fuzzed(what, [b"["], faulty(broken), 0.1)
+        return
+    with pytest.raises(AssertionError, match=said):
+        fuzzed(what, [b""], lambda data, folder: faulty(broken)(data, folder), 2)

@@ -1,0 +1,66 @@
+"""The estimate of a run is near to the run, and what is enormous is refused in no time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.vllm.params.extent import extent_of
+
+TWO_STAGES = {"pipeline_parallel_size": 2}
+
+
+def scenario(protocol: str, topology: dict[str, int], **workload: Any) -> Scenario:
+    return scenario_from({"name": "x", "protocol": protocol, "topology": topology, "workload": workload})
+
+
+def equal(count: int, prompt: int, output: int) -> list[dict[str, int]]:
+    return [{"prompt_tokens": prompt, "output_tokens": output}] * count
+
+
+SPARSE = [{"arrival": f"{at}s", "prompt_tokens": 3, "output_tokens": 5} for at in range(20)]
+RUNS = [
+    ("dp_batch", {}, equal(1, 5, 200)),
+    ("dp_batch", {"data_parallel_size": 2}, equal(300, 5, 6)),
+    ("dp_batch", {}, SPARSE),
+    ("pp_tokens", TWO_STAGES, equal(3, 5, 20)),
+    ("engine", {"data_parallel_size": 2}, equal(2, 5, 100)),
+    ("dbo", {"data_parallel_size": 2}, equal(4, 50, 30)),
+]
+
+
+@pytest.mark.parametrize(("protocol", "topology", "requests"), RUNS)
+def test_the_estimate_is_near(protocol: str, topology: dict[str, int], requests: list[dict[str, int]]) -> None:
+    one = scenario(protocol, topology, requests=requests)
+    extent = extent_of(one.arguments(), table=protocol == "pp_tokens")
+    result = run_scenario(one)
+    records = sum(map(len, result.run.journals))
+    assert 0.3 < extent.steps / result.steps < 3, (extent, result.steps)
+    assert 0.2 < extent.records / records < 5, (extent, records)
+
+
+HUGE = [
+    ("dp_batch", {}, {"requests": equal(1, 5, 16_000_000)}),
+    ("pp_tokens", TWO_STAGES, {"requests": equal(1, 16_000_000, 5)}),
+    ("engine", {"data_parallel_size": 2}, {"requests": equal(1, 1, 16_000_000)}),
+    ("whole_engine", TWO_STAGES, {"requests": equal(1, 16_000_000, 16_000_000)}),
+    ("whole_engine_dp", {"data_parallel_size": 2}, {"requests": equal(1, 1, 16_000_000)}),
+    ("dbo", {"data_parallel_size": 2}, {"requests": equal(1, 1, 16_000_000)}),
+]
+
+
+@pytest.mark.parametrize(("protocol", "topology", "workload"), HUGE, ids=[one[0] for one in HUGE])
+def test_what_is_enormous_is_refused(protocol: str, topology: dict[str, int], workload: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=r"about [0-9,]+ steps, [0-9,]+ records, .* GB; expected at most 8 GB"):
+        run_scenario(scenario(protocol, topology, **workload))
+
+
+def test_a_million_requests_are_told() -> None:
+    lengths = {"min": 5, "max": 10}
+    made = {"requests": 1_000, "prompt_tokens": lengths, "output_tokens": lengths}
+    args = scenario("dp_batch", {}, synthetic=made).arguments()
+    many = extent_of(type(args)(**{**vars(args), "requests": args.requests * 1_000}))
+    assert 2 * 10**9 < many.bytes < 5 * 10**9

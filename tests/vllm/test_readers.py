@@ -1,0 +1,120 @@
+"""Every reader of the model of vLLM on damaged input: scenarios of engines, workloads, command lines, stored answers.
+
+They are fuzzed as those of the framework are (tests/test_readers.py).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.scenario import parse_scenario
+from dpsim.scenario.to_world import prepare
+from dpsim.vllm.answers import check
+from dpsim.vllm.answers.stored import SUFFIX
+from dpsim.vllm.from_vllm import translate
+from dpsim.vllm.params.workload.azure_csv import read_azure_csv
+from tests import ROOT
+from tests.fuzz import damaged, fuzzed, seconds
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="looks into /proc")
+
+CSV = (
+    b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 18:17:03.9799600,4808,10\r\n2023-11-16 18:17:04.03,3,8\r\n"
+)
+COMMANDS = [
+    b"vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel --data-parallel-size-local 4",
+    b"VLLM_USE_V1=1 vllm serve 'a model' --tensor-parallel-size=2 -pp 2 \\\n  --max-num-seqs 64",
+    b"vllm serve m --compilation-config '{\"level\": 3}'",
+]
+STORED = ROOT / "tests" / "data" / "engine"
+
+
+@seconds
+def test_scenarios_of_engines(seconds: float) -> None:
+    """What is small enough is prepared, too; what is not is refused."""
+    texts = [file.read_bytes() for file in sorted((ROOT / "scenarios").glob("*.yaml"))]
+
+    def read(data: bytes, folder: Path) -> None:
+        one = parse_scenario(data, "fuzz.yaml", folder)
+        if not one.beyond():
+            prepare(one, folder)
+
+    assert fuzzed("scenarios of engines", texts, read, seconds)
+
+
+@seconds
+def test_workloads(seconds: float) -> None:
+    def read(data: bytes, folder: Path) -> None:
+        (folder / "x.csv").write_bytes(data)
+        read_azure_csv(folder / "x.csv")
+
+    assert fuzzed("workloads", [CSV, CSV + b"2023-11-16 18:17:05,1,1\n" * 50], read, seconds)
+
+
+@seconds
+def test_command_lines(seconds: float) -> None:
+    def read(data: bytes, folder: Path) -> None:
+        translate.from_vllm(data.decode("utf-8", "replace")).text()
+
+    assert fuzzed("command lines", COMMANDS, read, seconds)
+
+
+VALUES: list[Any] = [None, True, -1, 0, 1.5, 10**6, 10**400, "", "x\x1b[31m", [], {}, [1], {"a": 1}, [[[]]]]
+
+
+def changed(value: Any, draw: random.Random) -> Any:
+    """A row in which something is missing, or is something else."""
+    chance = draw.random()
+    if isinstance(value, dict | list) and value:
+        key = draw.choice([*value] if isinstance(value, dict) else range(len(value)))
+        copy: Any = value.copy()
+        if chance < 0.2:
+            del copy[key]
+        else:
+            copy[key] = draw.choice(VALUES) if chance < 0.5 else changed(value[key], draw)
+        return copy
+    return draw.choice(VALUES)
+
+
+@seconds
+def test_stored_answers(seconds: float) -> None:
+    files = sorted(STORED.glob(f"*{SUFFIX}"))
+    rows = {file.name: gzip.decompress(file.read_bytes()).splitlines()[:60] for file in files}
+    seeds = [f"{name}\n".encode() + b"\n".join(lines[:2]) for name, lines in rows.items()]
+
+    def folder_of(seeds: Sequence[bytes], draw: random.Random) -> bytes:
+        name, lines = draw.choice([*rows.items()])
+        some = draw.sample(lines, 2)
+        some[0] = json.dumps(changed(json.loads(some[0]), draw)).encode()
+        if draw.random() < 0.2:
+            some[1] = damaged(some, draw)
+        return name.encode() + b"\n" + b"\n".join(some)
+
+    def read(data: bytes, folder: Path) -> None:
+        name, _, content = data.partition(b"\n")
+        for file in folder.iterdir():
+            file.unlink()
+        (folder / name.decode()).write_bytes(gzip.compress(content, 1))
+        check.stored(folder)
+
+    assert fuzzed("stored answers", seeds, read, seconds, make=folder_of)
+
+
+def test_a_bomb_of_answers(tmp_path: Path) -> None:
+    """13 MB that took 4.7 GB."""
+    row = json.dumps({"version": "0.33.0", "group": 1, "pad": "x" * 1_000}).encode() + b"\n"
+
+    def read(data: bytes, folder: Path) -> None:
+        with gzip.open(folder / f"decide{SUFFIX}", "wb", 1) as file:
+            for _ in range(100):
+                file.write(data * 1_000)
+        check.stored(folder)
+
+    assert fuzzed("a bomb", [row], read, 0.1, make=lambda seeds, draw: seeds[0])
