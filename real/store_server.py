@@ -5,6 +5,7 @@ Each connection says one line of JSON a message:
     ["job", word]                       first of all; `word` holds 16 random bytes of the parent, and the job's number
     ["set", key, value]                 no answer
     ["get", number, key]                answered by [number, value] as soon as the key has a value
+    ["change", number, key, how, operands]      answered by [number, what the change tells]
 
 Any process of this machine can connect: a port scan, a health check, another user. A connection that shows another
 word meets a *strange* store, which takes what comes and never answers. One that says anything else is closed, and no
@@ -30,6 +31,8 @@ from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
 from dpsim.contract.interface import Frozen
+from dpsim.contract.rules.store_changes import CHANGES, changed
+from real.journal_reader import tuples
 from real.mail import receive
 
 ANSWER_SECONDS = 5.0
@@ -134,15 +137,26 @@ class Server(threading.Thread):
     def _serve(self, connection: socket.socket, message: list[Any]) -> None:
         match message:
             case ["set", str(key), value]:
-                self._values[key] = value
-                for asker, number in self._waiting.pop(key, ()):
-                    self._answer(asker, number, value)
+                self._arrive(key, value)
+            case ["change", int(number), str(key), str(how), list(operands)] if how in CHANGES:
+                after = changed(how, tuples(self._values.get(key)), tuples(operands))
+                if after.value is None:
+                    self._values.pop(key, None)
+                else:
+                    self._arrive(key, after.value)
+                self._answer(connection, number, after.answer)
             case ["get", int(number), str(key)] if key in self._values:
                 self._answer(connection, number, self._values[key])
             case ["get", int(number), str(key)]:
                 self._waiting.setdefault(key, []).append((connection, number))
             case _:
                 raise NoRequest
+
+    def _arrive(self, key: str, value: Frozen) -> None:
+        """A key has a value: the ranks that wait for it learn that."""
+        self._values[key] = value
+        for asker, number in self._waiting.pop(key, ()):
+            self._answer(asker, number, value)
 
     @staticmethod
     def _answer(asker: socket.socket, number: int, value: Frozen) -> None:

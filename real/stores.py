@@ -25,7 +25,7 @@ import queue
 import select
 import socket
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 from dpsim.backend.hosts.stores import JournaledStore
@@ -58,6 +58,13 @@ class StoreConnection:
 
     def ask(self, key: str, patience: Patience) -> queue.SimpleQueue[Frozen]:
         """Where the value will be; None, if the listener leaves before there is one."""
+        return self._question("get", [key], patience)
+
+    def change(self, key: str, how: str, operands: Sequence[Any], patience: Patience) -> queue.SimpleQueue[Frozen]:
+        """Where the answer to a change will be; None, if the listener leaves before."""
+        return self._question("change", [key, how, operands], patience)
+
+    def _question(self, what: str, about: list[Any], patience: Patience) -> queue.SimpleQueue[Frozen]:
         answer: queue.SimpleQueue[Frozen] = queue.SimpleQueue()
         with self._lock:
             self._number += 1
@@ -65,7 +72,7 @@ class StoreConnection:
                 answer.put(None)
             else:
                 self._asked[self._number] = answer
-            self._send(["get", self._number, key], patience)
+            self._send([what, self._number, *about], patience)
         return answer
 
     def set(self, key: str, value: Frozen, patience: Patience) -> None:
@@ -144,6 +151,15 @@ class RealStore(JournaledStore):
         def outcome() -> Generator[Any, Any, Frozen]:
             patience = self._rank.patience
             return patience.answer(self._line.ask(key, patience), timeout_ns)
+            yield
+
+        return outcome
+
+    def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
+        answer = self._line.change(key, how, operands, self._rank.patience)
+
+        def outcome() -> Generator[Any, Any, Frozen]:
+            return self._rank.patience.answer(answer, None)
             yield
 
         return outcome

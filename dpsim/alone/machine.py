@@ -227,6 +227,9 @@ class AloneStore(JournaledStore):
     def _get(self, key: str, timeout_ns: int | None) -> Outcome:
         return self._answers.of(self.journal)
 
+    def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
+        return self._answers.of(self.journal)
+
     def _close(self) -> None:
         pass
 

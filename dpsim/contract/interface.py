@@ -603,6 +603,22 @@ class Store(ABC):
         """
 
     @abstractmethod
+    def add(self, key: str, amount: int, site: str) -> Awaitable[int | None]:
+        """Add to the number of a key, 0 where it has none, and learn the sum. Like the two below it reads and changes
+        the key in one step, behind what this rank set before; None if the listener has left.
+        """
+
+    @abstractmethod
+    def compare_set(self, key: str, expected: Frozen, desired: Frozen, site: str) -> Awaitable[Frozen]:
+        """Give the key a value if it has the expected one, or if it has none and that is empty text. Learn the value
+        that it has then; the expected one, if it has none. Source: torch.distributed.Store.compare_set.
+        """
+
+    @abstractmethod
+    def delete(self, key: str, site: str) -> Awaitable[bool | None]:
+        """Take the key's value away, and learn whether it had one."""
+
+    @abstractmethod
     def close(self, site: str) -> None:
         """Leave the store; who listens gives the port back, and those who still wait learn None. RuntimeError for any
         use afterwards.

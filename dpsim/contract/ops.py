@@ -452,13 +452,13 @@ class Ended(Record):
 @record("store")
 class Stored(Record):
     """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: as asked for, 0 for any.
-    `value`: what a `set` sends; of a `get` or `join` the time-out in ns. An `open` or `join` has a `Learned` with the
-    port, or None where it came to nothing; a `get` one with the value.
+    `value`: what a `set` sends, the operands of a change; of a `get` or `join` the time-out in ns. An `open` or `join`
+    has a `Learned` with the port, or None where it came to nothing; a `get` or a change one with the value.
     """
 
     node: int
     port: int
-    how: str  # open, join, set, get, close
+    how: str  # open, join, set, get, add, compare_set, delete, close
     key: str
     value: Any
 

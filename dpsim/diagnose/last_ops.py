@@ -126,7 +126,7 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
     awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
     awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
     awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
-    awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
+    awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] not in ("set", "close"))
     if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))

@@ -264,7 +264,7 @@ CALLS = {
     "read": "read",
     "replay": "replay",
     "sleep": "sleep|turn",
-    "store": "open_store|join_store|set|get|close",
+    "store": "open_store|join_store|set|get|add|compare_set|delete|close",
     "take": "poll|get",
     "thread": "start|join",
     "used": "record_stream",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator
+from sys import _getframe
 from typing import Any
 
 from dpsim.backend.hosts.work import Outcome, Work
@@ -45,18 +46,37 @@ class JournaledStore(Store):
         self._use(site, "get", key, wait)
         return Work(self.journal, self._get(key, wait))
 
+    def add(self, key: str, amount: int, site: str) -> Work:
+        return self._changes("add", key, (whole(amount, "the amount", site),), site)
+
+    def compare_set(self, key: str, expected: Frozen, desired: Frozen, site: str) -> Work:
+        if desired is None:
+            raise ValueError(f"{site}: None is what get gives when its time is up, and cannot be a value")
+        for value in (expected, desired):
+            check_plain(value, "the value", site, named=False)
+        return self._changes("compare_set", key, (expected, desired), site)
+
+    def delete(self, key: str, site: str) -> Work:
+        return self._changes("delete", key, (), site)
+
+    def _changes(self, how: str, key: str, operands: tuple[Any, ...], site: str) -> Work:
+        look_up(self.journal, site)
+        self._use(site, how, key, operands, 4)
+        return Work(self.journal, self._change(key, how, operands))
+
     def close(self, site: str) -> None:
         self._use(site, "close", "", None)
         self.closed = True
         self._close()
 
-    def _use(self, site: str, how: str, key: str, value: Frozen) -> None:
+    def _use(self, site: str, how: str, key: str, value: Frozen, above: int = 3) -> None:
+        """Journal a use. `above`: how many frames above `note_at` the program's is."""
         if self.closed:
             raise RuntimeError(f"{site}: the store at port {self.port} of node {self.node} was closed by this rank")
         if type(key) is not str:
             raise TypeError(f"{site}: the key {key!r} of a store is no text")
-        # The program called `set`, `get` or `close`, and these this: one frame more than `note` expects.
-        self.journal.note_above("store", site, (self.node, self.port, how, key, value))
+        fields = self.node, self.port, how, key, value
+        self.journal.note_at("store", site, fields, _getframe(above - 1))
 
     @abstractmethod
     def _put(self, key: str, value: Frozen) -> None:
@@ -65,6 +85,12 @@ class JournaledStore(Store):
     @abstractmethod
     def _get(self, key: str, timeout_ns: int | None) -> Outcome:
         """Wait for a value; learns it, or None when the time is up."""
+
+    @abstractmethod
+    def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
+        """Change a key in one step (`dpsim.contract.rules.store_changes`); learns the answer, None if the listener
+        has left.
+        """
 
     @abstractmethod
     def _close(self) -> None:

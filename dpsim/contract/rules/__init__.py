@@ -2,6 +2,7 @@
 
 wait_set.py        the ranks that a member of a collective waits for
 floats.py          NaNs that are compared, and sums whose order matters
+store_changes.py   changes of a key of a store in one step
 replay_frame.py    the replay of a graph that a record belongs to
 kernel_constants.py  globals that kernels read, which no run may set
 shared_state.py    what the ranks of one process share, which no run may change

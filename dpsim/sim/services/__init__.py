@@ -3,5 +3,6 @@
 mailbox.py         mailboxes
 notices.py         notices of an actor's death
 ports.py           the ports of nodes, and what listens on them
+waiting.py         waits at ports and stores
 stores.py          stores, as one rank has them
 """

@@ -16,15 +16,16 @@ listener that leaves, conflicts with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dpsim.contract.interface import Frozen
+from dpsim.contract.rules.store_changes import changed
 from dpsim.contract.schedule import Footprint, own_label
 from dpsim.contract.world import Stranger, World
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
+from dpsim.sim.services.waiting import LATER, Waiting
 
 FIRST_FREE = 49152
 """Where the ports begin that a node gives to those who ask for any."""
@@ -34,9 +35,6 @@ SHARE = 16
 
 Place: TypeAlias = tuple[int, int]
 """A node and a port."""
-
-LATER = object()
-"""A look has found nothing to see."""
 
 
 class Table:
@@ -50,79 +48,6 @@ class Table:
         self.first: dict[str, Op] = {}
         self.getters: dict[str, list[Waiting]] = {}
         self.closed: Op | None = None
-
-
-class Waiting:
-    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. Who waits 0 ns
-    `polls`: it looks once, and has what it sees then.
-    """
-
-    def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
-        self.machine = machine
-        self.host = host
-        self.op = Op("", life=~host.rank)
-        host_sees(host, self.op)
-        self.result: Any = None
-        self.over = False
-        self.looks = 0
-        self.verb = verb
-        self.site = host.journal.site, host.journal.ordinal
-        self.alarm: Op | None = None
-        self.ends: Footprint = ()  # what its time-out and its looks touch, where either may come first
-        self.polls = timeout_ns == 0
-        if timeout_ns:
-            label = host.address("waits in vain at")
-            self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
-            self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
-            machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.lives or (), self.ends)
-            machine.alarms.awaited = True
-
-    def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
-        """Look, after what has made that worth while (None: it was there from the beginning)."""
-        if self.over:
-            return
-        machine, host = self.machine, self.host
-        verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
-        self.looks += 1
-        op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
-        host_sees(host, op)
-        if machine.visible:
-            op.footprint = (*(host.lives or ()), *touches, *self.ends)
-        if after is not None:
-            op.causes |= after.causes
-            op.seen_marks |= after.seen_marks
-        op.effect, op.args = self._looked, (see, op)
-        machine.submit(op)
-
-    def _looked(self, see: Callable[[], Any], op: Op) -> None:
-        found = LATER if self.over else see()
-        if found is LATER and self.polls:
-            found = None
-        if found is LATER:
-            self.op.causes |= op.causes
-            return
-        self.end(found, op)
-
-    def end(self, result: Any, by: Op) -> None:
-        """It has what it waited for, because of that op."""
-        self.over = True
-        self.result = result
-        if self.alarm is not None and self.alarm is not by:
-            self.machine.alarms.cancel(self.alarm, by)
-        self.op.seen_marks |= by.seen_marks
-        self.op.causes |= by.causes
-        self.machine.submit(self.op)
-
-    def _passes(self) -> None:
-        if not self.over:
-            assert self.alarm is not None
-            self.end(None, self.alarm)
-
-
-def host_sees(host: Host, op: Op) -> None:
-    """What a host does comes after what it knows and has issued."""
-    if host.chained:
-        host.before(op)
 
 
 class Ports:
@@ -219,6 +144,30 @@ class Ports:
         for waiting in table.getters.pop(key, ()):
             self._look_at(waiting, table, key, by)
 
+    def change(self, op: Op, host: Host, table: Table, key: str, how: str, operands: tuple[Any, ...]) -> None:
+        """Let the value of `op` be what its host learns of a change, behind what the rank sent before."""
+        op.effect, op.args = self._change, (table, key, how, operands, op)
+        if self._machine.visible:
+            op.footprint = (*op.touches(), *_key(table, key, "w"))
+        line = host.rank, table.node, table.port
+        self._machine.edge(self._chains.get(line), op)
+        self._chains[line] = op
+        self._machine.submit(op)
+
+    def _change(self, table: Table, key: str, how: str, operands: tuple[Any, ...], op: Op) -> Frozen:
+        if table.closed is not None:
+            return None
+        value, by = table.values.get(key, (None, None))
+        if by is not None:
+            op.seen_marks |= by.seen_marks
+            op.causes |= by.causes
+        after = changed(how, value, operands)
+        if after.value is None:
+            table.values.pop(key, None)
+        elif after.value != value or value is None:
+            self._arrive(table, key, after.value, op)
+        return after.answer
+
     def get(self, host: Host, table: Table, key: str, timeout_ns: int | None) -> Waiting:
         """What a host waits for that asks for a key."""
         waiting = Waiting(self._machine, host, timeout_ns, "asks at")
@@ -235,7 +184,9 @@ class Ports:
         def see() -> Any:
             if table.closed is not None:
                 return None
-            if key not in table.values:  # who polls looks before there is anything
+            if key not in table.values:  # who polls looks before there is anything, others behind a delete
+                if not waiting.polls:
+                    table.getters.setdefault(key, []).append(waiting)
                 return LATER
             value, by = table.values[key]
             waiting.op.seen_marks |= by.seen_marks

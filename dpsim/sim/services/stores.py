@@ -12,7 +12,8 @@ from dpsim.backend.hosts.stores import JournaledStore
 from dpsim.backend.hosts.work import Outcome
 from dpsim.contract.interface import Frozen
 from dpsim.sim.hosts.host import Host
-from dpsim.sim.services.ports import Ports, Table, Waiting
+from dpsim.sim.services.ports import Ports, Table
+from dpsim.sim.services.waiting import Waiting
 
 
 class SimStore(JournaledStore):
@@ -37,6 +38,17 @@ class SimStore(JournaledStore):
             waiting = self._ports.get(host, self._table, key, timeout_ns)
             yield from waited(host, waiting)
             answer: Frozen = waiting.result
+            return answer
+
+        return outcome
+
+    def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
+        host = self._host
+        op = host.op(host.address("changes"), self._took, host=True)
+        self._ports.change(op, host, self._table, key, how, operands)
+
+        def outcome() -> Generator[Any, Any, Frozen]:
+            answer: Frozen = yield from host.wait(op)
             return answer
 
         return outcome

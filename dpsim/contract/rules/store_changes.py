@@ -1,0 +1,50 @@
+"""What changes a key of a store in one step, and what the changer learns: the rules of torch's TCPStore.
+
+    >>> changed("add", None, (2,)), changed("add", "5", (2,))
+    (Changed(value=2, answer=2), Changed(value=7, answer=7))
+    >>> changed("compare_set", None, ("", "mine")), changed("compare_set", "his", ("", "mine"))
+    (Changed(value='mine', answer='mine'), Changed(value='his', answer='his'))
+    >>> changed("delete", "his", ()), changed("delete", None, ())
+    (Changed(value=None, answer=True), Changed(value=None, answer=False))
+
+Values are None where the key has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpsim.contract.interface import Frozen
+
+CHANGES = ("add", "compare_set", "delete")
+"""The calls of a store that read and change a key in one step."""
+
+
+class Changed(NamedTuple):
+    """The key's value behind the change, and what the changer learns."""
+
+    value: Frozen
+    answer: Frozen
+
+
+def changed(how: str, value: Frozen, operands: Sequence[Any]) -> Changed:
+    """Change a value. One that is no number counts as 0 for `add`."""
+    if how == "add":
+        total = _number(value) + operands[0]
+        return Changed(total, total)
+    if how == "delete":
+        return Changed(None, value is not None)
+    expected, desired = operands
+    if value == expected or (value is None and expected == ""):
+        return Changed(desired, desired)
+    return Changed(value, expected if value is None else value)
+
+
+def _number(value: Frozen) -> int:
+    if isinstance(value, int):
+        return int(value)
+    try:
+        return int(value) if isinstance(value, str) else 0
+    except ValueError:
+        return 0

@@ -1,0 +1,92 @@
+"""Waits at ports and stores: an op at which a host stands until it has seen something, or its time is up.
+
+waiting = Waiting(machine, host, timeout_ns, "asks at")
+waiting.look(see, touches, after)       # when there is something to see
+yield from host.wait(waiting.op)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.contract.schedule import Footprint
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+LATER = object()
+"""A look has found nothing to see."""
+
+
+class Waiting:
+    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. Who waits 0 ns
+    `polls`: it looks once, and has what it sees then.
+    """
+
+    def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
+        self.machine = machine
+        self.host = host
+        self.op = Op("", life=~host.rank)
+        host_sees(host, self.op)
+        self.result: Any = None
+        self.over = False
+        self.looks = 0
+        self.verb = verb
+        self.site = host.journal.site, host.journal.ordinal
+        self.alarm: Op | None = None
+        self.ends: Footprint = ()  # what its time-out and its looks touch, where either may come first
+        self.polls = timeout_ns == 0
+        if timeout_ns:
+            label = host.address("waits in vain at")
+            self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
+            self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
+            machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.lives or (), self.ends)
+            machine.alarms.awaited = True
+
+    def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
+        """Look, after what has made that worth while (None: it was there from the beginning)."""
+        if self.over:
+            return
+        machine, host = self.machine, self.host
+        verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
+        self.looks += 1
+        op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
+        host_sees(host, op)
+        if machine.visible:
+            op.footprint = (*(host.lives or ()), *touches, *self.ends)
+        if after is not None:
+            op.causes |= after.causes
+            op.seen_marks |= after.seen_marks
+        op.effect, op.args = self._looked, (see, op)
+        machine.submit(op)
+
+    def _looked(self, see: Callable[[], Any], op: Op) -> None:
+        found = LATER if self.over else see()
+        if found is LATER and self.polls:
+            found = None
+        if found is LATER:
+            self.op.causes |= op.causes
+            return
+        self.end(found, op)
+
+    def end(self, result: Any, by: Op) -> None:
+        """It has what it waited for, because of that op."""
+        self.over = True
+        self.result = result
+        if self.alarm is not None and self.alarm is not by:
+            self.machine.alarms.cancel(self.alarm, by)
+        self.op.seen_marks |= by.seen_marks
+        self.op.causes |= by.causes
+        self.machine.submit(self.op)
+
+    def _passes(self) -> None:
+        if not self.over:
+            assert self.alarm is not None
+            self.end(None, self.alarm)
+
+
+def host_sees(host: Host, op: Op) -> None:
+    """What a host does comes after what it knows and has issued."""
+    if host.chained:
+        host.before(op)
