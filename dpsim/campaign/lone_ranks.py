@@ -73,6 +73,8 @@ class Looked(NamedTuple):
 def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
     """Run the ranks of a subject alone, if it is its turn. `schedules`: how many it has."""
     ACCOUNT.explored += seconds
+    if subject.program.apart:
+        return Looked()
     origin = subject.origin
     if origin is None or subject.make is None:  # or its program is another one by now
         return Looked(why="it was not made from a scenario")

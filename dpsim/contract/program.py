@@ -35,7 +35,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from inspect import getattr_static, isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from typing import Any, ClassVar, Generic, NamedTuple, cast
@@ -113,6 +113,8 @@ class Program(ABC, Generic[P]):
     """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
     off, or lost with a peer's."""
     honours_config_by_rank: bool = False
+    apart: bool = False
+    """Whether each rank runs in a process of its own, on the simulation too: then its ranks share nothing in Python."""
     Params: ClassVar[type[Any] | None] = None
     """The pydantic model of its parameters; None for a program without, or with those of another package."""
     heeds: ClassVar[tuple[str, ...] | None] = None
@@ -161,6 +163,12 @@ class Program(ABC, Generic[P]):
             return replace(args, params=cls.Params.model_validate_json(json.dumps(args.params or {}), strict=True))
         except ValueError as error:
             raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
+
+    def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
+        """What a proof of it takes for granted beside what hardware may do, in a few words each. `did`: the kinds of
+        record that its runs had, each with the fields that tell assumptions apart ("probe" with its label).
+        """
+        return ()
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""

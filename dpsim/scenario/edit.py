@@ -15,7 +15,7 @@ from pydantic import ValidationError
 
 from dpsim.contract.registry import load_all
 from dpsim.scenario.errors import path_text, scenario_error
-from dpsim.scenario.kinds import protocol_of, scenario_type
+from dpsim.scenario.kinds import protocol_of, scenario_type, short_for
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.yaml.messages import MOST, Explained, explain_all
 
@@ -24,6 +24,10 @@ def scenario_from(mapping: Mapping[str, Any]) -> Scenario:
     """A scenario from a mapping of the form of a scenario file. Raises ScenarioError with the path of every
     problem.
     """
+    short = short_for(mapping)
+    if short is not None:
+        others = {key: value for key, value in mapping.items() if key != short}
+        return scenario_from({**others, "protocol": {"name": short, "params": mapping[short]}})
     kind = scenario_type(protocol_of(mapping))
     try:
         return kind.model_validate(dict(mapping))

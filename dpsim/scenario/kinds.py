@@ -62,6 +62,23 @@ def protocol_of(mapping: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def short_for(mapping: Mapping[str, Any]) -> str | None:
+    """The key of a mapping that is short for a protocol and its parameters; None if there is none.
+
+        torch: {target: train.py, ranks: 4}        # protocol: {name: torch, params: {target: train.py, ranks: 4}}
+
+    Such a key is the name of a program with `Params`, where the mapping names no protocol.
+    """
+    if "protocol" in mapping:
+        return None
+    for key in mapping:
+        if key not in default_type().model_fields:
+            with suppress(registry.UnknownName):
+                if registry.protocol(key).program.Params is not None:
+                    return key
+    return None
+
+
 def is_registered(mapping: Mapping[str, Any]) -> bool:
     """Whether the protocol of a scenario is registered, or is the default."""
     name = protocol_of(mapping)

@@ -29,6 +29,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Protocol, TypeAlias
 
+from dpsim.backend.journal.elsewhere import Elsewhere, told
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
@@ -102,17 +103,25 @@ def watched(site: str) -> Iterator[Seen]:
 
 
 def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
-    """The place of a frame that issues an op of a site. `by`: the journal that asks."""
+    """The place of a frame that issues an op of a site; the one that was told, where the program runs elsewhere. `by`:
+    the journal that asks.
+    """
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
-        known = frame.f_code, _place(frame, frame.f_lineno)
+        elsewhere = told.get(site)
+        known = frame.f_code, elsewhere[0][1] if elsewhere else _place(frame, frame.f_lineno)
         if site in _watched and by is not None:
-            _watched[site].setdefault((by.rank, by.step, known[1]), chain_of(frame, frame.f_lineno))
+            _watched[site].setdefault((by.rank, by.step, known[1]), elsewhere or chain_of(frame, frame.f_lineno))
             return known[1]
         _places[site][frame.f_lasti] = known
         if known[1] not in chains:
-            note_chain(known[1], chain_of(frame, frame.f_lineno))
+            note_chain(known[1], elsewhere or chain_of(frame, frame.f_lineno))
     return known[1]
+
+
+def forget_places(site: str) -> None:
+    """Its places were told otherwise (`elsewhere.tell_place`)."""
+    _places[site].clear()
 
 
 def note_chain(place: str, chain: Chain) -> None:
@@ -145,8 +154,12 @@ def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
     cause of what its backend raised.
 
     `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
-    the outermost frame of a library.
+    the outermost frame of a library. An error of another process has its place already.
     """
+    if isinstance(error, Elsewhere):
+        if error.chain:
+            note_chain(error.place, error.chain)
+        return error.place
     frames = [(frame, line) for frame, line in frames_of(error) if not is_own_code(frame)]
     its = [(frame, line) for frame, line in frames if not is_library(frame, packages)]
     if not frames:

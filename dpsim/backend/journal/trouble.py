@@ -21,6 +21,8 @@ import socket
 import struct
 from pathlib import Path
 
+from dpsim.contract.world import Lost
+
 TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
@@ -48,6 +50,8 @@ def trouble(error: BaseException) -> str:
 
 
 def _lacked(error: BaseException) -> str:
+    if isinstance(error, Lost):
+        return str(error)
     if isinstance(error, MemoryError):
         return "no memory"
     if isinstance(error, OSError) and error.errno in TAKEN_AWAY:

@@ -17,7 +17,7 @@ from collections.abc import Collection
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.stale_replay import repeated
-from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, STORE_HOW, STREAM
+from dpsim.contract.ops import COMMUNICATOR, GRAPH, KIND, SITE, STORE_HOW, STREAM
 from dpsim.contract.program import Program
 from dpsim.contract.words import counted, ranks_text
 from dpsim.contract.world import World
@@ -42,6 +42,7 @@ PARTS: dict[str, slice] = {
     "launch": _ON_STREAM,
     "replay": slice(GRAPH, GRAPH + 1),
     "store": slice(STORE_HOW, STORE_HOW + 1),
+    "probe": slice(SITE, SITE + 1),
 }
 """By kind of record: the fields that belong to the fact."""
 
@@ -72,6 +73,7 @@ def note(facts: set[Fact], run: SimRun) -> None:
 
 class Facts(NamedTuple):
     """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`).
+    `by_program`: what the program takes for granted (`Program.assumes`).
     `not_alone`: where ranks did not run alone in all schedules, how many or why (`dpsim.campaign.lone_ranks`).
     """
 
@@ -79,11 +81,12 @@ class Facts(NamedTuple):
     runs: Collection[Fact]
     by_flags: bool = False
     not_alone: str = ""
+    by_program: tuple[str, ...] = ()
 
     @staticmethod
     def of(world: World, program: Program[Any], runs: Collection[Fact]) -> Facts:
         """With what the program says."""
-        return Facts(world, runs, program.ordered_by_flags)
+        return Facts(world, runs, program.ordered_by_flags, by_program=tuple(program.assumes(runs)))
 
     def did(self, *kinds: str) -> bool:
         """Whether some rank did one of these."""

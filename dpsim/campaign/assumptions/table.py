@@ -48,7 +48,7 @@ def assumed(facts: Facts) -> tuple[str, ...]:
     only ranks 1, 2 die
     what the dead posted arrives
     """
-    said = (says.of(facts) for row in rows() for says in row.says)
+    said = [*(says.of(facts) for row in rows() for says in row.says), *facts.by_program]
     return tuple(sorted(dict.fromkeys(filter(None, said)), key=OTHERWISE.__eq__))
 
 

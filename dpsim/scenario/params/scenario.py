@@ -25,6 +25,7 @@ from dpsim.scenario.base import MAX_RANKS, KeyPath, Problem, refuse
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import named
+from dpsim.scenario.params.files import files_of, not_allowed, resolved
 from dpsim.scenario.params.per_rank import differing, ranks_in
 from dpsim.scenario.params.strict import refuse_unwritable, strict
 from dpsim.scenario.protocol import ProtocolChoice, name_alone
@@ -98,7 +99,18 @@ class ParamsScenario(Scenario):
 
     def arguments(self, base: Path | None = None) -> Arguments:
         """Parameters as plain data: workers that know no class of the program's module get them."""
-        return Arguments(**self.protocol.arguments)
+        given = self.protocol.arguments
+        return Arguments(**{**given, "params": resolved(self.protocol.params, given["params"], base)})
+
+    @property
+    def file(self) -> str | None:
+        """The first file that a parameter names."""
+        return next(iter(files_of(self.protocol.params)), None)
+
+    def beyond(self) -> str:
+        """As of any parameters, and for files that the user of this process did not name."""
+        others = not_allowed(self.protocol.params)
+        return f"it names the file {others[0]}; expected one that this command names" if others else super().beyond()
 
 
 @functools.cache

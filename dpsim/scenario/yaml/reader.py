@@ -30,7 +30,7 @@ from dpsim.contract.registry import load_all
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
-from dpsim.scenario.kinds import protocol_of, scenario_type
+from dpsim.scenario.kinds import protocol_of, scenario_type, short_for
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
@@ -56,6 +56,7 @@ def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | No
         raise _located(name, problems)
     if not isinstance(root, Mapping):
         raise _located(name, [_not_a_mapping(root)])
+    _spell_out(root)
     scenario = _validated(root, name)
     found = [_placed(root, Explained(*problem)) for problem in misnamed_in(scenario, base)]
     if found:
@@ -119,6 +120,17 @@ def _not_a_mapping(root: Node | None) -> Misread:
 
 
 # ---- nodes to the model
+
+
+def _spell_out(root: Mapping) -> None:
+    """Put a protocol with its parameters where a key is short for them (`short_for`)."""
+    short = short_for(root.data())
+    if short is None:
+        return
+    key, value = root.entries.pop(short)
+    name = Scalar(key.line, key.column, short, True, short)
+    choice = {"name": KeyNode(name, name), "params": KeyNode(key, value)}
+    root.entries["protocol"] = KeyNode(key, Mapping(key.line, key.column, choice))
 
 
 def _validated(root: Mapping, name: str) -> Scenario:
