@@ -19,6 +19,8 @@
     cli/               the command `dpsim`
     pytest_plugin.py   scenario files as tests
     testing/           for tests of protocols and of backends
+    torch/             unmodified programs of torch.distributed, each rank a process
+    mark.py            marks in a program that runs anywhere: steps and decisions
     version.py         the version of this distribution
 
     vllm/              the model of one engine, found by entry points like the packages of a user

@@ -6,6 +6,7 @@
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
+    torch_target.py    --torch: a program of torch.distributed in place of a scenario
     offered.py    commands, sources of scenarios and options of other packages
     protocol_errors.py      what a protocol's own code raised outside of a run
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
+from dpsim.cli import torch_target
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
@@ -36,6 +37,7 @@ from dpsim.cli.options import (
     typed,
     with_off,
 )
+from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -51,8 +53,11 @@ UNBOUNDED = sys.maxsize
 
 def explore(
     scenarios: Annotated[
-        list[str], typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
-    ],
+        list[str] | None, typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
+    ] = None,
+    torch: TorchTarget = None,
+    ranks: Ranks = None,
+    order: Order = None,
     strategy: Annotated[
         str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")
     ] = "portfolio",
@@ -100,15 +105,13 @@ def explore(
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
-        from dpsim.scenario import load_scenario
-        from dpsim.scenario.locate import scenario_path
 
         allow_memory(memory)
         import_modules(module)
         seconds = _checked(strategy, budget)
         most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)
         options = files.Options(strategy, most, seconds, jobs, seed, keep_going, save)
-        chosen = [(load_scenario(path), path.parent) for path in map(scenario_path, scenarios)]
+        chosen = torch_target.chosen(torch, ranks, order, scenarios or [])
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
         more = typed("--module", module)

@@ -14,17 +14,22 @@ from typing import Annotated, Any
 
 import typer
 
-from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli import torch_target
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
 from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
+from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 
 @with_offered(before="trace")
 def run(
     scenario: Annotated[
-        str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
-    ],
+        list[str] | None, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
+    ] = None,
+    torch: TorchTarget = None,
+    ranks: Ranks = None,
+    order: Order = None,
     backend: Annotated[str, typer.Option(help="Where to run: sim, gloo, nccl, or another that is installed.")] = "sim",
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
@@ -44,13 +49,13 @@ def run(
         import dpsim.runner as runner
         from dpsim.cli import run_text as text
         from dpsim.diagnose.variants import extras_of
-        from dpsim.scenario import load_scenario
-        from dpsim.scenario.locate import scenario_path
 
         allow_memory(memory)
         import_modules(module)
-        path = scenario_path(scenario)
-        chosen = load_scenario(path)
+        words = scenario or []
+        if torch is None and len(words) > 1:
+            fail(f"{words[1]}: one scenario is run; dpsim explore takes several", BAD_INPUT)
+        [(chosen, base)] = torch_target.chosen(torch, ranks, order, words)
         for changed in answers("run", chosen, offered):
             chosen = changed
         if off:
@@ -62,7 +67,7 @@ def run(
             traces.check_writable(trace)
         _load_backend(backend)
         with runner.warm_backends(), Progress(f"{chosen.name} on {backend}") as progress:
-            result = runner.run_scenario(chosen, backend, base=path.parent, progress=progress)
+            result = runner.run_scenario(chosen, backend, base=base, progress=progress)
             digest: str | None = None
             unwritten: Exception | None = None
             try:
@@ -77,16 +82,17 @@ def run(
         if result.findings:
             from dpsim.campaign.calls import with_calls
 
-            with_calls(result, path.parent)
+            with_calls(result, base)
         written = None if unwritten else trace
+        given = torch_target.typed_again(torch, ranks, order) or words, words if torch else []
         commands = _next(
-            _command(scenario, backend, offered, module, off, memory), written, typed("--module", module), full
+            _command(given, backend, offered, module, off, memory, full), written, typed("--module", module)
         )
         extras = extras_of(chosen.protocol.variant, *commands)
         if result.findings:
             from dpsim.campaign.alternatives import of_result
 
-            extras = of_result(extras, result, path.parent)
+            extras = of_result(extras, result, base)
         if as_json:
             say(json.dumps(text.as_json(result, digest, extras)))
         else:
@@ -108,27 +114,29 @@ def _load_backend(name: str) -> None:
         fail(f"the backend {name} cannot be loaded: {error}{cure}", CANNOT_RUN)
 
 
-def _next(again: str, trace: Path | None, more: list[str], full: bool) -> tuple[str, ...]:
+def _next(again: str, trace: Path | None, more: list[str]) -> tuple[str, ...]:
     """What to type after a failure."""
-    commands = [again if full else f"{again} --full"]
-    commands += [shlex.join(["dpsim", "replay", str(trace), *more])] * (trace is not None)
-    return tuple(commands)
+    return (again, *[shlex.join(["dpsim", "replay", str(trace), *more])] * (trace is not None))
 
 
 def _command(
-    scenario: str,
+    given: tuple[list[str], list[str]],
     backend: str,
     offered: dict[str, Any],
     modules: list[str] | None,
     off: list[str] | None,
     memory: str | None,
+    full: bool,
 ) -> str:
-    """What to type to run it again."""
-    words = ["dpsim", "run", scenario, *["--backend", backend] * (backend != "sim")]
+    """What to type to see all of it. `given`: what to run, and the arguments of a target."""
+    what, arguments = given
+    words = ["dpsim", "run", *what, *["--backend", backend] * (backend != "sim")]
     words += typed("--module", modules)
     for name, value in offered.items():
         words += [option(name)] if value else []
         words += [] if isinstance(value, bool | None) else [str(value)]
     words += typed("--off", off)
     words += [] if memory is None else ["--memory", memory]
+    words += [] if full else ["--full"]
+    words += ["--", *arguments] if arguments else []
     return shlex.join(words)

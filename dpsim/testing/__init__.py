@@ -20,6 +20,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     elsewhere.py     same_on
+    torch_programs.py  torch_holds: `holds` for an unmodified program of torch.distributed
 
     strategies.py    scenarios, for Hypothesis: of any protocol
     models.py        the parameters that a model allows, for Hypothesis
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dpsim.testing.fault_cases import CONFORMANCE
     from dpsim.testing.strategies import scenarios
     from dpsim.testing.suite import check_backend
+    from dpsim.testing.torch_programs import torch_holds
 
 
 def __getattr__(name: str) -> Any:
@@ -54,6 +56,7 @@ def __getattr__(name: str) -> Any:
         "holds": "campaign.properties",
         "same_on": "testing.elsewhere",
         "scenarios": "testing.strategies",
+        "torch_holds": "testing.torch_programs",
     }
     if name.startswith("_"):
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
@@ -74,4 +77,4 @@ def strategy_of_a_package(name: str) -> Any:
     raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
 
 
-__all__ = ["CONFORMANCE", "check_backend", "holds", "same_on", "scenarios"]
+__all__ = ["CONFORMANCE", "check_backend", "holds", "same_on", "scenarios", "torch_holds"]

@@ -22,7 +22,7 @@ from pathlib import Path
 
 PACKAGES = ("dpsim", "real")
 
-MODULES = ("pytest_plugin", "runner", "version")
+MODULES = ("mark", "pytest_plugin", "runner", "version")
 """The modules that lie in dpsim/ itself."""
 
 ROOMS = (
@@ -37,6 +37,7 @@ ROOMS = (
     "scenario",
     "sim",
     "testing",
+    "torch",
     "trace",
     "vllm",
 )

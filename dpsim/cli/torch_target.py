@@ -1,0 +1,69 @@
+"""`--torch`: a program of torch.distributed in place of a scenario file.
+
+    dpsim run --torch train.py --ranks 4 -- --steps 3
+    dpsim explore --torch train.py:main --ranks 2 --order nccl
+
+What would name scenarios are then the arguments of the program. The scenario that comes of it has no faults and expects
+that the program holds.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.cli.console import BAD_INPUT, fail
+
+if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
+
+TorchTarget = Annotated[
+    str | None,
+    typer.Option(
+        "--torch",
+        metavar="FILE.py[:FUNCTION]",
+        help="An unmodified program of torch.distributed in place of a scenario; its arguments stand behind --.",
+    ),
+]
+Ranks = Annotated[
+    int | None, typer.Option(metavar="N", min=1, max=64, help="With --torch: how many ranks, 2 if left out.")
+]
+Order = Annotated[
+    str | None, typer.Option(metavar="ORDER", help="With --torch: calls go out as with gloo or nccl; gloo if left out.")
+]
+
+
+def chosen(target: str | None, ranks: int | None, order: str | None, words: list[str]) -> list[tuple[Scenario, Path]]:
+    """The scenario of a target, or those that `words` name; each with the folder of its files."""
+    from dpsim.scenario import load_scenario
+    from dpsim.scenario.locate import scenario_path
+
+    if target is not None:
+        return [(_of_target(target, ranks, order, words), Path())]
+    for flag, value in ("--ranks", ranks), ("--order", order):
+        if value is not None:
+            fail(f"{flag}: it goes with --torch; leave it out, or write it into the scenario", BAD_INPUT)
+    if not words:
+        fail("no scenario; expected a YAML file, a name that `dpsim list` shows, or --torch FILE.py", BAD_INPUT)
+    return [(load_scenario(path), path.parent) for path in map(scenario_path, words)]
+
+
+def _of_target(target: str, ranks: int | None, order: str | None, args: list[str]) -> Scenario:
+    from dpsim.scenario import scenario_from
+    from dpsim.scenario.params.files import allow
+    from dpsim.torch.targets import split, title
+
+    allow(split(target)[0])
+    params: dict[str, object] = {"target": target, "args": args}
+    params |= {} if ranks is None else {"ranks": ranks}
+    params |= {} if order is None else {"order": order}
+    return scenario_from({"name": title(target), "protocol": {"name": "torch", "params": params}})
+
+
+def typed_again(target: str | None, ranks: int | None, order: str | None) -> list[str]:
+    """The options as a user types them again."""
+    words = [] if target is None else ["--torch", target]
+    words += [] if ranks is None else ["--ranks", str(ranks)]
+    return words + ([] if order is None else ["--order", order])

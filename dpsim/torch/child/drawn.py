@@ -1,0 +1,35 @@
+"""Random numbers and names that the system would draw anew in each process: here each run draws the same.
+
+`random`, `numpy.random`, `uuid`, `os.urandom` and names of temporary files are seeded. Generators of torch are so by
+themselves. All ranks draw the same numbers from `random`, and each draws other bytes of the system. On a cluster two
+ranks that set no seed draw different numbers.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import tempfile
+import uuid
+
+import numpy as np
+
+
+def seed(rank: int) -> None:
+    """Seed all of them for this rank."""
+    random.seed(0)
+    np.random.seed(0)
+    system = random.Random(rank)
+
+    def urandom(size: int, /) -> bytes:
+        return system.randbytes(size)
+
+    os.urandom = urandom
+    random._urandom = urandom  # type: ignore[attr-defined]
+    uuid.uuid1 = uuid.uuid4 = lambda *_, **__: uuid.UUID(bytes=urandom(16), version=4)  # type: ignore[assignment]
+    tempfile._Random = lambda: random.Random(1_000_003 * (rank + 1))  # type: ignore[attr-defined]
+    tempfile._name_sequence = None  # type: ignore[attr-defined]
+    secrets = sys.modules.get("secrets")
+    if secrets is not None:
+        secrets.token_bytes = lambda size=32: urandom(size)  # type: ignore[attr-defined]

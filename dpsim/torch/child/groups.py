@@ -1,0 +1,296 @@
+"""A process group: each call of torch goes to dpsim as what it is, with its elements as bytes.
+
+    ["start", number, group, call, about]       and a block: the elements that the rank brings
+
+`about` has what the call says: dtype, elements, reduce, root, peer, tag, sent, received (how many to and from each
+member) and site. dpsim starts the call and answers when the rank waits for it. Ranks are global ranks there. Both sets
+of method names are here: torch 2.13 renamed the calls on single tensors.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from dpsim.torch.child import clocks
+from dpsim.torch.child.frames import site
+from dpsim.torch.child.loops import LOOPS
+from dpsim.torch.child.pieces import checked, content, cut, fill, named, read
+from dpsim.torch.child.pipe import ask, tell
+from dpsim.torch.child.reductions import folded, name_of
+from dpsim.torch.child.uncovered import NotCovered
+from dpsim.torch.child.works import Started, Then, from_library, joined
+
+WORLD = "world"
+_numbers = itertools.count(1)
+Many = Sequence[Any]
+_SUM = dist.ReduceOp.SUM
+
+
+def _nothing(blocks: list[bytes]) -> None:
+    """The answer of a call that gives no elements."""
+
+
+class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
+    """A process group of this rank. `ranks`: its members as global ranks."""
+
+    def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
+        super().__init__(rank, size)
+        self.index, self.count, self.ranks, self.title = rank, size, list(ranks), name
+        self.kind = WORLD if whole else _word(f"g{name}[{','.join(map(str, self.ranks))}]")
+        self.coalesced: list[Started] | None = None
+        self.batched = False
+        if not whole:
+            ask(["group", self.kind, self.ranks, site("new_group")])
+
+    def size(self) -> int:
+        return self.count
+
+    def rank(self) -> int:
+        return self.index
+
+    def name(self) -> str:
+        return "dpsim"
+
+    def getBackendName(self) -> str:  # noqa: N802  # torch's name
+        return "dpsim"
+
+    @property
+    def group_name(self) -> str:
+        return self.title
+
+    pg_name = group_name
+
+    def _set_group_name(self, name: str) -> None:
+        self.title = name
+
+    setGroupName = _set_group_name  # noqa: N815
+
+    # ---- how a call goes out
+
+    def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
+        """Start a call. `then` gets the blocks of its answer."""
+        number = next(_numbers)
+        LOOPS.come()
+        clocks.CLOCK.works()
+        if self.coalesced is not None and call in ("send", "recv") and not self.batched:
+            self.batched = True
+            tell(["batch", self.kind])
+        about["site"] = site(about.pop("word", call))
+        tell(["start", number, self.kind, call, about], [block])
+        work = Started([number], [then], out, from_library())
+        if self.coalesced is not None:
+            self.coalesced.append(work)
+        return work
+
+    def _start_coalescing(self, device: Any = None) -> None:
+        self.coalesced, self.batched = [], False
+
+    def _end_coalescing(self, device: Any = None) -> Started:
+        return joined(self._end_batch())
+
+    def _end_batch(self) -> list[Started]:
+        works, self.coalesced = self.coalesced or [], None
+        if self.batched:
+            self.batched = False
+            tell(["batch", ""])
+        return works
+
+    # ---- forms of calls
+
+    def _reduced(self, call: str, source: Any, target: Any, op: Any, root: int | None = None) -> Started:
+        """A reduction of all members' `source` into `target`, for one member (`root`, global) or for all."""
+        word = name_of(op, call)
+        mine = root is None or self.ranks[self.index] == root
+
+        def then(blocks: list[bytes]) -> None:
+            if mine:
+                _put(target, _reduction(word, blocks, target.dtype))
+
+        about = {"dtype": named(source.dtype), "elements": source.numel(), "reduce": word}
+        return self._start(call, content(source), then, [target], **about, **({} if root is None else {"root": root}))
+
+    def _gathered(self, parts: Many, source: Any) -> Started:
+        def then(blocks: list[bytes]) -> None:
+            for part, block in zip(parts, cut(blocks[0], self.count), strict=True):
+                fill(part, block)
+
+        about = {"dtype": named(source.dtype), "elements": source.numel()}
+        return self._start("all_gather", content(source), then, list(parts), **about)
+
+    def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
+        """The reduction of this member's piece."""
+        word = name_of(op, "reduce_scatter")
+        about = {"dtype": named(target.dtype), "elements": sum(one.numel() for one in pieces), "reduce": word}
+        return self._start(
+            "reduce_scatter",
+            b"".join(map(content, pieces)),
+            lambda blocks: _put(target, _reduction(word, blocks, target.dtype)),
+            [target],
+            **about,
+        )
+
+    def _exchanged(self, call: str, outgoing: Many, incoming: Many, **about: Any) -> Started:
+        """Pieces to each member and from each; None where there is none."""
+        example = next(one for one in [*outgoing, *incoming] if one is not None)
+        received = [0 if one is None else one.numel() for one in incoming]
+
+        def then(blocks: list[bytes]) -> None:
+            width, at = example.element_size(), 0
+            for target, elements in zip(incoming, received, strict=True):
+                if elements:
+                    fill(target, blocks[0][at : at + elements * width])
+                    at += elements * width
+
+        block = b"".join(content(one) for one in outgoing if one is not None)
+        sent = [0 if one is None else one.numel() for one in outgoing]
+        about |= {"dtype": named(example.dtype), "elements": sum(sent), "sent": sent, "received": received}
+        return self._start(call, block, then, [one for one in incoming if one is not None], **about)
+
+    # ---- torch's names
+
+    def allreduce(self, tensors: Many, opts: Any = None) -> Started:
+        op = _SUM if opts is None else opts.reduceOp
+        return joined([self._reduced("all_reduce", one, one, op) for one in tensors], list(tensors))
+
+    allreduce_coalesced = allreduce
+
+    def reduce(self, tensors: Many, opts: Any) -> Started:
+        return self._reduced("reduce", tensors[0], tensors[0], opts.reduceOp, self.ranks[opts.rootRank])
+
+    def broadcast(self, tensors: Many, opts: Any) -> Started:
+        root = self.ranks[opts.rootRank]
+        works = []
+        for one in tensors:
+            block = content(one)
+
+            def then(blocks: list[bytes], one: Any = one) -> None:
+                fill(one, blocks[0])
+
+            about = {"dtype": named(one.dtype), "elements": one.numel(), "root": root}
+            works.append(self._start("broadcast", block, then, [one], **about))
+        return joined(works, list(tensors))
+
+    def allgather(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        pairs = zip(outputs, inputs, strict=True)
+        return joined([self._gathered(parts, source) for parts, source in pairs], list(outputs))
+
+    def allgather_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        works = [self._gathered([row[at] for row in outputs], source) for at, source in enumerate(inputs)]
+        return joined(works, list(outputs))
+
+    def all_gather_single(self, output: Any, source: Any, opts: Any = None) -> Started:
+        return self._gathered(_chunks(output, self.count), source)
+
+    def all_gather_single_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        pairs = zip(outputs, inputs, strict=True)
+        return joined([self.all_gather_single(output, source) for output, source in pairs], list(outputs))
+
+    def reduce_scatter(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        op = _SUM if opts is None else opts.reduceOp
+        pairs = zip(outputs, inputs, strict=True)
+        return joined([self._scattered(output, pieces, op) for output, pieces in pairs], list(outputs))
+
+    def reduce_scatter_single(self, output: Any, source: Any, opts: Any = None) -> Started:
+        op = _SUM if opts is None else opts.reduceOp
+        return self._scattered(output, _chunks(source, self.count), op)
+
+    def reduce_scatter_single_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        pairs = zip(outputs, inputs, strict=True)
+        return joined([self.reduce_scatter_single(output, source, opts) for output, source in pairs], list(outputs))
+
+    def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:
+        mine = self.index == opts.rootRank
+        outgoing = [inputs[0] if at == opts.rootRank else None for at in range(self.count)]
+        incoming = outputs[0] if mine else [None] * self.count
+        return self._exchanged("gather", outgoing, incoming, root=self.ranks[opts.rootRank])
+
+    def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
+        mine = self.index == opts.rootRank
+        outgoing = inputs[0] if mine else [None] * self.count
+        incoming = [outputs[0] if at == opts.rootRank else None for at in range(self.count)]
+        return self._exchanged("scatter", outgoing, incoming, root=self.ranks[opts.rootRank])
+
+    def alltoall(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
+        return self._exchanged("all_to_all", inputs, outputs)
+
+    def all_to_all_single(
+        self, output: Any, source: Any, output_sizes: Any = None, input_sizes: Any = None, opts: Any = None
+    ) -> Started:
+        outgoing = _split(source, input_sizes, self.count)
+        return self._exchanged("all_to_all", outgoing, _split(output, output_sizes, self.count))
+
+    def barrier(self, opts: Any = None) -> Started:
+        return self._start("barrier", b"", _nothing)
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        self._start("barrier", b"", _nothing, word="monitored_barrier").wait()
+
+    def send(self, tensors: Many, to: int, tag: int = 0) -> Started:
+        [one] = tensors
+        about = {"dtype": named(one.dtype), "elements": one.numel(), "peer": self.ranks[to], "tag": tag}
+        return self._start("send", content(one), _nothing, **about)
+
+    def recv(self, tensors: Many, source: int, tag: int = 0) -> Started:
+        [one] = tensors
+        about = {"dtype": named(checked(one).dtype), "elements": one.numel(), "peer": self.ranks[source], "tag": tag}
+        return self._start("recv", b"", lambda blocks: fill(one, blocks[0]), list(tensors), **about)
+
+    def recv_anysource(self, tensors: Many, tag: int = 0) -> Started:
+        raise NotCovered("recv from any source")
+
+    def split_group(self, *args: Any, **more: Any) -> Any:
+        raise NotCovered("ProcessGroup.split_group")
+
+    def abort(self) -> None:
+        raise NotCovered("ProcessGroup.abort")
+
+    def shutdown(self) -> None:
+        """Nothing is left to give back."""
+
+    def _wait_for_pending_works(self) -> None:
+        """None has another thread."""
+
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+    alltoall_base = all_to_all_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+def _reduction(word: str, blocks: list[bytes], dtype: Any) -> Any:
+    """The answer of a reduction: one block has it, several have what each member brought."""
+    if len(blocks) == 1:
+        return read(blocks[0], dtype) if blocks[0] else None
+    return folded(word, [read(block, dtype) for block in blocks], dtype) if blocks[0] else None
+
+
+def _put(target: Any, value: Any) -> None:
+    if value is not None:
+        with torch.no_grad():
+            target.copy_(value.view(target.shape))
+
+
+def _chunks(tensor: Any, count: int) -> list[Any]:
+    """Equal pieces of a tensor, as views of it where it is contiguous."""
+    if not tensor.numel():
+        return [tensor.reshape(-1)] * count
+    if tensor.numel() % count:
+        raise ValueError(f"{tensor.numel()} elements; expected a multiple of the {count} ranks of the group")
+    return list((tensor.view(-1) if tensor.is_contiguous() else tensor.reshape(-1)).chunk(count))
+
+
+def _split(tensor: Any, sizes: Any, count: int) -> list[Any]:
+    return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
+
+
+def _word(text: str) -> str:
+    return re.sub("[^!-~]", "_", text)
+
+
+Creator = Callable[[Any, Any], RankGroup]

@@ -1,0 +1,57 @@
+"""Tensors as bytes, and back.
+
+    block = content(t)              # its elements in order, whatever its strides
+    fill(t, block)                  # the same, into a tensor of any strides
+
+An element type is named as torch names it, without its prefix: "bfloat16". Complex numbers travel as pairs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from dpsim.torch.child.uncovered import NotCovered
+
+
+def named(dtype: Any) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def checked(tensor: Any) -> Any:
+    """The tensor, if its memory is a CPU's and dense. Raises NotCovered."""
+    if tensor.device.type != "cpu":
+        raise NotCovered(f"a tensor on {tensor.device}")
+    if tensor.layout is not torch.strided:
+        raise NotCovered(f"a tensor of layout {tensor.layout}")
+    return tensor
+
+
+def content(tensor: Any) -> bytes:
+    """The bytes of its elements, in order."""
+    flat = checked(tensor).detach().contiguous()
+    if flat.is_complex():
+        flat = torch.view_as_real(flat.resolve_conj())
+    if flat.is_neg():
+        flat = flat.resolve_neg()
+    return flat.view(-1).view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+
+
+def fill(tensor: Any, block: bytes) -> None:
+    """Put elements into a tensor, as many as it has."""
+    if not block:
+        return
+    with torch.no_grad():
+        tensor.copy_(read(block, tensor.dtype).view(tensor.shape))
+
+
+def read(block: bytes, dtype: Any) -> Any:
+    """A flat tensor of the elements in a block."""
+    return torch.frombuffer(bytearray(block), dtype=torch.uint8).view(dtype)
+
+
+def cut(block: bytes, count: int) -> list[bytes]:
+    """A block in `count` equal pieces."""
+    size = len(block) // count
+    return [block[at * size : (at + 1) * size] for at in range(count)]

@@ -1,0 +1,135 @@
+"""What a child does: it becomes a rank, runs the user's program, and says how that ended.
+
+The process has the environment that torchrun gives, and the user's file runs as `__main__` in it. Or a function of the
+file is called with the rank and the number of ranks, or with fewer arguments if it takes fewer. Its process group
+exists before.
+
+    ["done", modules, files]                    the program ended
+    ["exited", code, chain]                     it called sys.exit with a code that is not 0
+    ["raised", name, text, chain]               it raised
+    ["uncovered", text, chain]                  it made a call that dpsim does not simulate
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import runpy
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+import torch.distributed as dist
+
+from dpsim.torch.child import clocks, drawn, files, installed, works
+from dpsim.torch.child.frames import raised_at
+from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, tell
+from dpsim.torch.child.uncovered import NotCovered
+from dpsim.torch.wire import Pipe, checked
+
+PRINT = "DPSIM_TORCH_PRINT"
+"""Of the environment: a rank prints where dpsim prints."""
+LOCAL = "127.0.0.1"
+PORT = "29401"
+
+
+def begin(pipe: Pipe) -> NoReturn:
+    """Wait for a job, run it and end the process."""
+    message, _ = pipe.receive()
+    _, rank, size, file, function, args = checked(message, ANSWERS)
+    open_pipe(pipe)
+    become(rank, size)
+    try:
+        _run(rank, size, Path(file), function, [str(one) for one in args])
+        works.finish()
+        with suppress(Exception):
+            threading._shutdown()  # type: ignore[attr-defined]  # what Python does at the end of a process
+        if refused_in_threads:
+            raise refused_in_threads[0]
+        tell(["done", new_modules(), files.written()])
+    except NotCovered as error:
+        tell(["uncovered", str(error), raised_at(error.__traceback__)])
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
+        if code:
+            tell(["exited", code, raised_at(error.__traceback__)])
+        else:
+            tell(["done", new_modules(), files.written()])
+    except BaseException as error:
+        tell(["raised", type(error).__name__, str(error)[:500], raised_at(error.__traceback__)])
+    os._exit(0)
+
+
+def become(rank: int, size: int) -> None:
+    """The environment of a rank, and all that would differ between two runs."""
+    number, count = str(rank), str(size)
+    os.environ.update(RANK=number, LOCAL_RANK=number, ROLE_RANK=number, GROUP_RANK="0", TORCHELASTIC_RESTART_COUNT="0")
+    os.environ.update(WORLD_SIZE=count, LOCAL_WORLD_SIZE=count, ROLE_WORLD_SIZE=count, GROUP_WORLD_SIZE="1")
+    os.environ.update(MASTER_ADDR=LOCAL, MASTER_PORT=PORT, TORCHELASTIC_RUN_ID="dpsim", TORCHELASTIC_MAX_RESTARTS="0")
+    if not os.environ.get(PRINT):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+    drawn.seed(rank)
+    clocks.install()
+    files.watch()
+    torch._C._set_deterministic_algorithms(True, warn_only=True)  # memory that no one has written is filled
+
+
+HAD = [0]
+"""How many modules the warm parent had."""
+
+
+def new_modules() -> list[str]:
+    """Modules of packages that this process imported: the warm parent imports them too. The user's own it does not.
+
+    The last entries of `sys.modules`, so that no count of references is written to the pages of the others.
+    """
+    found = []
+    for name in sorted(islice(reversed(sys.modules), max(len(sys.modules) - HAD[0], 0))):
+        file = getattr(sys.modules[name], "__file__", None) or ""
+        if "site-packages" in file or "dist-packages" in file:
+            found.append(name)
+    return found
+
+
+def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> None:
+    sys.argv = [str(file), *args]
+    if not function:
+        sys.path.insert(0, str(file.parent))
+        runpy.run_path(str(file), run_name="__main__")
+        return
+    called = _function(file, function)
+    installed.begin_world(rank, size)
+    called(*(rank, size)[: _takes(called)])
+    if dist.is_initialized():
+        installed.leave_world()
+
+
+def _function(file: Path, name: str) -> Callable[..., Any]:
+    """A function of a file, which is imported under the name that its package gives it."""
+    parts, folder = [file.stem], file.parent
+    while (folder / "__init__.py").exists():
+        parts.insert(0, folder.name)
+        folder = folder.parent
+    sys.path.insert(0, str(folder))
+    found: Any = importlib.import_module(".".join(parts))
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found  # type: ignore[no-any-return]
+
+
+def _takes(called: Callable[..., Any]) -> int:
+    """How many arguments without a name it takes, up to two."""
+    kinds = [one.kind for one in inspect.signature(called).parameters.values()]
+    if inspect.Parameter.VAR_POSITIONAL in kinds:
+        return 2
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return min(sum(kind in plain for kind in kinds), 2)

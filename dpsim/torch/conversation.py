@@ -1,0 +1,201 @@
+"""One rank, from its first message to its end: each message becomes a call of the contract.
+
+    await Conversation(rank, job, "gloo", silence=60).hold()
+
+The process runs ahead until it asks. A call that it waits for is awaited here, and the answer goes back. When the run
+ends, or the rank dies in it, the process ends too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.backend.journal.call_site import forget_places
+from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place, told
+from dpsim.contract.chain import Chain
+from dpsim.contract.interface import Rank, Store
+from dpsim.torch import wire
+from dpsim.torch.device_calls import DeviceCalls
+from dpsim.torch.endings import exited, of_process, silent
+from dpsim.torch.found import NewGroup, uncovered
+from dpsim.torch.host_calls import HostCalls
+from dpsim.torch.lowered import WIDTHS, Mixed, TorchCall
+from dpsim.torch.messages import ABOUT, FORMS
+from dpsim.torch.nursery import RanksJob, Seat, nursery
+from dpsim.torch.ports import AGENT, PORT
+
+FILE = "file:"
+"""Begins the probe of a file that a rank wrote."""
+PARTS = ("", ".alloc", ".fill", ".join")
+"""Ends of sites: the calls of the contract that one call of torch becomes lie at the same place."""
+
+
+class Conversation:
+    """What dpsim and the process of a rank say to each other."""
+
+    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float) -> None:
+        self.rank = rank
+        self.job = job
+        self.silence = silence
+        self.calls: HostCalls | DeviceCalls = HostCalls(rank) if order == "gloo" else DeviceCalls(rank)
+        self.stores: dict[int, Store] = {}
+        self.over = False
+
+    async def hold(self) -> None:
+        """Until the program of the process has ended. Raises what it raised."""
+        self.rank.step = 0
+        seat = nursery().seat(self.job, self.rank.rank)
+        self.pipe = seat.pipe
+        self.pipe.end.settimeout(self.silence)
+        try:
+            while not self.over:
+                message, blocks = self._heard(seat)
+                if self.over:
+                    return
+                name, *values = wire.checked(message, FORMS)
+                await getattr(self, f"on_{name}")(*values, *([blocks] if name == "start" else []))
+        finally:
+            seat.leave()
+
+    def _heard(self, seat: Seat) -> tuple[Any, list[bytes]]:
+        """The next message of the process. Raises what its end was."""
+        try:
+            return self.pipe.receive()
+        except wire.Closed:
+            error = of_process(self.rank.rank, seat.how_ended())
+            if error is not None:
+                raise error from None
+            self.over = True
+            return [], []
+        except TimeoutError:
+            raise silent(self.rank.rank, self.silence) from None
+
+    def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
+        try:
+            self.pipe.send(["value", value], blocks or [])
+            self.pipe.flush()
+        except wire.Closed:
+            pass  # how it ended, the next message says
+
+    # ---- messages
+
+    async def on_place(self, site: str, chain: list[Any]) -> None:
+        for part in PARTS:
+            if chain and tell_place(site + part, _chain(chain)):
+                forget_places(site + part)
+
+    async def on_step(self, number: int) -> None:
+        self.rank.step = number
+
+    async def on_decide(self, label: str, value: Any, group: str) -> None:
+        self.rank.decide(label, _frozen(value), group)
+
+    async def on_start(self, number: int, group: str, name: str, about: dict[str, Any], blocks: list[bytes]) -> None:
+        call = _call(name, about)
+        self.calls.start(number, group, call, blocks[0])
+
+    async def on_wait(self, number: int, site: str) -> None:
+        try:
+            blocks = await self.calls.wait(number, site)
+        except Mixed as error:
+            raise raised_elsewhere("Mixed", str(error), told.get(site, ())) from None
+        self._answer(True, blocks)
+
+    async def on_batch(self, group: str) -> None:
+        self.calls.batch(group)
+
+    async def on_group(self, kind: str, ranks: list[int], site: str) -> None:
+        await self.calls.make(kind, tuple(ranks), site)
+        self._answer(True)
+
+    async def on_sleep(self, ns: int, site: str) -> None:
+        await self.rank.sleep(ns, site)
+        self._answer(True)
+
+    async def on_open(self, port: int, site: str) -> None:
+        store = await self.rank.open_store(port, site)
+        if store is not None:
+            self.stores[store.port] = store
+        self._answer(None if store is None else store.port)
+
+    async def on_join(self, port: int, site: str) -> None:
+        self._answer((await self._store(port, site)).port)
+
+    async def on_set(self, port: int, key: str, value: str, site: str) -> None:
+        (await self._store(port, site)).set(key, value, site)
+
+    async def on_store(self, port: int, how: str, key: str, value: Any, more: Any, site: str) -> None:
+        store = await self._store(port, site)
+        if how == "get":
+            answer: Any = await store.get(key, site, timeout_ns=value)
+        elif how == "add":
+            answer = await store.add(key, value, site)
+        elif how == "compare_set":
+            answer = await store.compare_set(key, value, more, site)
+        else:
+            answer = await store.delete(key, site)
+        self._answer(answer)
+
+    async def on_close(self, port: int, site: str) -> None:
+        store = self.stores.pop(port, None)
+        if store is not None and port != PORT:
+            store.close(site)
+
+    async def on_done(self, modules: list[str], files: list[str]) -> None:
+        for name in files:
+            self.rank.probe(f"{FILE}{'_'.join(name.replace(str(nursery().folder), '$TMPDIR').split())}")
+        nursery().warm(modules)
+        self.over = True
+
+    async def on_exited(self, code: int, chain: list[Any]) -> None:
+        raise exited(self.rank.rank, code, _chain(chain))
+
+    async def on_raised(self, name: str, text: str, chain: list[Any]) -> None:
+        raise raised_elsewhere(name, text, _chain(chain))
+
+    async def on_uncovered(self, text: str, chain: list[Any]) -> None:
+        calls = _chain(chain)
+        uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
+        raise raised_elsewhere("NotCovered", text, calls)
+
+    def _services(self) -> tuple[str, ...]:
+        """The services that the world has."""
+        try:
+            self.rank.service(AGENT)
+        except KeyError:
+            return ()
+        return (AGENT,)
+
+    async def _store(self, port: int, site: str) -> Store:
+        """The store at a port; the rank joins it at its first use. Waits until somebody listens."""
+        store = self.stores.get(port)
+        if store is None:
+            if port == PORT and AGENT not in self._services():
+                raise NewGroup(AGENT, ())
+            store = await self.rank.join_store(0, port, f"{site}.join")
+            assert store is not None  # a join without a time-out ends with a store
+            self.stores[port] = store
+        return store
+
+
+def _chain(sent: list[Any]) -> Chain:
+    """Functions and places, as they were sent. Raises Garbled."""
+    try:
+        return tuple([(str(function), str(place)) for function, place in sent])
+    except (TypeError, ValueError):
+        raise wire.Garbled(f"the calls {str(sent)[:200]} have another form") from None
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _call(name: str, about: dict[str, Any]) -> TorchCall:
+    """A call as it was sent. Raises Garbled."""
+    if "site" not in about or not all(isinstance(one, ABOUT.get(key, ())) for key, one in about.items()):
+        raise wire.Garbled(f"the call {name} with {str(about)[:200]} has another form")
+    items: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in about.items()}
+    call = TorchCall(name, **items)
+    if call.dtype not in WIDTHS:
+        raise raised_elsewhere("NotCovered", f"{name} of {call.dtype}: dpsim does not simulate it", ())
+    return call

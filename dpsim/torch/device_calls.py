@@ -1,0 +1,129 @@
+"""Calls in NCCL's order: each group has a stream, on which its calls run one after the other.
+
+Transfers outside of a batch have a communicator and a stream for each pair, as in NCCL's process group. `wait` reads
+the result, so it holds the host; on hardware it orders the current stream alone. NCCL knows no tags.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
+from dpsim.torch.found import NewGroup
+from dpsim.torch.lowered import Lowered, TorchCall, lower
+
+
+class Begun:
+    """A call on a stream: the event behind it, and the buffer that it fills."""
+
+    def __init__(self, lowered: Lowered, buffer: Buffer | None, site: str) -> None:
+        self.lowered, self.buffer, self.site = lowered, buffer, site
+        self.event: Event | None = None
+
+
+class DeviceCalls:
+    """The calls of one rank that were put on streams."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.begun: dict[int, Begun] = {}
+        self._batch: tuple[str, AbstractContextManager[None], list[Begun]] | None = None
+
+    def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
+        """Put a call on the stream of its group, or of its pair."""
+        communicator, stream = self._place(group, call)
+        lowered = lower(call, block, communicator.ranks, self.rank.rank)
+        begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)
+        if self._batch is None:
+            begun.event = stream.record()
+        else:
+            self._batch[2].append(begun)
+
+    def _place(self, group: str, call: TorchCall) -> tuple[DeviceCommunicator, Stream]:
+        kind, members = group, self._members(group)
+        if call.peer is not None and self._batch is None:
+            low, high = sorted((self.rank.rank, call.peer))
+            kind, members = f"{group}:{low}_{high}", (low, high)
+        try:
+            return self.rank.device(kind), self.rank.stream(kind)
+        except KeyError:
+            raise NewGroup(kind, members) from None
+
+    def _put(self, on: DeviceCommunicator, stream: Stream, lowered: Lowered, call: TorchCall) -> Buffer | None:
+        """The buffer that has the result; None for a call that gives none."""
+        name, more, site = lowered.name, lowered.more, call.site
+        if name == "barrier":  # torch's NCCL group reduces one element
+            on.all_reduce(self._given(stream, np.zeros(1, np.int32), site), stream, site=site)
+            return None
+        if name == "recv":
+            buffer = self._empty(stream, lowered, site)
+            on.recv(buffer, more["source"], stream, site=site)
+            return buffer
+        given = self._given(stream, lowered.array, site)
+        if name == "send":
+            on.send(given, more["to"], stream, site=site)
+            return None
+        if name in ("all_reduce", "reduce"):
+            root = [more["root"]] if name == "reduce" else []
+            getattr(on, name)(given, *root, stream, op=more["op"], site=site)
+            return given
+        if name == "broadcast":
+            on.broadcast(given, more["root"], stream, site=site)
+            return given
+        output = self._empty(stream, lowered, site)
+        getattr(on, name)(output, given, stream, **more, site=site)
+        return output
+
+    def _empty(self, stream: Stream, lowered: Lowered, site: str) -> Buffer:
+        return stream.alloc(max(lowered.elements, 1), lowered.dtype, f"{site}.alloc")
+
+    def _given(self, stream: Stream, array: Any, site: str) -> Buffer:
+        """A buffer with these elements."""
+        content = array if array.size else np.zeros(1, array.dtype)
+        buffer = stream.alloc(content.size, str(content.dtype), f"{site}.alloc")  # type: ignore[arg-type]  # a DType
+        text = content.tobytes().decode("latin-1")
+        stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
+        return buffer
+
+    async def wait(self, number: int, site: str) -> list[bytes]:
+        """The blocks of a call's result."""
+        begun = self.begun.pop(number)
+        assert begun.event is not None
+        await begun.event.synchronize(begun.site)
+        result = np.empty(0, np.int32)
+        if begun.buffer is not None:
+            read = await begun.buffer.read(begun.site, self.rank.stream("reader"))
+            result = read[: begun.lowered.elements]
+        return begun.lowered.blocks(result)
+
+    def batch(self, group: str) -> None:
+        """A batch of transfers begins, or ends (an empty name)."""
+        if group:
+            stream = self.rank.stream(group)
+            within = self.rank.device(group).coalesced(stream)
+            within.__enter__()
+            self._batch = group, within, []
+        elif self._batch is not None:
+            (name, within, begun), self._batch = self._batch, None
+            within.__exit__(None, None, None)
+            event = self.rank.stream(name).record()
+            for one in begun:
+                one.event = event
+
+    async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
+        """Make a group. NCCL's meet when they first communicate."""
+        try:
+            self.rank.device(kind)
+        except KeyError:
+            raise NewGroup(kind, ranks) from None
+
+    def _members(self, group: str) -> tuple[int, ...]:
+        return self.rank.device(group).ranks
+
+
+def fill(out: Any, text: str) -> None:
+    """The kernel that puts elements into a buffer."""
+    out[:] = np.frombuffer(text.encode("latin-1"), out.dtype)

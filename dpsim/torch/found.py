@@ -1,0 +1,87 @@
+"""The groups that a program makes, found by running it: a world names its groups before a run.
+
+    found_by_running(program, prepared)     # (("world", (0, 1)), ("g1[0,1]", (0, 1)))
+
+A run that uses a group which its world does not have is broken off, and made again with that group. Transfers with a
+tag have another group, and in NCCL's order those of a pair that are not batched. A group that only some
+schedule makes is not found so: that run is lost, and the next one knows the group.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dpsim.contract.program import Program, Unsuitable
+from dpsim.contract.world import CommunicatorSpec, Lost, World
+from dpsim.torch.nursery import nursery
+
+if TYPE_CHECKING:
+    from dpsim.torch.program import TorchPrepared
+
+Found: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
+"""Kinds of groups, and their members as global ranks."""
+
+MOST_RUNS = 200
+
+missing: dict[str, tuple[int, ...]] = {}
+"""Groups that a run used and its world does not have."""
+uncovered: list[str] = []
+"""Calls of a run that dpsim does not simulate."""
+
+_known: dict[Any, Found] = {}
+
+
+class NewGroup(Lost):
+    """A run used a group that its world does not have."""
+
+    def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
+        super().__init__(f"this schedule makes the group {kind}, which no run made before; run the command again")
+        missing[kind] = ranks
+
+
+def found_by_running(program: Program[Any], prepared: TorchPrepared) -> Found:
+    """The groups. Raises Unsuitable for a program that makes a call which is not covered, and Lost."""
+    nursery()  # where there is no torch, that is the error
+    about = Path(prepared.job.file).stat()
+    key = prepared.job, prepared.order, about.st_mtime_ns, about.st_size
+    known = _known.get(key)
+    if known is None or missing:
+        known = _known[key] = _enlarged(known or (("world", tuple(range(prepared.job.size))),))
+        known = _known[key] = _found(program, prepared, known)
+    return known
+
+
+def _found(program: Program[Any], prepared: TorchPrepared, groups: Found) -> Found:
+    from dpsim.sim.backend import SimBackend
+
+    for _ in range(MOST_RUNS):
+        missing.clear()
+        uncovered.clear()
+        tried = prepared._replace(groups=groups)
+        run = SimBackend().run_program(_world(program, tried), program, tried)
+        if uncovered:
+            raise Unsuitable(uncovered[0])
+        if not missing:
+            if run.lost:
+                raise Lost(run.lost)
+            return groups
+        groups = _enlarged(groups)
+    raise Unsuitable(f"{prepared.job.file}: a new group in each of {MOST_RUNS} runs; expected a fixed set of groups")
+
+
+def _world(program: Program[Any], prepared: TorchPrepared) -> World:
+    specs = [
+        CommunicatorSpec(kind, kind, domain, ranks)
+        for kind, domain, members in program.groups(prepared) or ()
+        for ranks in members
+    ]
+    return World(prepared.job.size, tuple(specs), services=program.services(prepared))
+
+
+def _enlarged(groups: Found) -> Found:
+    every = dict(groups)
+    for kind, ranks in sorted(missing.items()):
+        every.setdefault(kind, ranks)
+    missing.clear()
+    return tuple(every.items())

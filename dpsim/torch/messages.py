@@ -1,0 +1,41 @@
+"""What a rank's process says to dpsim: one form for each message. The answers are in `dpsim.torch.child.pipe`."""
+
+from __future__ import annotations
+
+from dpsim.torch.wire import Form
+
+PLAIN = (str, int, float, bool, type(None), list)
+
+FORMS: dict[str, Form] = {
+    "place": (str, list),
+    "step": (int,),
+    "decide": (str, PLAIN, str),
+    "start": (int, str, str, dict),
+    "wait": (int, str),
+    "batch": (str,),
+    "group": (str, list, str),
+    "open": (int, str),
+    "join": (int, str),
+    "set": (int, str, str, str),
+    "store": (int, str, str, PLAIN, PLAIN, str),
+    "close": (int, str),
+    "sleep": (int, str),
+    "done": (list, list),
+    "exited": (int, list),
+    "raised": (str, str, list),
+    "uncovered": (str, list),
+}
+"""By name: the types of the items."""
+
+ABOUT: dict[str, type] = {
+    "site": str,
+    "dtype": str,
+    "elements": int,
+    "reduce": str,
+    "root": int,
+    "peer": int,
+    "tag": int,
+    "sent": list,
+    "received": list,
+}
+"""What a `start` says of its call."""

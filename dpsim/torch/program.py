@@ -1,0 +1,101 @@
+"""The protocol `torch`: an unmodified program of torch.distributed, each rank a process.
+
+    torch: {target: train.py, ranks: 4, args: [--steps, "3"], order: nccl}
+
+The target is a script, as torchrun starts it, or a function of a file (`train.py:main`), which gets rank and size. The
+process of a rank sends each call through a pipe (`dpsim.torch.wire`). This program makes the call of the contract, and
+awaits it when the rank does. So faults, delays, kills and every strategy work as with any program.
+
+`order` says how calls go out: `gloo` makes them on the host, `nccl` puts them on a stream of their group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Literal, NamedTuple
+
+from pydantic import BaseModel, Field
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import Domain
+from dpsim.contract.program import Arguments, Program
+from dpsim.contract.registry import register_protocol
+from dpsim.torch.conversation import FILE, Conversation
+from dpsim.torch.found import Found, found_by_running
+from dpsim.torch.nursery import RanksJob
+from dpsim.torch.ports import AGENT, serve_agent
+from dpsim.torch.targets import TargetFile, job_of
+
+SHOWN = 3
+"""Files that a proof names."""
+
+Order = Literal["gloo", "nccl"]
+
+
+class TorchPrepared(NamedTuple):
+    """What a run needs. `groups`: kinds and members, as a run found them. `silence`: seconds."""
+
+    job: RanksJob
+    order: Order
+    silence: float
+    groups: Found = ()
+
+
+class TorchParams(BaseModel):
+    """A program of torch.distributed, and how it is run."""
+
+    target: TargetFile
+    """A script, or a file and a function of it: train.py, train.py:main."""
+    ranks: int = Field(2, ge=1, le=64)
+    """How many processes."""
+    args: list[str] = Field(default_factory=list, max_length=1_000)
+    """Of the command line."""
+    order: Order = "gloo"
+    """Calls are made by the host (gloo), or go to streams (nccl)."""
+    silence: float = Field(60.0, gt=0, le=3_600)
+    """Seconds after which a rank that makes no call is a finding."""
+
+
+@register_protocol("torch")
+class TorchProgram(Program[TorchPrepared]):
+    """An unmodified program of torch.distributed, each rank a process."""
+
+    Params = TorchParams
+    apart = True
+
+    @staticmethod
+    def ranks(params: TorchParams) -> int:
+        return params.ranks
+
+    @staticmethod
+    def one_more(params: TorchParams) -> TorchParams:
+        return params.model_copy(update={"ranks": params.ranks + 1})
+
+    def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
+        """What stays weaker than torch, and the files that ranks wrote."""
+        files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
+        named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
+        host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
+        return (
+            "no time-out of a collective passes",
+            *["a wait for work on a stream holds the host"] * host,
+            *[f"the order of accesses to files does not matter: {named}"] * bool(files),
+        )
+
+    def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
+        params = args.params
+        prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
+        return prepared._replace(groups=found_by_running(self, prepared))
+
+    def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        domain: Domain = "device" if prepared.order == "nccl" else "host"
+        return [(kind, domain, [members]) for kind, members in prepared.groups if members]
+
+    def services(self, prepared: TorchPrepared) -> tuple[str, ...]:
+        return (AGENT,) if (AGENT, ()) in prepared.groups else ()
+
+    async def serve(self, rank: Rank, prepared: TorchPrepared) -> None:
+        await serve_agent(rank)
+
+    async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
+        await Conversation(rank, prepared.job, prepared.order, prepared.silence).hold()

@@ -1,0 +1,121 @@
+"""Messages between dpsim and a process of a rank: plain data, and the bytes of arrays beside it.
+
+    pipe = Pipe(socket)
+    pipe.send(["wait", 4])
+    pipe.flush()
+    message, blocks = pipe.receive()
+
+A message is a JSON list whose first item names it. Arrays do not go through JSON: their bytes are blocks behind the
+text. No class of either side crosses the pipe, and nothing that arrives is run. `checked` compares a message with the
+form that its name has; one of another form is a `Garbled`, whichever side sent it.
+
+    frame: length of the text, number of blocks, length of each block | the text | the blocks
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+Form: TypeAlias = tuple[type | tuple[type, ...], ...]
+"""The types of the items of a message behind its name."""
+
+HEAD = struct.Struct("<II")
+LENGTH = struct.Struct("<Q")
+MUCH = 1 << 16
+"""Bytes that are read at once, and that do not wait to be written."""
+LONGEST_TEXT = 1 << 24
+MOST_BLOCKS = 1 << 16
+LONGEST_BLOCK = 1 << 36
+"""Bounds of what is read: a process that writes anything at all into its pipe takes no memory by it."""
+
+
+class Garbled(RuntimeError):
+    """What came through a pipe is no message."""
+
+
+class Closed(Exception):
+    """The other side closed the pipe: its process has ended."""
+
+
+class Pipe:
+    """One end of a socket. What is sent waits until `flush`, or until it is much: a process that asks nothing need not
+    be heard at once.
+    """
+
+    def __init__(self, end: socket.socket) -> None:
+        self.end = end
+        self._out: list[bytes] = []
+        self._size = 0
+        self._held = bytearray()
+
+    def send(self, message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
+        """Write a message. Raises Closed if the other side has left, TimeoutError as the socket says."""
+        text = json.dumps(message, separators=(",", ":")).encode()
+        head = HEAD.pack(len(text), len(blocks)) + b"".join([LENGTH.pack(len(block)) for block in blocks])
+        self._out += (head, text, *blocks)
+        self._size += len(text) + sum(map(len, blocks))
+        if self._size > MUCH:
+            self.flush()
+
+    def flush(self) -> None:
+        """Let the other side have all that was sent."""
+        out, self._out, self._size = b"".join(self._out), [], 0
+        try:
+            self.end.sendall(out)
+        except (BrokenPipeError, ConnectionError):
+            raise Closed from None
+
+    def receive(self) -> tuple[list[Any], list[bytes]]:
+        """Read a message and its blocks. Raises Closed, Garbled, and TimeoutError if the socket has a time-out."""
+        length, count = HEAD.unpack(self._some(HEAD.size))
+        if length > LONGEST_TEXT or count > MOST_BLOCKS:
+            raise Garbled(f"a message of {length:,} bytes and {count:,} arrays; expected fewer")
+        lengths = [LENGTH.unpack(self._some(LENGTH.size))[0] for _ in range(count)]
+        if any(one > LONGEST_BLOCK for one in lengths):
+            raise Garbled(f"an array of {max(lengths):,} bytes; expected at most {LONGEST_BLOCK:,}")
+        text = self._some(length)
+        blocks = [self._some(one) for one in lengths]
+        try:
+            message = json.loads(text)
+        except ValueError as error:
+            raise Garbled(f"a message that is no JSON: {error}") from None
+        return message, blocks
+
+    def close(self) -> None:
+        self.end.close()
+
+    def _some(self, length: int) -> bytes:
+        """Exactly `length` bytes."""
+        held = self._held
+        while len(held) < length:
+            try:
+                more = self.end.recv(max(length - len(held), MUCH))
+            except ConnectionError:
+                raise Closed from None
+            if not more:
+                raise Closed
+            held += more
+        found = bytes(held[:length])
+        del held[:length]
+        return found
+
+
+def checked(message: Any, forms: Mapping[str, Form]) -> list[Any]:
+    """The message, if it has the form of its name. Raises Garbled.
+
+    >>> checked(["step", 3], {"step": (int,)})
+    ['step', 3]
+    >>> checked(["step", "three"], {"step": (int,)})
+    Traceback (most recent call last):
+    ...
+    dpsim.torch.wire.Garbled: the message ['step', 'three'] has another form
+    """
+    if isinstance(message, list) and message and isinstance(message[0], str) and message[0] in forms:
+        form = forms[message[0]]
+        if len(form) == len(message) - 1 and all(map(isinstance, message[1:], form)):
+            return message
+    raise Garbled(f"the message {str(message)[:200]} has another form")

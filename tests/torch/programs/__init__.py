@@ -1,0 +1,1 @@
+"""Programs of torch.distributed that tests run as targets: `FILE.py:function`, with rank and size."""

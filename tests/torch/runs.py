@@ -1,0 +1,31 @@
+"""What tests ask of a program: its verdict, and the first finding."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import scenario_from
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def explored(
+    target: str, ranks: int, *, order: str = "gloo", args: Sequence[str] = (), strategy: str = "dpor", **more: Any
+) -> Explored:
+    """A program of the folder under DPOR. `more`: of the scenario."""
+    params = {"target": str(PROGRAMS / target), "ranks": ranks, "order": order, "args": list(args), "silence": 120}
+    scenario = scenario_from({"name": "tested", "torch": params, **more})
+    return explore_subject(Subject.of(scenario), strategy, schedules=200)
+
+
+def blamed(found: Explored) -> tuple[str, Any, str]:
+    """Class, culprits and place of the first finding."""
+    finding = found.findings[0]
+    culprit = finding.culprit
+    if culprit is None:
+        return finding.klass, (), ""
+    return finding.klass, culprit.ranks or (culprit.rank,), culprit.where

@@ -1,0 +1,38 @@
+"""Marks: nothing outside, and no import of anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+from dpsim import mark
+
+
+def test_a_mark_does_nothing_by_itself_and_imports_nothing() -> None:
+    code = (
+        "import sys; from dpsim import mark; mark.step(1); mark.decide('x', 2); "
+        "print([name for name in sys.modules if name.split('.')[0] in ('torch', 'numpy') or name.startswith('dpsim.')])"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.strip() == "['dpsim.mark']"
+
+
+def test_a_listener_hears_of_marks() -> None:
+    heard: list[Any] = []
+
+    class Heard(mark.Listener):
+        def step(self, number: int) -> None:
+            heard.append(number)
+
+        def decide(self, label: str, value: Any, group: Any) -> None:
+            heard.append((label, value, group))
+
+    listener = Heard()
+    mark.listen(listener)
+    try:
+        mark.step(3)
+        mark.decide("tokens", [1, 2])
+    finally:
+        mark._listeners.remove(listener)
+    assert heard == [3, ("tokens", [1, 2], None)]
