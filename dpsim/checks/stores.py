@@ -1,13 +1,18 @@
 """Stores: who stands for ever at a port where nobody listens, or at a key that nobody sets.
 
     rank 1 waits for somebody to listen at port 5 of node 0       ->   HANG:STORE:NO_LISTENER, culprit rank 1
-    rank 1 waits for key k at port 5 of node 0                    ->   HANG:STORE:NO_VALUE, culprit rank 1
+    rank 1 waits for key k, which no rank sets                    ->   HANG:STORE:NO_VALUE, culprit rank 1
+    rank 1 waits for key address, and rank 0 sets adress          ->   the same, culprit rank 0
+
+A key that is spelt nearly so, and that no rank asks for, is the one that was meant.
 
 A wait with a time-out ends when nothing else can happen, and is no hang. Who listens is read off the journals; a port
 at which somebody was joined, and nobody of the world listens, is another program's.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
@@ -21,8 +26,12 @@ from dpsim.contract.ops import (
     STORE_PORT,
     RawRecord,
     Stored,
+    as_record,
 )
-from dpsim.contract.words import ranks_text, times
+from dpsim.contract.words import nearest, ranks_text, times
+
+SETS = ("set", "add", "compare_set")
+"""The calls that give a key a value."""
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
@@ -35,19 +44,62 @@ def waiting(run_index: RunIndex) -> list[Finding]:
         record = last.record
         if not isinstance(record, Stored) or record.how not in ("join", "get"):
             continue
-        place = f"port {record.port} of node {record.node}"
-        what = f"for somebody to listen at {place}" if record.how == "join" else f"for key {record.key} at {place}"
-        why = _listeners(run_index, record) if record.how == "join" else _setters(run_index, record)
+        meant = None
+        if record.how == "join":
+            klass, what = "NO_LISTENER", f"for somebody to listen at {_place(record)}"
+            why = _listeners(run_index, record)
+        else:
+            klass, (what, why) = "NO_VALUE", _setters(run_index, record)
+            meant = _meant(run_index, record)
+            why += f"; {meant.who} set the key {meant.key}, for which no rank asks" if meant else ""
         findings.append(
             Finding(
                 check="deadlock",
-                klass="HANG:STORE:NO_LISTENER" if record.how == "join" else "HANG:STORE:NO_VALUE",
+                klass=f"HANG:STORE:{klass}",
                 message=f"rank {rank} waits {what} ({record.site}, step {record.step}); {why}",
-                culprit=Culprit.of(rank, record),
+                culprit=Culprit.of(rank, record) if meant is None else Culprit.of(meant.rank, meant.record),
                 position=run_index.position(last),
             )
         )
     return findings
+
+
+class Meant(NamedTuple):
+    """A key that a rank set, and that was perhaps to be another one."""
+
+    rank: int
+    record: Stored
+
+    @property
+    def who(self) -> str:
+        return f"rank {self.rank}"
+
+    @property
+    def key(self) -> str:
+        return self.record.key
+
+
+def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
+    """The one key that is spelt nearly like a wanted one, and for which no rank asks."""
+    uses = [
+        (rank, raw)
+        for rank, journal in enumerate(run_index.run.journals)
+        for raw in journal
+        if raw[KIND] == "store" and raw[STORE_KEY] and raw[STORE_PORT] == wanted.port
+    ]
+    asked = {raw[STORE_KEY] for _, raw in uses if raw[STORE_HOW] not in SETS}
+    sets = {raw[STORE_KEY]: (rank, raw) for rank, raw in reversed(uses) if raw[STORE_HOW] in SETS}
+    near = nearest(wanted.key, [key for key in sets if key not in asked])
+    if not near or wanted.key in sets:
+        return None
+    rank, raw = sets[near[0]]
+    record = as_record(raw)
+    assert isinstance(record, Stored)
+    return Meant(rank, record)
+
+
+def _place(record: Stored) -> str:
+    return f"port {record.port} of node {record.node}"
 
 
 def _listeners(run_index: RunIndex, record: Stored) -> str:
@@ -62,20 +114,20 @@ def _listeners(run_index: RunIndex, record: Stored) -> str:
     return f"nobody did; on that node listened: {there or 'nobody'}"
 
 
-def _setters(run_index: RunIndex, record: Stored) -> str:
-    """Who listens there, and who set the key, wherever that was."""
+def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
+    """What the rank waits for; who listens there, and who set the key, wherever that was."""
     came = listened(run_index, record.node, record.port)
     sets = [
         (raw[STORE_PORT], rank)
         for rank, journal in enumerate(run_index.run.journals)
         for raw in journal
-        if raw[KIND] == "store" and raw[STORE_HOW] == "set" and raw[STORE_KEY] == record.key
+        if raw[KIND] == "store" and raw[STORE_HOW] in SETS and raw[STORE_KEY] == record.key
     ]
-    who = f"{ranks_text(came)} listened there" if came else "another program listens there"
+    who = f"{ranks_text(came)} listened at {_place(record)}" if came else f"another program listens at {_place(record)}"
     if not sets:
-        return f"{who}, and nobody set the key"
+        return f"for key {record.key}, which no rank sets", who
     elsewhere = ", ".join(f"rank {rank} at port {port}" for port, rank in sorted(set(sets)))
-    return f"{who}; the key was set {times(len(sets))}, by {elsewhere}"
+    return f"for key {record.key}", f"{who}; the key was set {times(len(sets))}, by {elsewhere}"
 
 
 def listened(run_index: RunIndex, node: int, port: int) -> list[int]:

@@ -1,6 +1,6 @@
 """One rank, from its first message to its end: each message becomes a call of the contract.
 
-    await Conversation(rank, job, "gloo", silence=60).hold()
+    await Conversation(rank, job, "gloo", silence=60, loops=True).hold()
 
 The process runs ahead until it asks. A call that it waits for is awaited here, and the answer goes back. When the run
 ends, or the rank dies in it, the process ends too.
@@ -33,10 +33,11 @@ PARTS = ("", ".alloc", ".fill", ".join")
 class Conversation:
     """What dpsim and the process of a rank say to each other."""
 
-    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float) -> None:
+    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float, loops: bool) -> None:
         self.rank = rank
         self.job = job
         self.silence = silence
+        self.loops = loops
         self.calls: HostCalls | DeviceCalls = HostCalls(rank) if order == "gloo" else DeviceCalls(rank)
         self.stores: dict[int, Store] = {}
         self.over = False
@@ -86,6 +87,10 @@ class Conversation:
 
     async def on_step(self, number: int) -> None:
         self.rank.step = number
+
+    async def on_loop(self, number: int) -> None:
+        if self.loops:
+            self.rank.step = number
 
     async def on_decide(self, label: str, value: Any, group: str) -> None:
         self.rank.decide(label, _frozen(value), group)

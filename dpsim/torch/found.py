@@ -9,11 +9,13 @@ schedule makes is not found so: that run is lost, and the next one knows the gro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dpsim.contract.ops import COMMUNICATOR, KIND, STEP
 from dpsim.contract.program import Program, Unsuitable
-from dpsim.contract.world import CommunicatorSpec, Lost, World
+from dpsim.contract.world import CommunicatorSpec, Lost, Run, World
 from dpsim.torch.nursery import nursery
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ missing: dict[str, tuple[int, ...]] = {}
 uncovered: list[str] = []
 """Calls of a run that dpsim does not simulate."""
 
-_known: dict[Any, Found] = {}
+_known: dict[Any, tuple[Found, bool]] = {}
 
 
 class NewGroup(Lost):
@@ -40,19 +42,21 @@ class NewGroup(Lost):
         missing[kind] = ranks
 
 
-def found_by_running(program: Program[Any], prepared: TorchPrepared) -> Found:
-    """The groups. Raises Unsuitable for a program that makes a call which is not covered, and Lost."""
+def found_by_running(program: Program[Any], prepared: TorchPrepared) -> tuple[Found, bool]:
+    """The groups, and whether rounds of the user's loops are steps. Raises Unsuitable for a program that makes a call
+    which is not covered, and Lost.
+    """
     nursery()  # where there is no torch, that is the error
     about = Path(prepared.job.file).stat()
     key = prepared.job, prepared.order, about.st_mtime_ns, about.st_size
     known = _known.get(key)
     if known is None or missing:
-        known = _known[key] = _enlarged(known or (("world", tuple(range(prepared.job.size))),))
-        known = _known[key] = _found(program, prepared, known)
+        groups = _enlarged(known[0] if known else (("world", tuple(range(prepared.job.size))),))
+        known = _known[key] = _found(program, prepared, groups)
     return known
 
 
-def _found(program: Program[Any], prepared: TorchPrepared, groups: Found) -> Found:
+def _found(program: Program[Any], prepared: TorchPrepared, groups: Found) -> tuple[Found, bool]:
     from dpsim.sim.backend import SimBackend
 
     for _ in range(MOST_RUNS):
@@ -65,9 +69,30 @@ def _found(program: Program[Any], prepared: TorchPrepared, groups: Found) -> Fou
         if not missing:
             if run.lost:
                 raise Lost(run.lost)
-            return groups
+            return groups, alike(run)
         groups = _enlarged(groups)
     raise Unsuitable(f"{prepared.job.file}: a new group in each of {MOST_RUNS} runs; expected a fixed set of groups")
+
+
+def alike(run: Run) -> bool:
+    """Whether ranks that meet are in the same round of their loops, so that rounds can be steps.
+
+    In a run that stands still some rank may have left out a call, and meets the others a round too early from then on.
+    So there two differences of members may occur, first of all none.
+    """
+    calls: defaultdict[str, list[list[int]]] = defaultdict(list)
+    for journal in run.journals:
+        own: defaultdict[str, list[int]] = defaultdict(list)
+        for raw in journal:
+            if raw[KIND] == "collective":
+                own[raw[COMMUNICATOR]].append(raw[STEP])
+        for communicator, steps in own.items():
+            calls[communicator].append(steps)
+    for rows in calls.values():
+        apart = [tuple(step - steps[0] for step in steps) for steps in zip(*rows, strict=False)]
+        if apart and (any(apart[0]) or len(set(apart)) > (1 if run.finished else 2)):
+            return False
+    return True
 
 
 def _world(program: Program[Any], prepared: TorchPrepared) -> World:

@@ -9,6 +9,7 @@ PLAIN = (str, int, float, bool, type(None), list)
 FORMS: dict[str, Form] = {
     "place": (str, list),
     "step": (int,),
+    "loop": (int,),
     "decide": (str, PLAIN, str),
     "start": (int, str, str, dict),
     "wait": (int, str),

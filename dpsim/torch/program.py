@@ -33,12 +33,15 @@ Order = Literal["gloo", "nccl"]
 
 
 class TorchPrepared(NamedTuple):
-    """What a run needs. `groups`: kinds and members, as a run found them. `silence`: seconds."""
+    """What a run needs. `groups`: kinds and members, as a run found them. `loops`: whether rounds of the user's loops
+    are steps. `silence`: seconds.
+    """
 
     job: RanksJob
     order: Order
     silence: float
     groups: Found = ()
+    loops: bool = True
 
 
 class TorchParams(BaseModel):
@@ -85,7 +88,8 @@ class TorchProgram(Program[TorchPrepared]):
     def prepare(self, args: Arguments[TorchParams]) -> TorchPrepared:
         params = args.params
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
-        return prepared._replace(groups=found_by_running(self, prepared))
+        groups, loops = found_by_running(self, prepared)
+        return prepared._replace(groups=groups, loops=loops)
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"
@@ -98,4 +102,4 @@ class TorchProgram(Program[TorchPrepared]):
         await serve_agent(rank)
 
     async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
-        await Conversation(rank, prepared.job, prepared.order, prepared.silence).hold()
+        await Conversation(rank, prepared.job, prepared.order, prepared.silence, prepared.loops).hold()

@@ -122,7 +122,7 @@ def test_services_have_names_and_numbers_behind_the_ranks() -> None:
         (
             WaitsForAKey(),
             "HANG:STORE:NO_VALUE",
-            "broker waits for key k at port 7 of node 0 (get, step 0); broker listened there, and nobody set",
+            "broker waits for key k, which no rank sets (get, step 0); broker listened at port 7 of node 0",
         ),
         (Fails(), "CRASH:VALUEERROR", "broker raised ValueError in step 0: enough"),
         (Computes(), "CRASH:KEYERROR", 'broker raised KeyError in step 0: "broker has no'),
@@ -148,7 +148,7 @@ def test_a_stranger_at_the_port_is_named_as_one() -> None:
 
     told, done = run(Asks(), strangers=(Stranger(7),))
     [found] = judge(told, done)
-    assert "another program listens there, and nobody set the key" in found.message
+    assert "which no rank sets (get, step 0); another program listens at port" in found.message
 
 
 def test_a_service_can_die_and_be_missed() -> None:

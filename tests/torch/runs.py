@@ -14,12 +14,12 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def explored(
-    target: str, ranks: int, *, order: str = "gloo", args: Sequence[str] = (), strategy: str = "dpor", **more: Any
+    target: str, ranks: int, *, order: str = "gloo", args: Sequence[str] = (), silence: float = 120
 ) -> Explored:
-    """A program of the folder under DPOR. `more`: of the scenario."""
-    params = {"target": str(PROGRAMS / target), "ranks": ranks, "order": order, "args": list(args), "silence": 120}
-    scenario = scenario_from({"name": "tested", "torch": params, **more})
-    return explore_subject(Subject.of(scenario), strategy, schedules=200)
+    """A program of the folder under DPOR."""
+    params = {"target": str(PROGRAMS / target), "ranks": ranks, "order": order, "args": list(args), "silence": silence}
+    scenario = scenario_from({"name": "tested", "torch": params})
+    return explore_subject(Subject.of(scenario), "dpor", schedules=200)
 
 
 def blamed(found: Explored) -> tuple[str, Any, str]:

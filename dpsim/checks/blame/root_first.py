@@ -14,12 +14,14 @@ from typing import TypeAlias
 
 from dpsim.checks.blame.astray import astray
 from dpsim.checks.blame.beside import beside
+from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
 from dpsim.checks.blame.roots import roots_first
 from dpsim.checks.blame.settings import with_settings
 from dpsim.checks.blame.shapes import name_the_odd_call
 from dpsim.checks.blame.uneven import name_the_odd_side
 from dpsim.checks.blame.waiters import no_waiter, waiters_last
+from dpsim.checks.blame.wrong_peer import name_the_wrong_peer
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
 
@@ -31,6 +33,8 @@ PASSES: tuple[Pass, ...] = (
     name_the_odd_side,
     name_the_odd_call,
     by_cohort,
+    name_the_circle,
+    name_the_wrong_peer,
     roots_first,
     waiters_last,
     beside,

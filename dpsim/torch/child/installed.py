@@ -44,6 +44,7 @@ def install() -> None:
             setattr(module, name, function)
         module.TCPStore = stores.TCPStore
         module.FileStore = stores.FileStore
+        module.PrefixStore = stores.PrefixStore
     for name in ("init_rpc", "rpc_sync", "rpc_async", "remote"):
         rpc = getattr(dist, "rpc", None)
         if rpc is not None and hasattr(rpc, name):

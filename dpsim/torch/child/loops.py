@@ -38,7 +38,7 @@ class Loops:
             if depth is not None:
                 self._depth = depth
             self.step += 1
-            tell(["step", self.step])
+            tell(["loop", self.step])
 
     def says(self, number: int) -> None:
         """The program says its step."""

@@ -72,7 +72,7 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
             self.set(key, value)
 
     def has_extended_api(self) -> bool:
-        return True
+        return False  # torch's wrappers in C++ find no such calls of a class in Python
 
     def num_keys(self) -> int:
         raise NotCovered("Store.num_keys")
@@ -133,9 +133,25 @@ class FileStore(RankStore):
         self.path = file_name
 
 
+class PrefixStore(dist.PrefixStore):  # type: ignore[misc]
+    """torch's. It holds the store as C++ has it, where a class of Python is none any more once Python has let it go."""
+
+    def __init__(self, prefix: str, store: Any) -> None:
+        super().__init__(prefix, store)
+        self.kept, self.before = store, prefix
+
+    def delete_key(self, key: str) -> bool:
+        return bool(self.kept.delete_key(f"{self.before}/{key}"))
+
+
+_agents: list[RankStore] = []
+
+
 def agent() -> RankStore:
     """The store of the launcher."""
-    return RankStore(int(os.environ["MASTER_PORT"]))
+    if not _agents:
+        _agents.append(RankStore(int(os.environ["MASTER_PORT"])))
+    return _agents[0]
 
 
 def _text(value: Any) -> str:

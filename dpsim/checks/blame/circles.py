@@ -1,0 +1,54 @@
+"""Ranks that wait for each other in different groups: the circle tells more than a difference that nothing decides.
+
+    rank 0 waits in a, rank 1 in b, both on
+    hosts and at their sites' first calls   ->   HANG:COLLECTIVE:ORDER_ACROSS_GROUPS, and no difference on a or b
+    ranks 0, 1 wait in g2, rank 2 in g1,
+    all at one site, with equal members     ->   the same, culprit rank 2
+
+Two groups of the same members, in which ranks stand at one site, were to be one group. Then the ranks that stand in the
+group of the fewer are the culprits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import RunIndex
+from dpsim.checks.stuck import Stuck, find_stuck
+from dpsim.contract.ops import STREAM
+
+CIRCLE = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+
+
+def name_the_circle(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """Leave out differences without a culprit beside a circle of groups, and look for who stands apart in it."""
+    if not any(one.klass == CIRCLE and one.culprit is None for one in findings):
+        return findings
+    standing = [one.joined[rank] for one in find_stuck(run_index) for rank in one.waits]
+    if all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
+        findings = [one for one in findings if one.culprit or one.check != "ledger" or not _hangs(one)]
+    return [_with_culprit(run_index, one) if one.klass == CIRCLE and one.culprit is None else one for one in findings]
+
+
+def _hangs(finding: Finding) -> bool:
+    return finding.klass.startswith("HANG:COLLECTIVE")
+
+
+def _with_culprit(run_index: RunIndex, finding: Finding) -> Finding:
+    alike: defaultdict[tuple[tuple[int, ...], str], list[Stuck]] = defaultdict(list)
+    for stuck in find_stuck(run_index):
+        members = tuple(run_index.collectives.get(stuck.communicator, ()))
+        for site in {stuck.joined[rank].record.site for rank in stuck.waits}:
+            alike[members, site].append(stuck)
+    for groups in alike.values():
+        most, *others = sorted(groups, key=lambda one: -len(one.waits))
+        if others and len(most.waits) > sum(len(one.waits) for one in others):
+            entries = [one.joined[rank] for one in others for rank in one.waits]
+            culprit = run_index.culprit(entries[0])
+            ranks = tuple(entry.rank for entry in entries)
+            apart = f"{culprit.who} stands in {others[0].communicator}, where the others stand in {most.communicator}"
+            culprit = replace(culprit, ranks=ranks) if len(ranks) > 1 else culprit
+            return replace(finding, culprit=culprit, ground=(*finding.ground, apart))
+    return finding

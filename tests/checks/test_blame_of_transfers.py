@@ -1,0 +1,92 @@
+"""Culprits of what programs of torch do wrong: a send to the wrong peer, a group that some did not make, a misspelt key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import judge
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, World
+from dpsim.sim.backend import SimBackend
+
+EVERY = (0, 1, 2)
+
+
+class Ranks(Program[Any]):
+    """A function of a rank."""
+
+    def __init__(self, main: Any) -> None:
+        self.main = main
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        await self.main(rank)
+
+
+def first_of(main: Any) -> Finding:
+    groups = tuple(CommunicatorSpec(name, name, "host", EVERY) for name in ("world", "g1", "g2"))
+    world = World(3, groups)
+    return judge(world, SimBackend().run_program(world, Ranks(main), None))[0]
+
+
+def sends(peer: int) -> Any:
+    async def main(rank: Rank) -> None:
+        world = rank.host("world")
+        if rank.rank == 0:
+            await world.send(np.ones(2, np.int32), peer, site="send")
+        elif rank.rank == 1:
+            await world.recv(2, "int32", 0, site="recv")
+        await world.barrier(site="end")
+
+    return main
+
+
+def test_a_send_to_the_wrong_peer_is_blamed() -> None:
+    finding = first_of(sends(2))
+    assert finding.culprit is not None
+    assert (finding.klass, finding.culprit.rank, finding.culprit.site) == ("HANG:P2P:UNMATCHED_RECV", 0, "send")
+
+
+def test_a_send_of_other_elements_is_not() -> None:
+    async def main(rank: Rank) -> None:
+        world = rank.host("world")
+        if rank.rank == 0:
+            await world.send(np.ones(3, np.int32), 2, site="send")
+        elif rank.rank == 1:
+            await world.recv(2, "int32", 0, site="recv")
+        await world.barrier(site="end")
+
+    finding = first_of(main)
+    assert finding.culprit is None or finding.culprit.site != "send"
+
+
+def test_the_rank_in_the_group_of_the_fewer_is_blamed() -> None:
+    async def main(rank: Rank) -> None:
+        await rank.host("g1" if rank.rank == 2 else "g2").barrier(site="made")
+
+    finding = first_of(main)
+    assert finding.culprit is not None
+    assert (finding.klass, finding.culprit.rank) == ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", 2)
+
+
+def asks(key: str) -> Any:
+    async def main(rank: Rank) -> None:
+        store: Any = await (rank.join_store(0, 5, "join") if rank.rank else rank.open_store(5, "open"))
+        if rank.rank == 0:
+            store.set(key, 1, "set")
+        await store.get("address", "get")
+
+    return main
+
+
+def test_a_misspelt_key_is_blamed_and_another_key_is_not() -> None:
+    finding = first_of(asks("adress"))
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.site) == (0, "set")
+    assert "waits for key address, which no rank sets" in finding.message
+    other = first_of(asks("quite_other"))
+    assert other.culprit is not None
+    assert other.culprit.site == "get"

@@ -1,0 +1,131 @@
+"""Programs of torch.distributed, by tables. All of it is slow: a process of torch costs CPU seconds."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.torch.runs import PROGRAMS, blamed, explored
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+HOLD = (
+    *("averages", "from_root", "ring", "neighbours", "subgroups"),
+    *("objects", "rendezvous", "shards", "overlapped", "half_precision"),
+)
+WRONG = {
+    "skips": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "leaves_early": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "wrong_peer": ("HANG:P2P:UNMATCHED_RECV", (0,)),
+    "crossed_sends": ("HANG:P2P:CROSSED_SENDS", (0, 1)),
+    "crossed_groups": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
+    "one_receive_more": ("HANG:P2P:UNMATCHED_RECV", (0,)),
+    "misspelt_key": ("HANG:STORE:NO_VALUE", (0,)),
+    "group_of_some": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", (2,)),
+    "other_shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
+    "other_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
+}
+"""Of `plain.py`: class and culprits. A circle of two ranks has no majority. A receive in vain names its sender."""
+
+PLANTED = {
+    "skip": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "wrong_peer": ("HANG:P2P:UNMATCHED_RECV", (0,)),
+    "crossed": ("HANG:P2P:CROSSED_SENDS", (0, 1)),
+    "group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
+    "shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
+    "dtype": ("MISMATCH:COLLECTIVE:DTYPE", (1,)),
+    "dtype_odd": ("CRASH:MIXED", (0, 1, 2)),
+    "unmatched_recv": ("HANG:P2P:UNMATCHED_RECV", (0,)),
+    "key_never_set": ("HANG:STORE:NO_VALUE", (0,)),
+    "new_group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
+    "new_group_some": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", (2,)),
+    "early_return": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "object_src": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
+    "async_race": ("HANG:COLLECTIVE:MISSING_RANK", (1, 2)),
+}
+"""Of `planted.py`. Any of the two followers of `async_race` may be the one that is late."""
+
+LIBRARIES = (
+    *("ddp", "join", "fsdp2", "dtensor", "tensor_parallel"),
+    *("checkpoint", "zero", "averaging", "elastic"),
+)
+PIPELINES = (
+    *("gpipe", "one_forward_one_backward", "looped_bfs"),
+    *("interleaved", "interleaved_zero_bubble", "zbv", "dualpipe_v"),
+)
+
+
+@pytest.mark.parametrize("name", HOLD)
+def test_a_plain_program_holds(name: str) -> None:
+    assert explored(f"plain.py:{name}", 3).verdict == "proven"
+
+
+@pytest.mark.parametrize(("file", "name"), [*(("plain", one) for one in WRONG), *(("planted", one) for one in PLANTED)])
+def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
+    klass, culprits = (WRONG if file == "plain" else PLANTED)[name]
+    found, ranks, where = blamed(explored(f"{file}.py:{name}", 3))
+    assert found == klass
+    assert set(ranks) <= set(culprits)
+    assert bool(ranks) == bool(culprits)
+    assert not ranks or where.startswith(f"{file}.py:") or where.startswith(f"tests/torch/programs/{file}.py:")
+
+
+def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there() -> None:
+    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *WRONG]
+    environment = {**os.environ, "GLOO_SECONDS": "15"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    outcomes = json.loads(done.stdout.splitlines()[-1])
+    assert outcomes == {**dict.fromkeys(HOLD, "ended"), **dict.fromkeys(WRONG, "hangs")}
+
+
+@pytest.mark.parametrize("name", ["isolated", *(f"relies_on_{way}" for way in range(12))])
+def test_ranks_share_no_state_of_python(name: str) -> None:
+    found = explored(f"sharing.py:{name}", 2)
+    if name == "isolated":
+        assert found.verdict == "proven"
+    else:
+        assert blamed(found)[:2] == ("CRASH:ASSERTIONERROR", (1,))
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_library_holds_and_a_mistake_of_its_user_is_found_at_his_line(name: str) -> None:
+    assert explored(f"libraries.py:{name}", 2).verdict == "proven"
+    twin = explored(f"libraries.py:{name}_twin", 2)
+    assert twin.verdict == "violated"
+    assert "libraries.py:" in twin.report()
+
+
+@pytest.mark.parametrize("order", ["gloo", "nccl"])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_schedule_of_pipelines_holds(name: str, order: str) -> None:
+    assert explored(f"pipelines.py:{name}", 2, order=order).verdict == "proven"
+
+
+def test_a_stage_that_skips_a_microbatch_is_found() -> None:
+    found = explored("pipelines.py:skips_a_microbatch", 2)
+    assert found.verdict == "violated"
+    assert "pipelines.py:" in found.report()
+
+
+def test_transfers_that_gloo_allows_hang_in_the_order_of_nccl() -> None:
+    assert explored("pairs.py:batched", 2, order="nccl").verdict == "proven"
+    assert explored("pairs.py:unbatched", 2).verdict == "proven"
+    assert blamed(explored("pairs.py:unbatched", 2, order="nccl"))[0].startswith("HANG:P2P")
+
+
+@pytest.mark.parametrize(
+    ("name", "klass"), [("exits", "CRASH:EXITED"), ("killed", "CRASH:KILLED"), ("spins", "CRASH:SILENT")]
+)
+def test_how_a_process_ended_is_a_finding(name: str, klass: str) -> None:
+    found, ranks, _ = blamed(explored(f"endings.py:{name}", 2, silence=10))
+    assert (found, ranks) == (klass, (1,))
+
+
+@pytest.mark.parametrize("name", ["reads_clocks", "draws"])
+def test_clocks_and_random_numbers_are_the_same_in_each_run(name: str) -> None:
+    assert explored(f"endings.py:{name}", 2).verdict == "proven"
