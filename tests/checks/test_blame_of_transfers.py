@@ -1,4 +1,4 @@
-"""Culprits of what programs of torch do wrong: a send to the wrong peer, a group that some did not make, a misspelt key."""
+"""Culprits in programs of torch: a send to the wrong peer, a group that some ranks did not make, a misspelt key."""
 
 from __future__ import annotations
 
