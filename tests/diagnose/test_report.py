@@ -93,8 +93,13 @@ def test_the_first_of_several_findings_is_the_cause() -> None:
 
 
 def test_a_stop_without_evidence_is_undecided() -> None:
-    findings = judge(told(2), run([steps(0), steps(0)], ["blocked", "finished"]))
-    assert [finding.klass for finding in findings] == ["HANG:UNDECIDED"]
+    """A rank that stands in no op is evidence, and one that put work on its device last may stand behind that."""
+    for last, klass in (
+        ([], "HANG:HOST:NO_OP"),
+        ([raw("launch", "kernel", stream="main", reads=(), writes=())], "HANG:UNDECIDED"),
+    ):
+        findings = judge(told(2), run([[*steps(0), *last], steps(0)], ["blocked", "finished"]))
+        assert [finding.klass for finding in findings] == [klass]
 
 
 def test_injected_records_are_shown_and_not_judged() -> None:

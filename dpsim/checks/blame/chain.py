@@ -120,7 +120,8 @@ class HostStands:
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
         if in_ops or held or limits.stands_at(self.run_index, actor) is not None:
             return ActorState(actor, thread, "waits", *told)
-        if actor in self.busy and (last is None or last.raw[KIND] in limits.PLAIN or not self.places.goes_on(last)):
+        device = actor in self.busy or (last is not None and last.raw[KIND] in limits.PLAIN)
+        if device and (last is None or not self.places.goes_on(last)):
             return ActorState(actor, thread, "waits", told[0] or "its device", *told[1:])
         return ActorState(actor, thread, "stopped", "no op", (), last)
 

@@ -57,8 +57,14 @@ class OpPlaces:
                     self._at.setdefault(op.token, []).append((ops, at))
 
     def goes_on(self, last: Entry) -> bool:
-        """Whether the run shows that an actor whose last record this is had more to do."""
-        return self.next_op(last) is not None
+        """Whether others show that an actor whose last record this is had more to do. They did the same in that step, and
+        all of them went on.
+        """
+        own = self._ops[last.rank, last.raw[THREAD]]
+        alike = self._at[own[-1].token] if own else []
+        row = _row(own, len(own) - 1) if alike else []
+        places = [(ops, at) for ops, at in alike if ops is not own and _row(ops, at) == row]
+        return bool(places) and all(at + 1 < len(ops) and ops[at + 1].token[0] not in ENDS for ops, at in places)
 
     def next_op(self, last: Entry) -> NextOp | None:
         """The op that always comes behind a place like that of a record. None if places differ, if there is no other
@@ -85,6 +91,15 @@ def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
         for raw in journal
         if raw[THREAD] == thread and raw[KIND] not in NO_OP
     ]
+
+
+def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
+    """The ops of a step up to a place, the last one first."""
+    step, row = ops[at].raw[STEP], list[tuple[int, Token]]()
+    while at >= 0 and ops[at].raw[STEP] == step:
+        row.append((step, ops[at].token))
+        at -= 1
+    return row
 
 
 def _word(outcome: Any) -> Any:

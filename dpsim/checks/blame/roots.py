@@ -100,7 +100,8 @@ def _behind(
     step, at = min(one.position for one in findings)
     culprit, paths = reached(run_index, root), [way(standings, one, {root}) for one in standings if one != root]
     longest = max(paths, key=len, default=())
-    told = _of(standings[root], shows) if _shows(shows) else _alone(standings[root], culprit)
+    told_by = shows if _shows(shows) else None
+    told = _alone(standings[root], culprit) if told_by is None else _of(standings[root], told_by)
     primary = replace(
         told,
         culprit=culprit,
@@ -108,7 +109,7 @@ def _behind(
         ground=(_ground(standings, root), *told.ground),
         waits=waits_text(standings, longest or (root,)),
     )
-    others = [one for one in findings if one is not shows or not _shows(shows)]
+    others = [one for one in findings if one is not told_by and one.klass != "HANG:UNDECIDED"]
     return [primary, *(replace(one, position=max(one.position, (step, at + 1))) for one in others)]
 
 

@@ -45,19 +45,22 @@ def test_a_device_with_work_may_hold_a_host_that_is_through(joined: int, state: 
     made = Made(2)
     for rank in range(joined):
         made[rank].collective("dp", "main")
+    made[0].post(1, "one")
     assert states(made, "blocked", "finished")[0] == state
 
 
-@pytest.mark.parametrize(("again", "state"), [(True, "stopped"), (False, "waits")])
-def test_a_host_that_always_went_on_stands_in_no_op(again: bool, state: str) -> None:
-    """The device of rank 0 waits for rank 1, and that is where a program may end, unless it went on there before."""
-    made = Made(2)
-    for _ in range(2 if again else 1):
-        made[0].collective("dp", "main")
-        made[0].post(1, "one")
-    if again:
-        made[1].collective("dp", "main")
-    assert states(made, "blocked", "finished")[0] == state
+@pytest.mark.parametrize(("other", "state"), [("went on", "stopped"), ("stands there", "waits"), ("differs", "waits")])
+def test_a_host_stands_in_no_op_where_others_went_on(other: str, state: str) -> None:
+    """The devices of ranks 0 and 1 wait for rank 2. So a host may be at the end of its program."""
+    made = Made(3)
+    for rank in (0, 1):
+        if rank and other == "differs":
+            made[rank].launch("first", "main")
+        made[rank].collective("dp", "main")
+        made[rank].post(2, "one")
+    if other != "stands there":
+        made[1].launch("more", "main")
+    assert states(made, "blocked", "blocked", "finished")[0] == state
 
 
 def test_a_member_waits_for_those_that_did_not_join() -> None:

@@ -116,8 +116,8 @@ def test_a_rank_that_did_not_come_so_far_left_nothing_out() -> None:
 
 def test_a_death_is_no_victim() -> None:
     found = stages(EQUAL, left_out(1, "rest.send"), until={0: 3}).findings("died", "blocked")
-    assert found
-    assert all(one.ground == () for one in found)
+    assert found[0].ground == ("rank 0 died; no other actor died or stands in no op",)
+    assert all(one.ground == () for one in found[1:])
 
 
 # ---- a side without other steps
