@@ -158,7 +158,7 @@ def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
 
 
 def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -> None:
-    """Rank 3 makes one step, without a receive that rank 1 makes in each of its own."""
+    """Rank 3 makes one step, without a receive that rank 1 makes in each step."""
     made = lines(stages(EQUAL), stages([8, 8], left_out(0, "rest.receive"), until={0: 1}))
     found, culprit = primary(made, *["finished", "finished", "blocked", "blocked"])
     assert (culprit.rank, culprit.step, culprit.site) == (3, 0, "rest.receive")
@@ -271,7 +271,7 @@ def idle(hand: Any, number: int) -> None:
         hand.collective("dp", "main")
 
 
-def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> None:
+def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
     """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
     made = group({4: (0, 0)})
     for hand in made.hands:
@@ -281,8 +281,9 @@ def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> N
     for hand in made.hands:
         hand.step = 5
         hand.launch("layers", "main")
-    _, culprit = primary(made)
-    assert (culprit.rank, culprit.step) == (1, 4)
+    found, culprit = primary(made)
+    assert (found.klass, culprit.rank, culprit.step) == ("HANG:COLLECTIVE:EXTRA_CALL", 1, 4)
+    assert found.message == "rank 1 made dp.all_reduce twice in step 4"
 
 
 def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
