@@ -20,6 +20,7 @@ roots.py         an actor that died, raised or stands in no op is behind those t
 root_classes.py  what such a hang is called; a part of roots
 waiters.py       who only waits is not to blame
 cohorts.py       ranks that did the same so far, and the one that parts from them
+plain_calls.py   the same of plain lists of calls, without steps and sites
 chain.py         who stands where at the end of a run, and for whom each waits
 letters.py       from whom an actor may hear: mailboxes and stores; a part of chain
 witnesses.py     actors that raised because others did not act

@@ -39,10 +39,6 @@ class Partners:
         """Whether two of these calls, at different sites, both meet calls at another site as often or more."""
         return any(self._prefers(one, other) and self._prefers(other, one) for one, other in _pairs(calls))
 
-    def known(self, calls: Sequence[Entry]) -> bool:
-        """Whether these calls, by their names, meet in a step in which all sides made as many."""
-        return all(other in self._met.get(one, {}) for one, other in _pairs(calls))
-
     def _prefers(self, one: Name, other: Name) -> bool:
         met = self._met.get(one, {})
         return one[1] != other[1] and any(number >= met.get(other, 0) for name, number in met.items() if name != other)

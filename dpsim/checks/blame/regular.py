@@ -10,8 +10,8 @@ So a name is odd where more of its rules break than hold. One more rule is how o
 never changes. A step that the rank is not done with may end early: that says nothing of what would come. A rank that
 has no other step with this name is held against the steps of other ranks that make it.
 
-Steps may be of several kinds, with work and without. So what another rank that makes the name does in the same step
-counts as well: a rule that breaks there is none.
+Steps may be of several kinds, with work and without. So a step that makes a name and lacks another one breaks no rule
+about the two.
 """
 
 from __future__ import annotations
@@ -63,11 +63,10 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
         return Rules(0, 0, 0, None)
-    same = _same_step(steps, at, name)
     here, done = steps.rows.get(at, []), steps.done(*at)
     others = {did.name for row in with_name for did in row if did.name[2] == name[2]} & steps.names[at[0]] - {name}
-    fits = [fit for fit in (_keeps(here, rows, same, name, other, done) for other in others) if fit is not None]
-    numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows) + same}
+    fits = [fit for fit in (_keeps(here, rows, name, other, done) for other in others) if fit is not None]
+    numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows)}
     usual = numbers.pop() if len(numbers) == 1 and len(with_name) >= FEW else None
     if usual is not None:
         made = steps.made(at, name)
@@ -83,27 +82,14 @@ def _others(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) 
     return [row for _, row in steps.others(apart) if _has(row, name)]
 
 
-def _same_step(steps: Steps, at: RankStep, name: Name) -> list[list[Did]]:
-    """The same step of other ranks that make the name. They can show that a rule is none, and make no rule."""
-    rank, step = at
-    return [
-        row
-        for (other, when), row in steps.rows.items()
-        if when == step and other != rank and name in steps.names[other] and steps.done(other, when)
-    ]
-
-
-def _keeps(
-    here: list[Did], rows: list[list[Did]], same: list[list[Did]], name: Name, other: Name, done: bool
-) -> bool | None:
+def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done: bool) -> bool | None:
     """Whether a step keeps the rule about two names; None if there is none, or the step says nothing of it."""
     mine = _pattern(here, name, other)
     units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
     if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or that one is odd
         return None
     [unit] = units
-    broken_there = any(_unit(pattern) != unit for pattern in (_pattern(row, name, other) for row in same) if pattern)
-    if broken_there or len(set(unit)) == 1:
+    if len(set(unit)) == 1:
         return None
     whole = unit * -(-len(mine) // len(unit))
     return None if not done and len(mine) < len(whole) and mine == whole[: len(mine)] else mine == whole

@@ -6,7 +6,7 @@ A count depends on data, so what a site usually has says little. But numbers of 
     hidden.copy       6    2    9    4
     hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
 
-Two relations count. A ratio that never changes, where the number itself does. And, where there is none, that the number
+Two relations count. A ratio that never changes, where the other number does. And, where there is none, that the number
 was the same whenever another one was, or whatever the host learned there. One other step is enough if the numbers of
 several sites changed together since. The memory that a call names
 itself is no relation: it is the same call.
@@ -99,10 +99,10 @@ class Relations:
 
 
 def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Should | None:
-    """A ratio of a count to another number, the same in all steps that have both, where both change."""
+    """A ratio of a count to another number, the same in all steps. A number that is as ever says nothing."""
     both = [(count, number) for count, number in pairs if count and number]
     ratios = {Fraction(count, number) for count, number in both}
-    if not here or len(both) < FEW or len({count for count, _ in both}) < 2 or len(ratios) > 1:
+    if not here or len(both) < FEW or len(ratios) > 1 or {number for _, number in both} == {here}:
         return None
     [ratio] = ratios
     many = "as many" if ratio == 1 else f"{ratio} times as many"
@@ -135,7 +135,7 @@ def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | Non
     for count, number in both:
         counts.setdefault(number, set()).add(count)
     alike = sum(number == here for _, number in both)
-    if alike < FEW or len(counts) < 2 or any(len(some) > 1 for some in counts.values()):
+    if alike < FEW or any(len(some) > 1 for some in counts.values()):
         return None
     [count] = counts[here]
     return Should(count, f"{count} in {alike} of {alike} other steps in which {key[0][1]} was as here")

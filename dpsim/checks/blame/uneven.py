@@ -83,7 +83,8 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     klass = finding.klass
     if cause.culprit is not None and finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"):
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
-    message = f"{cause.text}; {finding.message}"
+    undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
+    message = cause.text if undecided else f"{cause.text}; {finding.message}"
     return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground)
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from dpsim.contract.ops import KIND, TRANSFER_PEER, RawRecord
 from tests.checks.handmade import Hand, Made
+from tests.records import changed as changed_record
 
 Call: TypeAlias = dict[str, Any]
 """Arguments of a transfer, or of a launch."""
@@ -33,6 +35,20 @@ def twice(step: int, site: str) -> Fault:
 
 def changed(step: int, site: str, **fields: Any) -> Fault:
     return lambda when, call: [call | fields] if (when, call["site"]) == (step, site) else [call]
+
+
+def lines(*pairs: Made) -> Made:
+    """Several of these side by side: ranks 0 and 1, 2 and 3."""
+    made = Made(2 * len(pairs))
+    for number, pair in enumerate(pairs):
+        for hand in pair.hands:
+            own = made[2 * number + hand.rank]
+            own.journal = [_moved(one, 2 * number) for one in hand.journal]
+    return made
+
+
+def _moved(record: RawRecord, by: int) -> RawRecord:
+    return changed_record(record, peer=record[TRANSFER_PEER] + by) if record[KIND] == "transfer" else record
 
 
 def stages(

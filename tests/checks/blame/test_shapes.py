@@ -10,7 +10,7 @@ from dpsim.checks.blame.relations import Relations
 from dpsim.checks.blame.steps import Steps
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import RunIndex
-from tests.checks.blame.lines import changed, healthy, left_out, stages, twice
+from tests.checks.blame.lines import changed, healthy, left_out, lines, stages, twice
 from tests.checks.handmade import Made
 
 COUNTS = [6, 2, 9, 4, 4]
@@ -115,6 +115,84 @@ def test_calls_that_meet_since_one_is_missing_are_not_held_against_each_other(fa
 
     first = stages(COUNTS, both).findings("blocked", "blocked")[0]
     assert who(first) == (0, 0, "hidden.send")
+
+
+def test_a_side_that_contradicts_itself_is_not_told_from_the_other() -> None:
+    """One kernel of rank 1 goes with its receive, and the other one with what rank 0 sent."""
+
+    def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        if step == 3 and call["site"] == "rest.receive":
+            return [call | {"count": 5}]
+        return [call | {"elements": 5} if step == 3 and call["site"] == "norm" else call]
+
+    made = stages(COUNTS, fault)
+    made[0].journal = stages(COUNTS)[0].journal
+    assert of(made).culprit is None
+
+
+def test_a_count_that_stays_while_all_else_changes_is_odd() -> None:
+    """It is as ever, as a kernel is whose size never changes: that is what is wrong with it."""
+
+    def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        stale = {"norm": {"elements": 16}, "rest.receive": {"count": 8}}.get(call["site"], {})
+        return [call | stale]
+
+    found = of(stages([8, 8, 8, 4], fault))
+    assert who(found) == (1, 3, "rest.receive")
+
+
+def test_lines_have_ratios_of_their_own() -> None:
+    """Ranks 2 and 3 send three tensors in one."""
+
+    def wide(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        return [call | {"count": 3 * call["count"]} if "op" in call else call]
+
+    found = of(lines(stages(COUNTS, changed(3, "rest.send", count=5)), stages(COUNTS, wide)))
+    assert who(found) == (0, 3, "rest.send")
+    assert "as many as in layers in 4 of 4 other steps, so here 4" in found.ground[0]
+
+
+def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
+    """A call is missing on each side. From another line the counts of one site are known, and of the other not."""
+    made = Made(4)
+    for step in range(3):
+        for hand in made.hands[2:]:
+            hand.step = step
+            op, end = ("send", "send") if hand.rank == 2 else ("recv", "receive")
+            for name, count in (("hidden", 8 + step), ("rest", 5)):
+                hand.transfer(op, 5 - hand.rank, "main", count=count, site=f"{name}.{end}")
+    made[0].transfer("send", 1, "main", count=5, site="rest.send")
+    made[1].transfer("recv", 0, "main", count=8, site="hidden.receive")
+    assert of(made).culprit is None
+
+
+def sized(step: int, made: Made, count: int, size: str) -> None:
+    """A transfer whose count the host learned before, as a digest."""
+    for hand, op in zip(made.hands, ("send", "recv"), strict=True):
+        hand.step = step
+        if hand.rank == 1:
+            hand.learned(hand.transfer("recv", 0, None, count=1, communicator="cpu", site="size"), size)
+        else:
+            hand.transfer("send", 1, None, count=1, communicator="cpu", site="size")
+        hand.transfer(op, 1 - hand.rank, "main", count=count + (step == 5 and hand.rank == 1), site=f"text.{op}")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "counts", "odd"),
+    [
+        ("aabba", [31, 31, 33, 33, 31], 1),  # with this size it was 31 elements, three times
+        ("bbbba", [33, 33, 33, 33, 31], None),  # once
+        ("aaabb", [31, 31, 32, 33, 33], None),  # twice, and once another count
+        ("aabbb", [31, 31, 33, 33, 34], None),  # another size says nothing of counts
+    ],
+)
+def test_a_count_that_goes_with_what_the_host_learned(sizes: str, counts: list[int], odd: int | None) -> None:
+    made = Made(2)
+    for step, (size, count) in enumerate(zip(sizes, counts, strict=True)):
+        sized(step, made, count, size)
+    sized(5, made, 31, "a")
+    found = of(made)
+    assert (found.culprit and found.culprit.rank) == odd, found
 
 
 # ---- groups of two

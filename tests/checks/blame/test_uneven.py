@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.blame.uneven import name_the_odd_side
 from dpsim.checks.finding import Culprit, Finding
-from tests.checks.blame.lines import left_out, stages, twice
+from dpsim.checks.run_index import RunIndex
+from tests.checks.blame.lines import left_out, lines, stages, twice
 from tests.checks.handmade import Made
 
 SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
@@ -152,6 +154,92 @@ def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
     assert (found.culprit and found.culprit.rank, found.ground) == (0, ())
 
 
+# ---- several lines
+
+
+def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -> None:
+    """Rank 3 makes one step, without a receive that rank 1 makes in each step."""
+    made = lines(stages(EQUAL), stages([8, 8], left_out(0, "rest.receive"), until={0: 1}))
+    found, culprit = primary(made, *["finished", "finished", "blocked", "blocked"])
+    assert (culprit.rank, culprit.step, culprit.site) == (3, 0, "rest.receive")
+    assert found.ground[0].endswith("once in 5 of 5 other steps")
+
+
+def test_the_first_of_two_uneven_lines_is_the_cause() -> None:
+    made = lines(stages(EQUAL, left_out(3, "rest.send")), stages(EQUAL, left_out(1, "rest.send")))
+    _, culprit = primary(raised(made, 5), *["raised"] * 4)
+    assert (culprit.rank, culprit.step) == (2, 1)
+
+
+# ---- what steps say
+
+
+def test_sides_that_made_as_many_may_miss_different_calls() -> None:
+    """Rank 0 left out the first call of step 3, and rank 1 raised behind its first one."""
+    made = stages(EQUAL[:4], left_out(3, "hidden.send"))
+    made[1].journal = made[1].journal[:-3]
+    made[1].step = 3
+    made[1].add("raised", "ValueError", where="here.py:9", message="a text")
+    found, culprit = primary(made, "finished", "raised")
+    assert (culprit.rank, culprit.step, culprit.site) == (0, 3, "hidden.send")
+    assert found.ground[0] == "rank 0 made hidden.send once in 3 of 3 other steps"
+
+
+def test_a_step_that_is_not_done_breaks_nothing_by_what_is_to_come() -> None:
+    """Rank 0 stands in step 3, before its second send."""
+    made = stages(EQUAL[:4], left_out(3, "rest.send"))
+    made[0].launch("spin", "main")
+    assert [one.ground for one in made.findings("blocked", "blocked")] == [()]
+    assert made.findings("finished", "blocked")[0].ground
+
+
+def test_one_rule_of_several_makes_no_call_odd() -> None:
+    """Rank 0 ran a kernel twice; of rank 1, whose receive is missing, nothing is known."""
+
+    def fault(step: int, call: dict[str, Any]) -> list[dict[str, Any]]:
+        number = {"norm": 2, "rest.receive": 0}.get(call["site"], 1) if step == 0 else 1
+        return [call] * number
+
+    found = stages([8] * 4, fault, until={1: 1}).findings("blocked", "finished")
+    assert found
+    assert all(one.ground == () for one in found)
+
+
+def test_rounds_that_change_in_number_are_one_pattern() -> None:
+    """As many layers as steps say, each with its transfer: the last one of step 2 is not sent."""
+    made = Made(2)
+    for step, rounds in enumerate([1, 3, 2, 4]):
+        for hand, op in zip(made.hands, ("send", "recv"), strict=True):
+            hand.step = step
+            for number in range(rounds):
+                hand.launch("layer", "main")
+                hand.launch("norm", "main")
+                if (hand.rank, step, number) != (0, 2, 1):
+                    hand.transfer(op, 1 - hand.rank, "main")
+    found, culprit = primary(made)
+    assert (culprit.rank, culprit.step, culprit.site) == (0, 2, "send")
+    assert found.ground[0] == "send breaks 2 of 2 rules that 2 other steps keep"
+
+
+def test_a_rank_that_sleeps_left_nothing_out_of_its_last_step() -> None:
+    """Rank 0 was not woken for the second half of step 3."""
+    made = stages(EQUAL[:4], left_out(3, "rest.send"))
+    made[0].take("idle")
+    found = made.findings("finished", "blocked")
+    assert [one.klass for one in found] == ["HANG:P2P:UNMATCHED_RECV"]
+    assert [one.ground for one in found] == [()]
+
+
+def test_a_finding_that_follows_from_no_call_stays() -> None:
+    made = stages(EQUAL, twice(0, "rest.send"))
+    index = RunIndex.of(made.world, made.run("blocked", "blocked"))
+    unpaired = Finding("graph_lint", "GRAPH:UNPAIRED", "", None, (4, 0))
+    hang = Finding("deadlock", "HANG:UNDECIDED", "", None, (4, 0))
+    stays, follows = name_the_odd_side(index, [unpaired, hang])
+    assert stays is unpaired
+    assert follows.culprit is not None
+
+
 # ---- groups of two
 
 
@@ -183,7 +271,7 @@ def idle(hand: Any, number: int) -> None:
         hand.collective("dp", "main")
 
 
-def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> None:
+def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
     """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
     made = group({4: (0, 0)})
     for hand in made.hands:
@@ -193,8 +281,9 @@ def test_a_step_of_another_kind_is_held_against_the_same_step_of_its_peer() -> N
     for hand in made.hands:
         hand.step = 5
         hand.launch("layers", "main")
-    _, culprit = primary(made)
-    assert (culprit.rank, culprit.step) == (1, 4)
+    found, culprit = primary(made)
+    assert (found.klass, culprit.rank, culprit.step) == ("HANG:COLLECTIVE:EXTRA_CALL", 1, 4)
+    assert found.message == "rank 1 made dp.all_reduce twice in step 4"
 
 
 def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
