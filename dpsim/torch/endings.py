@@ -21,10 +21,10 @@ from dpsim.torch.nursery import HowEnded
 
 def of_process(rank: int, how: HowEnded) -> Elsewhere | None:
     """What a process did whose pipe closed; None if it ended well. Raises Lost."""
-    if how.signal:
-        name = signal.Signals(how.signal).name
-        if name not in FAULTS:
-            raise Lost(f"the process of rank {rank} was ended from outside ({name}); is there memory for all ranks?")
+    name = signal.Signals(how.signal).name if how.signal else ""
+    if name and name not in FAULTS:
+        raise Lost(f"the process of rank {rank} was ended from outside ({name}); is there memory for all ranks?")
+    if name:
         return raised_elsewhere("Killed", f"{name} killed the process of rank {rank}", ())
     return exited(rank, how.code, ()) if how.code else None
 
