@@ -211,8 +211,8 @@ class LoadOffByOne(ClientView033):
             self.load = {engine: counts[engine - 1] for engine in self.engines}
 
 
-@mutant("load-swapped", "CRASH:WRONGLOAD")
-class LoadSwapped(Coordination033):
+@mutant("swapped-counts", "CRASH:WRONGLOAD")
+class CountsSwapped(Coordination033):
     """The coordinator publishes requests that wait as those that run, and the other way round."""
 
     def _state(self, counts: Counts | None) -> Sent:

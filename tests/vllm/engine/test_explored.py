@@ -23,6 +23,8 @@ from tests.vllm.engine.group_worlds import WAITS, Control, explored, group
 SLOW = pytest.mark.slow
 TWO = [1, 2]
 """Requests of one and two steps: one for each of two engines, at once."""
+SCHEDULES = {("0.33", 2): 822, ("0.33", 3): 3260, ("0.33", 4): 8605, ("0.31", 2): 606}
+"""By form and interval."""
 
 
 def worlds() -> list[Any]:
@@ -33,9 +35,8 @@ def worlds() -> list[Any]:
 @pytest.mark.parametrize(("form", "interval"), worlds())
 def test_two_engines_and_a_front_end(form: str, interval: int) -> None:
     found = explored(group(form, requests=TWO, interval=interval), 20_000)
-    print(f"{form}, interval {interval}: {found.runs} schedules")
-    assert found.failures == {}
-    assert found.verdict == "proven"
+    assert (found.verdict, found.failures) == ("proven", {})
+    assert found.runs == SCHEDULES.get((form, interval), found.runs)
 
 
 @pytest.mark.parametrize("form", names("engine"))

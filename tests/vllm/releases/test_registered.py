@@ -83,9 +83,11 @@ def test_a_module_makes_it_known(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("v0_99")
 def test_each_piece_is_swapped_by_its_name(tmp_path: Path) -> None:
-    v1 = {"agreement": "v1-0.99", "graphs": "v1-0.99", "microbatches": "v1-0.99", "experts": "0.99"}
+    v1 = {"agreement": "v1-0.99", "graphs": "v1-0.99", "microbatches": "v1-0.99"}
     asked = {"name": "whole_engine_dp", "form": "source", "pieces": v1 | {"finish_sync": "0.99", "config": "0.99"}}
     assert run(tmp_path, asked, SPLIT, {}).code == 0
+    moving = {"name": "whole_engine_dp", "form": "source", "pieces": {"experts": "0.99"}}
+    assert run(tmp_path, moving, {"enable_eplb": True, "enable_expert_parallel": True}, {}).code == 0
     pipeline = {"name": "whole_engine", "form": "source", "pieces": {"tokens": "0.99", "transfer": "0.99"}}
     assert run(tmp_path, pipeline, {}, PIPELINES).code == 0
     assert names("graphs", "v1") == ("source-004", "v1-0.14", "v1-0.17", "v1-0.33", "v1-0.99")
