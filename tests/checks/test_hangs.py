@@ -19,9 +19,8 @@ def test_a_receive_without_its_send(stream: str | None) -> None:
             made[1].transfer("recv", 0, stream)
         found = made.findings("finished", "finished" if sends == 2 else "blocked")
         assert [one.klass for one in found] == ([] if sends == 2 else ["HANG:P2P:UNMATCHED_RECV"])
-    assert found[0].culprit is not None
-    assert found[0].culprit.rank == 0
-    assert "rank 1 waits in recv (recv on pp #1, step 0) for rank 0, which never sends" in found[0].message
+    assert found[0].culprit is None, "there is no other step: one receive may be too many, or one send too few"
+    assert "rank 1 made 2 calls in step 0 and rank 0 1" in found[0].message
 
 
 def test_a_send_counts_only_for_a_rank_that_stands_in_it() -> None:

@@ -3,8 +3,8 @@
     findings = root_first(run_index, findings)      # unsorted; `judge` sorts them by position
 
 A pass takes the index of the run and all findings, and returns the findings that it leaves. It changes a finding by
-`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains
-others. No pass runs for a healthy run.
+`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains others. No pass runs for
+a healthy run.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
 PASSES: tuple[Pass, ...] = (
     no_waiter,
+    name_the_circle,
     astray,
     name_the_odd_side,
     name_the_odd_call,
     by_cohort,
-    name_the_circle,
     name_the_wrong_peer,
     roots_first,
     waiters_last,
