@@ -158,9 +158,11 @@ def test_a_receive_that_only_one_side_has_is_the_other_one_s() -> None:
 
 
 def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -> None:
-    """Rank 3 makes one step, without a receive that rank 1 makes in each step."""
+    """Rank 3 left out a receive that rank 1 makes in each step, and reads what it computed in its next step."""
     made = lines(stages(EQUAL), stages([8, 8], left_out(0, "rest.receive"), until={0: 1}))
-    found, culprit = primary(made, *["finished", "finished", "blocked", "finished"])
+    made[3].step = 1
+    made[3].begin_read("main", (0, 0, 8))
+    found, culprit = primary(made, *["finished", "finished", "finished", "blocked"])
     assert (culprit.rank, culprit.step, culprit.site) == (3, 0, "rest.receive")
     assert found.ground[0].endswith("once in 5 of 5 other steps")
 
