@@ -111,9 +111,8 @@ def explore(
         seconds = _checked(strategy, budget)
         most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)
         options = files.Options(strategy, most, seconds, jobs, seed, keep_going, save)
-        chosen = torch_target.chosen(torch, ranks, order, scenarios or [])
-        if off:
-            chosen = [(with_off(one, off), base) for one, base in chosen]
+        named = torch_target.chosen(torch, ranks, order, scenarios or [])
+        chosen = [(with_off(one, off) if off else one, base) for one, base in named]
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
         if swarm is not None:

@@ -10,16 +10,20 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpsim.cli import torch_target
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
 from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
+
+if TYPE_CHECKING:
+    from dpsim.diagnose.evidence import Extras
+    from dpsim.runner import Result
 
 
 @with_offered(before="trace")
@@ -48,14 +52,11 @@ def run(
     with one_line_errors(), json_alone(as_json):
         import dpsim.runner as runner
         from dpsim.cli import run_text as text
-        from dpsim.diagnose.variants import extras_of
 
         allow_memory(memory)
         import_modules(module)
         words = scenario or []
-        if torch is None and len(words) > 1:
-            fail(f"{words[1]}: one scenario is run; dpsim explore takes several", BAD_INPUT)
-        [(chosen, base)] = torch_target.chosen(torch, ranks, order, words)
+        [(chosen, base)] = torch_target.chosen(torch, ranks, order, words, alone=True)
         for changed in answers("run", chosen, offered):
             chosen = changed
         if off:
@@ -79,20 +80,12 @@ def run(
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
-        if result.findings:
-            from dpsim.campaign.calls import with_calls
-
-            with_calls(result, base)
         written = None if unwritten else trace
         given = torch_target.typed_again(torch, ranks, order) or words, words if torch else []
         commands = _next(
             _command(given, backend, offered, module, off, memory, full), written, typed("--module", module)
         )
-        extras = extras_of(chosen.protocol.variant, *commands)
-        if result.findings:
-            from dpsim.campaign.alternatives import of_result
-
-            extras = of_result(extras, result, base)
+        extras = _extras(result, base, commands)
         if as_json:
             say(json.dumps(text.as_json(result, digest, extras)))
         else:
@@ -100,6 +93,20 @@ def run(
         if unwritten is not None:
             raise unwritten
         raise typer.Exit(CANNOT_RUN if result.run.lost or result.unclaimed else NOT_MET if result.unmet else 0)
+
+
+def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
+    """What a report says beside the run."""
+    from dpsim.diagnose.variants import extras_of
+
+    extras = extras_of(result.scenario.protocol.variant, *commands)
+    if not result.findings:
+        return extras
+    from dpsim.campaign.alternatives import of_result
+    from dpsim.campaign.calls import with_calls
+
+    with_calls(result, base)
+    return of_result(extras, result, base)
 
 
 def _load_backend(name: str) -> None:

@@ -35,8 +35,10 @@ Order = Annotated[
 ]
 
 
-def chosen(target: str | None, ranks: int | None, order: str | None, words: list[str]) -> list[tuple[Scenario, Path]]:
-    """The scenario of a target, or those that `words` name; each with the folder of its files."""
+def chosen(
+    target: str | None, ranks: int | None, order: str | None, words: list[str], alone: bool = False
+) -> list[tuple[Scenario, Path]]:
+    """The scenario of a target, or those that `words` name (one, if `alone`); each with the folder of its files."""
     from dpsim.scenario import load_scenario
     from dpsim.scenario.locate import scenario_path
 
@@ -45,8 +47,10 @@ def chosen(target: str | None, ranks: int | None, order: str | None, words: list
     for flag, value in ("--ranks", ranks), ("--order", order):
         if value is not None:
             fail(f"{flag}: it goes with --torch; leave it out, or write it into the scenario", BAD_INPUT)
+    if alone and len(words) > 1:
+        raise typer.BadParameter(f"{words[1]}: one scenario is run; dpsim explore takes several")
     if not words:
-        fail("no scenario; expected a YAML file, a name that `dpsim list` shows, or --torch FILE.py", BAD_INPUT)
+        raise typer.BadParameter("no scenario; expected a YAML file, a name of `dpsim list`, or --torch FILE.py")
     return [(load_scenario(path), path.parent) for path in map(scenario_path, words)]
 
 
