@@ -51,13 +51,13 @@ def waiting(run_index: RunIndex) -> list[Finding]:
         else:
             klass, (what, why) = "NO_VALUE", _setters(run_index, record)
             meant = _meant(run_index, record)
-            why += f"; {meant.who} set the key {meant.key}, for which no rank asks" if meant else ""
         findings.append(
             Finding(
                 check="deadlock",
                 klass=f"HANG:STORE:{klass}",
                 message=f"rank {rank} waits {what} ({record.site}, step {record.step}); {why}",
                 culprit=Culprit.of(rank, record) if meant is None else Culprit.of(meant.rank, meant.record),
+                ground=(meant.text,) if meant else (),
                 position=run_index.position(last),
             )
         )
@@ -71,12 +71,8 @@ class Meant(NamedTuple):
     record: Stored
 
     @property
-    def who(self) -> str:
-        return f"rank {self.rank}"
-
-    @property
-    def key(self) -> str:
-        return self.record.key
+    def text(self) -> str:
+        return f"rank {self.rank} set the key {self.record.key}, for which no rank asks"
 
 
 def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:

@@ -53,7 +53,8 @@ def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _of_letters(finding: Finding) -> bool:
-    return any(matches(finding.klass, one) for one in LETTERS)
+    """Whether it is of a wait that says nothing of the cause. One with a ground, as a misspelt key, does."""
+    return any(matches(finding.klass, one) for one in LETTERS) and not finding.ground
 
 
 def _missing(finding: Finding) -> bool:
