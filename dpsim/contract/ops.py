@@ -453,7 +453,7 @@ class Ended(Record):
 class Stored(Record):
     """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: as asked for, 0 for any.
     `value`: what a `set` sends, the operands of a change; of a `get` or `join` the time-out in ns. An `open` or `join`
-    has a `Learned` with the port, or None where it came to nothing; a `get` or a change one with the value.
+    has a `Learned` with the port, or None where it failed. A `get` or a change has one with the value.
     """
 
     node: int

@@ -103,8 +103,8 @@ def watched(site: str) -> Iterator[Seen]:
 
 
 def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
-    """The place of a frame that issues an op of a site; the one that was told, where the program runs elsewhere. `by`:
-    the journal that asks.
+    """The place of a frame that issues an op of a site; where the program runs elsewhere, its place there. `by`: the
+    journal that asks.
     """
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
@@ -120,7 +120,7 @@ def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
 
 
 def forget_places(site: str) -> None:
-    """Its places were told otherwise (`elsewhere.tell_place`)."""
+    """The site has other places from now on (`elsewhere.tell_place`)."""
     _places[site].clear()
 
 

@@ -3,8 +3,9 @@
     tell_place("train:step+3.all_reduce", (("step", "train.py:12"), ("main", "train.py:40")))
     raise raised_elsewhere("ValueError", "no such layer", (("forward", "model.py:7"),))
 
-A program that stands for such a process issues ops in its own frames, which say nothing to its user. So a site that was
-told has the told place in records, and its calls (`call_site.place_of`). An error has its own name, place and calls.
+A program that stands for such a process issues ops in its own frames, which say nothing to its user. So records of a
+site have the place that the process sends, and its calls (`call_site.place_of`). An error has its own name, place and
+calls.
 """
 
 from __future__ import annotations

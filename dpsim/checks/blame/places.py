@@ -57,8 +57,8 @@ class OpPlaces:
                     self._at.setdefault(op.token, []).append((ops, at))
 
     def goes_on(self, last: Entry) -> bool:
-        """Whether others show that an actor whose last record this is had more to do: they did the same in that step,
-        and all of them went on.
+        """Whether others show that the actor of this last record had more to do. They did the same in that step, and
+        all of them went on.
         """
         own = self._ops[last.rank, last.raw[THREAD]]
         alike = self._at[own[-1].token] if own else []

@@ -3,8 +3,8 @@
     findings = root_first(run_index, findings)      # unsorted; `judge` sorts them by position
 
 A pass takes the index of the run and all findings, and returns the findings that it leaves. It changes a finding by
-`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains others. No pass runs for
-a healthy run.
+`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains others. No pass runs
+for a healthy run.
 """
 
 from __future__ import annotations
