@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dpsim.campaign.calls import with_calls
 from dpsim.campaign.explored import Shown
 from dpsim.campaign.one_more import with_one_more
 from dpsim.campaign.subject import Subject
@@ -28,9 +29,12 @@ LONGEST = 20_000
 
 
 def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extras:
-    """Of a run; only one of the simulation has a turning. `base`: the folder of the scenario's files."""
+    """Of a run, which then knows the calls that led to its culprit's line. Only one of the simulation has a turning.
+    `base`: the folder of the scenario's files.
+    """
     if result.primary is None or result.run.lost:
         return extras
+    with_calls(result, base)
     found = None
     if result.run.backend == SIMULATION and sum(map(len, result.run.journals)) <= LONGEST:
         found = turning_in_time(Subject.of(result.scenario, base))

@@ -69,14 +69,12 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(8, _what(primary), 1 if primary.culprit else 3),
         Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
-        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1)),
+        Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
         Passage(6, block("waits", waits(findings)), 1),
         Passage(1, block("observed", [run.observed] * bool(run.observed))),
-        Passage(
-            3, block("agreed", [f"all steps up to {agreed}" if agreed else "step 0"] if agreed is not None else [])
-        ),
+        Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
         Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
         Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),

@@ -48,7 +48,7 @@ def test_what_a_rank_leaves_for_another_is_found(way: str) -> None:
     assert finding.klass == "NONDETERMINISM:SHARED_STATE"
     assert finding.culprit is not None
     assert finding.culprit.rank == 1
-    told = found.report()
+    told = found.report(full=True)
     assert NAMES.get(way, "SHARED of programs.py") in told
     assert "with the others: the program ends" in told
     assert "alone:           the program raises AssertionError: rank 1 has None, tests/alone/programs.py:" in told

@@ -297,14 +297,15 @@ def test_json_has_every_key() -> None:
         "chain": row["chain"],
         "waits": [],
         "ground": [],
-        "no_return": None,
-        "swap": None,
+        "no_return": row["no_return"],
+        "swap": "rank 0 looks into box (second[0]) before rank 0 gets 1 of rank 1",
         "one_more": None,
         "variant": None,
         "next": [],
         "confirmed": True,
         "trace": str(trace),
     }
+    assert row["no_return"].startswith("rank 0 looks into box (second[0]); ")
     assert [function for function, _ in row["chain"]] == ["after", "run"]
     assert failure == {
         "class": "HANG:MAILBOX:NO_MESSAGE",

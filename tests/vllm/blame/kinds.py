@@ -8,9 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from dpsim.campaign.calls import with_calls
-from dpsim.campaign.explored import explore_subject
-from dpsim.campaign.subject import Subject
+from dpsim.campaign.alternatives import of_result
 from dpsim.diagnose.report import report
 from dpsim.diagnose.variants import extras_of
 from dpsim.runner import run_scenario
@@ -72,10 +70,7 @@ def report_of(kind: str) -> str:
     result = run_scenario(scenario)
     folder = "" if scenario.protocol.variant is None else "museum/"
     extras = extras_of(scenario.protocol.variant, f"dpsim run {folder}{scenario.name} --full")
-    if result.findings:
-        with_calls(result)
-        return report(result.run, result.findings, extras) + "\n"
-    return explore_subject(Subject.of(scenario)).report(extras) + "\n"
+    return report(result.run, result.findings, of_result(extras, result)) + "\n"
 
 
 def file_of(kind: str) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.vllm.blame import kinds
@@ -17,10 +19,15 @@ PLANTED = {
 }
 
 
+def without_lines(text: str) -> str:
+    """An edit elsewhere moves lines, and no report."""
+    return re.sub(r"\.py:\d+", ".py", text)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_report_is_that_of_its_file(kind: str) -> None:
     """`python -m tests.vllm.blame.kinds` writes the files again."""
-    assert report_of(kind) == file_of(kind).read_text()
+    assert without_lines(report_of(kind)) == without_lines(file_of(kind).read_text())
 
 
 def test_there_is_no_other_file() -> None:
@@ -35,4 +42,4 @@ def test_who_did_it_is_named(kind: str) -> None:
 def test_another_fault_is_another_report(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin."""
     monkeypatch.setitem(kinds.KINDS, "skip", kinds.KINDS["repeat"])
-    assert report_of("skip") != file_of("skip").read_text()
+    assert without_lines(report_of("skip")) != without_lines(file_of("skip").read_text())
