@@ -66,7 +66,7 @@ def problems(entry: VariantEntry) -> list[str]:
 
 def _sides(text: str) -> int:
     """How many ranks, or ops in which ranks stand, a text tells of."""
-    return len({*re.findall(r"ranks? \d+|thread \S+", text)})
+    return len({*re.findall(r"ranks? \d+|thread \S+|worker \d+", text)})
 
 
 @pytest.mark.parametrize("entry", QUICK, ids=lambda entry: entry.name)
