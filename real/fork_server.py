@@ -247,8 +247,8 @@ def work(settings: dict[str, Any]) -> None:
 
 
 def tidy(parent: int) -> None:
-    """The parent ended without ending this process: once it is gone, with its lock and its workers, the folder
-    of the pool serves no process any more.
+    """The parent ended without ending this process. Once it is gone, with its lock and its workers, the folder of the
+    pool serves no process.
     """
     deadline = time.monotonic() + TIDY_SECONDS
     while time.monotonic() < deadline and (os.getppid() == parent or _has_children()):

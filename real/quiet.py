@@ -22,7 +22,7 @@ SAYS = "/proc/self/schedstat"
 """Where a process learns whether this system counts."""
 
 
-class Worker(Protocol):
+class Busy(Protocol):
     """What this needs of a worker."""
 
     def busy_ns(self) -> int | None:
@@ -32,7 +32,7 @@ class Worker(Protocol):
 class Quiet:
     """Begins when nothing moves any more."""
 
-    def __init__(self, workers: Iterable[Worker], now: int) -> None:
+    def __init__(self, workers: Iterable[Busy], now: int) -> None:
         self._began = now
         self._before = [(worker, worker.busy_ns()) for worker in workers]
 

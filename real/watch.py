@@ -6,7 +6,7 @@ would be called stuck too: a limit, set by the scenario. Injected delays are add
 follow one another on a device while no host moves.
 
 When a rank has raised or died, its peers may wait for it for ever, or may come to an end by themselves. They get a
-shorter time to show, of which only that counts in which they slept (`quiet`): no load of the machine decides a verdict.
+shorter time to show. Of it counts only that in which they slept (`quiet`), so no load of the machine decides a verdict.
 
 A rank that stands in an *idle* get has ended well if nothing can move any more, as in the simulation. Where all that
 have not ended stand so, none can send, so it is not the stall that has to pass but only the time in which a message
@@ -50,8 +50,8 @@ LOOK_SECONDS = 3.0
 """For the worker to say where its host threads stand."""
 
 GRACE_NS = 1_000_000_000
-"""The stall after a first rank has ended badly, or when all are idle: of time in which no rank ran or waited for a
-core. The latency of gloo and of a socket stays far below it.
+"""The stall after a first rank has ended badly, or when all are idle. Time in which a rank ran or waited for a core is
+no part of it. The latency of gloo and of a socket stays far below it.
 """
 
 

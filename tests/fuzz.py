@@ -2,7 +2,7 @@
 
     fuzzed("traces", SEEDS, read_a_trace, seconds=10)
 
-A process of its own reads damaged copies of the seeds until the time is up. AssertionError says which bytes broke what:
+Another process reads damaged copies of the seeds until the time is up. AssertionError says which bytes broke what:
 
 * any exception but those that the reader allows, and `BadInput`; MemoryError, with 500 MB more than at the start;
 * an error with a control character in it, or with more than a few lines;

@@ -39,7 +39,7 @@ def json_alone(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def _descriptor() -> Iterator[TextIO]:
-    """The stream of stdout by a descriptor of its own, while processes that start find stderr in its place."""
+    """The stream of stdout by another descriptor, while processes that start find stderr in its place."""
     stream = sys.stdout
     try:
         real = stream.fileno() == STDOUT

@@ -45,7 +45,7 @@ Memory = Annotated[
 
 def allow_memory(memory: str | None) -> None:
     """Let runs take this much memory, and have a large one told on stderr. What is no size is bad input."""
-    from dpsim.scenario.extent import allow, parse_memory
+    from dpsim.scenario.estimate import allow, parse_memory
 
     try:
         allow(None if memory is None else parse_memory(memory), lambda text: note(f"dpsim: {printable(text)}"))

@@ -79,10 +79,10 @@ class Arguments(Generic[Q]):
         """Raise Unsuitable for what the program, registered as `name`, would leave out without a word."""
 
 
-class Extent(NamedTuple):
+class Estimate(NamedTuple):
     """How large a run is about. `bytes`: what it holds in memory, its records among them.
 
-    >>> str(Extent(20_000, 180_001, 72_000_000))
+    >>> str(Estimate(20_000, 180_001, 72_000_000))
     'about 20,000 steps, 180,001 records, 0.072 GB'
     """
 
@@ -182,7 +182,7 @@ class Program(ABC, Generic[P]):
         """
         return cast(P, args)
 
-    def extent(self, args: Any) -> Extent | None:
+    def estimate(self, args: Any) -> Estimate | None:
         """How large a run with these `Arguments` is about, found out in no time: it is asked before `prepare`. None if
         the program does not know. A run that is too large for the machine is refused then.
         """

@@ -17,7 +17,7 @@
     edit.py            scenarios made and changed in Python
     yaml/              scenarios as files: reading with the place of every value, and writing
     errors.py          what is wrong with a scenario, as one exception
-    extent.py          how large a run would be, and which one is refused
+    estimate.py        how large a run would be, and which one is refused
     to_world.py        what a backend is told: a world, a program, its arguments
     locate.py          from what a user types to a file
     modules.py         from what a user types to the modules that register protocols

@@ -22,7 +22,7 @@ from dpsim.contract.words import did_you_mean
 from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.scenario.base import Problem
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error, shown
-from dpsim.scenario.extent import refuse_enormous
+from dpsim.scenario.estimate import refuse_enormous
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.parameters import named
@@ -158,8 +158,8 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
 def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Any, Any]:
     """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
 
-    Raises ScenarioError for a file that cannot be read, for what the program cannot run, and for a run that takes more
-    memory than is allowed (`extent`).
+    Raises ScenarioError for a file that cannot be read, and for what the program cannot run. Raises it for a run that
+    takes more memory than is allowed (`estimate`).
     """
     args = scenario.arguments(base)
     try:

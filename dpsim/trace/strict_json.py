@@ -3,7 +3,7 @@
     loads(b'{"a":1,"a":2}', "the header")       # ValueError: the key 'a' occurs twice
 
 Python's reader takes numbers of any length, lists nested as deep as its stack, and the last of two equal keys. What it
-makes may take thirty times the memory of the text. Whoever goes through such values recursively fails somewhere else.
+makes may take thirty times the memory of the text. A function that goes through such values recursively fails.
 """
 
 from __future__ import annotations

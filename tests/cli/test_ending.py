@@ -98,7 +98,7 @@ def test_prints_of_a_protocol_are_not_on_stdout(words: tuple[str, ...], healthy:
     write(Path("prints.py"), PRINTS)
     done = process(*words, str(healthy), "--json", "--module", "prints.py", "--module", "tests.agreeing")
     assert json.loads(done.stdout)
-    assert done.stderr == "from the module\nfrom a process\n"
+    assert done.stderr.startswith("from the module\nfrom a process\n")
     plain = process(*words, str(healthy), "--module", "prints.py", "--module", "tests.agreeing")
     assert plain.stdout.startswith("from the module\nfrom a process\n"), "the twin"
 

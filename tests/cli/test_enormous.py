@@ -11,7 +11,7 @@ import pytest
 from dpsim.cli.console import Progress
 from dpsim.cli.timer import FREE, Timer
 from tests.cli.commands import dpsim_, write
-from tests.scenario import test_extent  # noqa: F401  # registers t_large
+from tests.scenario import test_estimate  # noqa: F401  # registers t_large
 
 HUGE = "name: big\nprotocol: {name: t_large, params: {megabytes: 9000}}\n"
 SAID = (

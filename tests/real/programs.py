@@ -267,7 +267,7 @@ def divide(buffer: Any, by: int) -> None:
 
 @register_protocol("real_late")
 class Late(Program[Any]):
-    """All raise. Rank 0 computes before, in one step of its own and for `seconds` of a core."""
+    """All raise. Rank 0 computes before, for `seconds` of a core."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 0

@@ -120,7 +120,10 @@ def many(slow: int, nightly: int) -> pytest.MarkDecorator:
 def test_a_worker(gloo: GlooBackend, times: int) -> None:
     numbers = iter(SIGNALS * (times // len(SIGNALS) + 1))
     found = struck(
-        gloo, times, "signals to workers", lambda draw: send(draw.choice(gloo.pool.processes), next(numbers))
+        gloo,
+        times,
+        "signals to workers",
+        lambda draw: [send(draw.choice(there), next(numbers)) for there in [gloo.pool.processes] if there],
     )
     assert found["lost"], "some of them met a run"
 
@@ -148,11 +151,11 @@ def test_garbage_on_every_socket(gloo: GlooBackend, times: int) -> None:
     struck(gloo, times, "garbage on all sockets", strike)
 
 
-# ---- commands in processes of their own
+# ---- commands, each in another process
 
 
 class Command:
-    """A command with folders of its own, whose processes can be told by a variable."""
+    """A command with its own folders. A variable marks its processes."""
 
     def __init__(self, at: Path, *words: str) -> None:
         self.temporary = at / "temporary"
@@ -198,7 +201,7 @@ def shared() -> set[str]:
 def hit(
     command: Command, when: float, number: signal.Signals, victims: Callable[[], list[int]], draw: random.Random
 ) -> str:
-    """The outcome of a command of which a process gets a signal after so many seconds."""
+    """The outcome of a command of which a process gets a signal after `when` seconds."""
     begun = time.monotonic()
     while time.monotonic() < begun + when and command.process.poll() is None:
         time.sleep(0.01)

@@ -4,7 +4,7 @@
     python -m pytest -m nightly -s tests/real/test_soak.py      # 1,000
 
 A third of the scenarios fail on purpose, in a random order. What is right is what the simulation says. In a tenth of
-the runs a rank has no memory, no room on a disk or no descriptor: these are lost, and meet no expectation.
+the runs a rank has no memory, no room on a disk or no descriptor. These are lost.
 """
 
 from __future__ import annotations

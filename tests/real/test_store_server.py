@@ -130,7 +130,7 @@ ANSWERS = [b"HTTP/1.0 400 Bad Request\r\n\r\n", b"[1]\n", b"[99,1]\n", b'[[],1]\
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
 def test_a_stranger_that_answers_is_not_heard(answer: bytes) -> None:
-    """Whoever listens there may be any program. Its users pass their time, and learn None when it leaves."""
+    """Any program may listen there. Its users pass their time, and learn None when it leaves."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

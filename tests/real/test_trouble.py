@@ -216,7 +216,7 @@ def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world:
     ],
 )
 def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: str) -> None:
-    """Garbage harms nobody. A store that is gone is trouble, also where its rank has finished."""
+    """Garbage does no harm. A store that is gone is trouble, also where its rank has finished."""
     run = backend.run(world, "real_hit_store", {"how": how})
     assert run.lost == lost
     assert judge(world, run) == []

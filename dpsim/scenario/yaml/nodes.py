@@ -41,11 +41,9 @@ from dpsim.scenario.errors import shown
 
 MAX_DEPTH = 50
 MAX_ALIASES = 1_000
-MAX_NODES = 100_000
-"""Values of a file, with what aliases stand for. Each may be wrong, and an error of pydantic takes 1.5 kB."""
-
-TEXT = 64
-"""Characters of a text that count as one more value: an alias repeats a long text as it repeats a long list."""
+MAX_NODES = 100_000  # each may be wrong, and an error of pydantic takes 1.5 kB
+TEXT = 64  # characters that count as one more value: an alias repeats a long text as it does a long list
+TOO_MANY = f"more than {MAX_NODES} values, aliases expanded ({TEXT} characters of a text count as one); expected fewer"
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DECIMAL = re.compile(r"[-+]?(0|[1-9][0-9_]{0,24})")
@@ -165,8 +163,6 @@ class _Composer:
             if self.documents > 1:
                 raise NotYaml(line, column, "a second document begins here; expected one scenario a file")
 
-    # ---- nodes
-
     def _start(self, event: MappingStartEvent | SequenceStartEvent, line: int, column: int) -> None:
         if len(self.open) >= MAX_DEPTH:
             raise NotYaml(line, column, f"nested more than {MAX_DEPTH} deep; a scenario needs less than 10")
@@ -245,8 +241,7 @@ class _Composer:
     def _limit(self, nodes: int, depth: int, line: int, column: int) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            counted = f"more than {MAX_NODES} values, aliases expanded ({TEXT} characters of a text count as one)"
-            raise NotYaml(line, column, f"{counted}; expected fewer, with many requests in a workload's file")
+            raise NotYaml(line, column, TOO_MANY)
         if depth > MAX_DEPTH:
             raise NotYaml(line, column, f"nested more than {MAX_DEPTH} deep by an alias; expected less than 10")
 

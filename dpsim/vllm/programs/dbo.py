@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.batch import BatchForm
@@ -28,7 +28,7 @@ from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, named, there
 
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
@@ -57,8 +57,8 @@ class DualBatchOverlap(Program[OverlapSetup]):
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args)
 
     def prepare(self, args: EngineArguments) -> OverlapSetup:
         config = EngineConfig.model_validate(args.config)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, Topology
@@ -27,7 +27,7 @@ from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 
 Piece = TypeVar("Piece")
@@ -69,8 +69,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
         "dp.lower_mode",
     )
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args)
 
     def prepare(self, args: EngineArguments) -> DataParallelSetup:
         config = EngineConfig.model_validate(args.config)

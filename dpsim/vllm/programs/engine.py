@@ -33,7 +33,7 @@ from typing import Any, ClassVar, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.engine.batch_job import OfflineLoop
@@ -51,7 +51,7 @@ from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, Watch
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.params.arguments import EngineArguments
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
 
 
@@ -86,8 +86,8 @@ class Engine(Program[EngineSetup]):
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args)
 
     def prepare(self, args: EngineArguments) -> EngineSetup:
         lockstep = there(named("engine", args.form)[0].lockstep, f"protocol.form: {args.form}")

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.model.kernels import LAYERS
 from dpsim.vllm.params.arguments import EngineArguments
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.pipeline.graphs import CapturedLayers
 from dpsim.vllm.pipeline.history import History, histories
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
@@ -64,8 +64,8 @@ class PipelineTokens(Program[PipelineSetup]):
         modes = [mode for mode in RuntimeMode if mode is RuntimeMode.NONE or graphs.has_mode(mode)]
         return (*excluded, *dummies, *[f"pp.{mode.name.lower()}" for mode in modes])
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args, table=True)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args, table=True)
 
     def prepare(self, args: EngineArguments) -> PipelineSetup:
         config = EngineConfig.model_validate(args.config)

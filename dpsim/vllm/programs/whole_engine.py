@@ -27,7 +27,7 @@ from typing import Any, ClassVar, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.engine.coordinator import Coordinator
@@ -41,7 +41,7 @@ from dpsim.vllm.engine.watched import WatchedCoordinator, WatchedFrontEnd, reque
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.model.kernels import LAYERS
 from dpsim.vllm.params.arguments import EngineArguments, Request
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
@@ -141,8 +141,8 @@ class WholeEngine(Program[WholeSetup]):
         """Batches are split where microbatches are configured."""
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args, table=True)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args, table=True)
 
     def prepare(self, args: EngineArguments) -> WholeSetup:
         stack, topology = (

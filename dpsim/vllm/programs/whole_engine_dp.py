@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Extent, Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
@@ -43,7 +43,7 @@ from dpsim.vllm.engine.request_counts import RequestCounts
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.params.arguments import EngineArguments, Request
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.programs.engine import Engine, EngineSetup
 from dpsim.vllm.programs.pieces import FORMS, AgreementV1
 from dpsim.vllm.programs.stacks import Pieces, resolve_arguments
@@ -75,8 +75,8 @@ class WholeEngineDp(Program[WholeRankSetup]):
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 
-    def extent(self, args: EngineArguments) -> Extent:
-        return extent_of(args)
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args)
 
     def prepare(self, args: EngineArguments) -> WholeRankSetup:
         topology = Topology.model_validate(args.topology)

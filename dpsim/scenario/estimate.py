@@ -2,8 +2,8 @@
 
     output_tokens: 16000000     ->  about 16,000,000 steps, 256,000,000 records, 107 GB; expected at most 8 GB
 
-A program says it of its arguments (`Program.extent`). A run that takes more memory than is allowed is refused, whether
-a file, a trace or a stranger's token asks for it. One that is large and allowed is announced once before it begins.
+A program says it of its arguments (`Program.estimate`). A run that takes more memory than is allowed is refused,
+whether a file, a trace or a stranger's token asks for it. One that is large and allowed is announced before it begins.
 
     allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the usual limit
     refuse_enormous("big", program, args)
@@ -53,17 +53,17 @@ def allow(most: int | None, tell: Callable[[str], None] = _to_nobody) -> None:
 
 def refuse_enormous(name: str, program: type[Program[Any]], args: Any) -> None:
     """Raise ScenarioError where a run with these arguments takes more memory than is allowed."""
-    if program.extent is Program.extent:
+    if program.estimate is Program.estimate:
         return
-    extent = program().extent(program.with_params(args))
-    if extent is None:
+    estimate = program().estimate(program.with_params(args))
+    if estimate is None:
         return
-    if extent.bytes > _allowed.most:
+    if estimate.bytes > _allowed.most:
         most = f"{_allowed.most / 10**9:,.3g} GB"
         cure = "make it smaller, or allow more with --memory"
-        raise ScenarioError(f"{name}: {extent}; expected at most {most}: {cure}")
-    line = f"{name}: {extent}"
-    if extent.bytes > LARGE and line != _allowed.told:
+        raise ScenarioError(f"{name}: {estimate}; expected at most {most}: {cure}")
+    line = f"{name}: {estimate}"
+    if estimate.bytes > LARGE and line != _allowed.told:
         _allowed.told = line
         _allowed.tell(line)
 

@@ -1,4 +1,4 @@
-"""A run that is too large is refused before anything is made of it; a large one is told."""
+"""A run that is too large is refused before anything is made of it; a large one is announced."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 from pydantic import BaseModel
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Arguments, Extent, Program
+from dpsim.contract.program import Arguments, Estimate, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.runner import run_scenario
 from dpsim.scenario import ScenarioError, scenario_from
-from dpsim.scenario.extent import LARGE, MOST, allow, parse_memory
+from dpsim.scenario.estimate import LARGE, MOST, allow, parse_memory
 
 
 class Sizes(BaseModel):
@@ -31,8 +31,8 @@ class Large(Program[Arguments[Sizes]]):
     def ranks(params: Sizes) -> int:
         return 2
 
-    def extent(self, args: Arguments[Sizes]) -> Extent | None:
-        return Extent(3, 30, args.params.megabytes * 10**6) if args.params.megabytes else None
+    def estimate(self, args: Arguments[Sizes]) -> Estimate | None:
+        return Estimate(3, 30, args.params.megabytes * 10**6) if args.params.megabytes else None
 
     def prepare(self, args: Arguments[Sizes]) -> Arguments[Sizes]:
         Large.asked.add(args.params.megabytes)

@@ -5,7 +5,7 @@ requests at once, and computes up to `max_num_batched_tokens` a step. So the lon
 below, and so do all tokens together. Requests that arrive late run with fewer others, at most one step a tick.
 
     >>> args = EngineArguments(TOPOLOGY, CONFIG, (Request(0, 100, 16_000_000),), 20_000_000, form="")
-    >>> str(extent_of(args))
+    >>> str(estimate_of(args))
     'about 16,000,001 steps, 256,000,016 records, 106 GB'
 
 The bytes are those that runs of this package took: `RECORD` of a record, `PIECE` of a request's share in a step.
@@ -13,7 +13,7 @@ The bytes are those that runs of this package took: `RECORD` of a record, `PIECE
 
 from __future__ import annotations
 
-from dpsim.contract.program import Extent
+from dpsim.contract.program import Estimate
 from dpsim.vllm.params.arguments import EngineArguments, Request
 
 RECORD, PIECE, REQUEST = 400, 200, 700
@@ -27,7 +27,7 @@ TOPOLOGY = {"data_parallel_size": 1, "tensor_parallel_size": 1, "pipeline_parall
 CONFIG = {"max_num_seqs": 128, "max_num_batched_tokens": 8192}
 
 
-def extent_of(args: EngineArguments, *, table: bool = False) -> Extent:
+def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
     """`table`: each computed token looks at all positions of its request, as in pp_tokens."""
     requests, budget = args.requests, max(1, args.config["max_num_batched_tokens"])
     replicas, size = args.topology["data_parallel_size"], 1
@@ -41,7 +41,7 @@ def extent_of(args: EngineArguments, *, table: bool = False) -> Extent:
     steps = max(longest, full, min(pieces, ticks + longest))
     records = steps * size * RECORDS_A_STEP
     cells = min(budget, tokens) * max(map(_positions, requests), default=0) if table else 0
-    return Extent(steps, records, records * RECORD + pieces * PIECE + len(requests) * REQUEST + cells * CELL)
+    return Estimate(steps, records, records * RECORD + pieces * PIECE + len(requests) * REQUEST + cells * CELL)
 
 
 def _positions(request: Request) -> int:

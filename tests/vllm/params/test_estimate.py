@@ -8,7 +8,7 @@ import pytest
 
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
-from dpsim.vllm.params.extent import extent_of
+from dpsim.vllm.params.estimate import estimate_of
 
 TWO_STAGES = {"pipeline_parallel_size": 2}
 
@@ -35,11 +35,11 @@ RUNS = [
 @pytest.mark.parametrize(("protocol", "topology", "requests"), RUNS)
 def test_the_estimate_is_near(protocol: str, topology: dict[str, int], requests: list[dict[str, int]]) -> None:
     one = scenario(protocol, topology, requests=requests)
-    extent = extent_of(one.arguments(), table=protocol == "pp_tokens")
+    estimate = estimate_of(one.arguments(), table=protocol == "pp_tokens")
     result = run_scenario(one)
     records = sum(map(len, result.run.journals))
-    assert 0.3 < extent.steps / result.steps < 3, (extent, result.steps)
-    assert 0.2 < extent.records / records < 5, (extent, records)
+    assert 0.3 < estimate.steps / result.steps < 3, (estimate, result.steps)
+    assert 0.2 < estimate.records / records < 5, (estimate, records)
 
 
 HUGE = [
@@ -62,5 +62,5 @@ def test_a_million_requests_are_told() -> None:
     lengths = {"min": 5, "max": 10}
     made = {"requests": 1_000, "prompt_tokens": lengths, "output_tokens": lengths}
     args = scenario("dp_batch", {}, synthetic=made).arguments()
-    many = extent_of(type(args)(**{**vars(args), "requests": args.requests * 1_000}))
+    many = estimate_of(type(args)(**{**vars(args), "requests": args.requests * 1_000}))
     assert 2 * 10**9 < many.bytes < 5 * 10**9
