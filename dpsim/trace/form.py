@@ -155,7 +155,7 @@ def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
 def _value(value: Any) -> str:
     plain = _plain(value)
     if isinstance(plain, list):
-        refuse_deep(plain)
+        refuse_deep([plain])  # as it is in its record
     elif isinstance(plain, int):
         refuse_long(plain)
     return _to_json(plain)

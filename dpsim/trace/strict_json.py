@@ -48,7 +48,7 @@ def loads_once(text: bytes) -> Any:
 def refuse_deep(value: Any) -> None:
     """Raise ValueError for lists and objects nested deeper than a trace may have them."""
     level = [value]
-    for _ in range(DEEPEST + 1):
+    for _ in range(DEEPEST):
         level = [inner for one in level if isinstance(one, list | tuple | dict) for inner in _inside(one)]
         if not level:
             return

@@ -112,3 +112,27 @@ def test_control_characters_of_a_stranger() -> None:
     answer = dpsim_("run", write(Path("x.yaml"), said.format('"\\e[31m"')), "--module", "tests.cli.protocols")
     assert "\x1b" not in answer.out + answer.err
     assert scenario("t_look")
+
+
+def test_what_a_report_quotes_is_not_obeyed(capsys: pytest.CaptureFixture[str]) -> None:
+    from dpsim.cli.console import say
+
+    say("a\x1b[2Jb\x07\n\x1b[32m\x1b[1mHELD\x1b[0m  c")
+    assert capsys.readouterr().out == "a\\x1b[2Jb\\x07\n\x1b[32m\x1b[1mHELD\x1b[0m  c\n"
+
+
+def test_an_old_file_stays_where_a_disk_is_full(tmp_path: Path) -> None:
+    from dpsim.cli.console import write as write_file
+
+    file = write(tmp_path / "x.yaml", "old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match=r"File too large: '.*x\.yaml'"):
+            write_file(file, "new" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert file.read_text() == "old"
+    assert [one.name for one in tmp_path.iterdir()] == ["x.yaml"]
+    write_file(file, "new")
+    assert file.read_text() == "new"

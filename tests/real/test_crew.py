@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.contract.world import At, Fault, World
-from real import fork_server, worker
+from dpsim.contract.world import At, BackendUnavailable, Fault, Lost, World
+from real import crew, fork_server, worker
 from real.backend import TorchBackend
 from real.child import Child
+from real.crew import Crew
+from real.messages import Ready, Refused
 from real.spent import Spent
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.test_processes import is_gone
@@ -177,3 +179,41 @@ def test_times_and_seconds_are_counted_also_where_something_raises() -> None:
             raise KeyError
     assert dict(spent.times) == {"start": 1, "run": 2}
     assert str(spent) == "start 1 x 0.0 s, run 2 x 0.0 s"
+
+
+class Killed:
+    """A worker that SIGKILL ended: its socket closes first, and the process is seen as gone only when it is waited for,
+    or at the second look.
+    """
+
+    def __init__(self, rank: int, said: Any = None) -> None:
+        self.rank, self.name, self.process = rank, f"rank {rank}", self
+        self._said, self._looks = said, 0
+        self.pid = 0
+
+    def poll(self) -> None: ...
+
+    def receive(self) -> Any:
+        return self._said
+
+    def how_it_ended(self) -> str:
+        self._looks += 2
+        return "SIGKILL"
+
+    def taken_away(self) -> str:
+        self._looks += 1
+        return "was ended by SIGKILL" if self._said is None and self._looks > 2 else ""
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_that_is_killed_in_set_up_is_lost(first: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other one refuses, since its peer is gone. Without a killed one that is no loss."""
+    refused = Refused(1, "machine", "Connection closed by peer")
+    children: Any = [Killed(0), Killed(1, refused)]
+    monkeypatch.setattr(crew, "speaking", lambda among, seconds: among[first : first + 1])
+    with pytest.raises(Lost, match="the process of rank 0 was ended by SIGKILL during set-up"):
+        Crew("gloo", "cpu").gather(children, Ready, 1)
+    monkeypatch.setattr(crew, "speaking", lambda among, seconds: among)
+    monkeypatch.setattr(crew, "SETTLE_SECONDS", 0.01)
+    with pytest.raises(BackendUnavailable, match="rank 1 could not start"):
+        Crew("gloo", "cpu").gather([children[1]], Ready, 1)

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -106,11 +106,6 @@ def struck(gloo: GlooBackend, times: int, what: str, strike: Callable[[random.Ra
     return outcomes
 
 
-def _to_any(draw: random.Random, processes: Sequence[int], number: int) -> None:
-    if processes:
-        send(draw.choice(processes), number)
-
-
 def send(process: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(process, number)
@@ -124,13 +119,12 @@ def many(slow: int, nightly: int) -> pytest.MarkDecorator:
 @many(9, 60)
 def test_a_worker(gloo: GlooBackend, times: int) -> None:
     numbers = iter(SIGNALS * (times // len(SIGNALS) + 1))
-    found = struck(
-        gloo,
-        times,
-        "signals to workers",
-        lambda draw: _to_any(draw, gloo.pool.processes, next(numbers)),
-    )
-    assert found["lost"], "some of them met a run"
+
+    def strike(draw: random.Random) -> None:
+        if gloo.pool.processes:
+            send(draw.choice(gloo.pool.processes), next(numbers))
+
+    assert struck(gloo, times, "signals to workers", strike)["lost"], "some of them met a run"
 
 
 @many(4, 30)
