@@ -19,6 +19,7 @@ Counts judge: a call more in each step is a count above its floor, on every proc
     untimed.py       ops per second where there is no time, and the cost of a tiny run
     exploring.py     schedules and small worlds a second; tokens.py the same of pipelines
     startup.py       CPU seconds of commands
+    torch_ranks.py   programs of torch.distributed: start-up, a schedule, memory; run by hand
     report.py        writes RESULTS.md and results.json
 
 On GPUs, next to plain torch, `make bench-gpu`:

@@ -102,6 +102,11 @@ class Nursery:
         ours.settimeout(START_SECONDS)
         self.torch = str(self._heard("ready")[1])
 
+    @property
+    def process(self) -> int:
+        """The number of the parent's process."""
+        return self._process.pid
+
     def seat(self, job: RanksJob, rank: int) -> Seat:
         """The process of a rank. All ranks of the job start together; those of another job end."""
         if (job, rank) not in self._seats:

@@ -60,5 +60,5 @@ def dualpipe_v(rank, size):
 
 
 def skips_a_microbatch(rank, size):
-    """The last stage expects one microbatch less."""
+    """The last stage expects two microbatches less."""
     _one(rank, size, schedules.ScheduleGPipe, 4 if rank < size - 1 else 2)
