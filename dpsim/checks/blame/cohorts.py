@@ -39,13 +39,15 @@ Rows: TypeAlias = Mapping[int, list[Entry]]
 
 class CohortParting(NamedTuple):
     """One rank that parts from others. `own`: its op there. `other`: that of one of the others, `others`. `again`: it
-    made a call that it had made just before, which they made once; else it left out theirs.
+    made a call that it had made just before, which they made once; else it left out theirs. `new`: it alone does what
+    no rank does at another place.
     """
 
     own: Entry
     other: Entry
     others: tuple[int, ...]
     again: bool
+    new: bool
     common: int
 
     @property
@@ -78,9 +80,10 @@ def _of_witnesses(run_index: RunIndex, finding: Finding) -> bool:
 def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> bool:
     """Whether hangs may be of this call: in its step, and none of them blames a rank by more than these ranks say."""
     pair = len(run_index.collectives[parting.call.raw[COMMUNICATOR]]) == 2 and len(parting.others) > 1
+    known = parting.new or pair
     blamed = [one.culprit.rank for one in hangs if one.culprit is not None]
     here = not hangs or any(one.position[0] == parting.call.step for one in hangs)
-    return here and (pair or not blamed) and {*blamed} != {parting.own.rank}
+    return here and (known or not blamed) and {*blamed} != {parting.own.rank}
 
 
 def _said(finding: Finding) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -
     others = tuple(rank for rank in tokens if rank != odd[0])
     other = rows[others[0]][at]
     again = _token(own) == _token(rows[odd[0]][at - 1])
-    parting = CohortParting(own, other, others, again, at)
+    parting = CohortParting(own, other, others, again, new == {*odd}, at)
     return parting if parting.call.raw[KIND] == "collective" else None
 
 

@@ -30,10 +30,10 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 PASSES: tuple[Pass, ...] = (
     no_waiter,
     name_the_circle,
-    astray,
     name_the_odd_side,
-    name_the_odd_call,
     by_cohort,
+    astray,
+    name_the_odd_call,
     name_the_wrong_peer,
     roots_first,
     waiters_last,

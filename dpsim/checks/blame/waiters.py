@@ -26,30 +26,29 @@ MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
 
 def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """The findings, without a culprit where that one waits for another in turn."""
-    if not any(_missing(one) or matches(one.klass, "CRASH") for one in findings):
+    if not any(_missing(one) for one in findings):
         return findings
     standings = chain(run_index)
-    return [
-        _without(standings, one)
-        if _missing(one)
-        else replace(one, culprit=None)
-        if _stand_for(run_index, standings, one)
-        else one
-        for one in findings
-    ]
+    return [_without(standings, one) if _missing(one) else one for one in findings]
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """The findings, those of letters and of witnesses behind those of calls to which the chain of waits leads."""
-    calls = [one for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
-    if not calls or not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
+    if not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
         return findings
     standings = chain(run_index)
-    step, at = min(one.position for one in calls)
-    return [
-        replace(one, position=max(one.position, (step, at + 1))) if _behind(run_index, standings, one) else one
-        for one in findings
-    ]
+    calls = [one.position for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
+    return [_later(run_index, standings, one, min(calls, default=None)) for one in findings]
+
+
+def _later(
+    run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
+) -> Finding:
+    """A finding, behind the first of a call if it is of a wait. Without such a call a witness may be to blame itself."""
+    if call is None:
+        return replace(finding, culprit=None) if _stand_for(run_index, standings, finding) else finding
+    behind = _behind(run_index, standings, finding)
+    return replace(finding, position=max(finding.position, (call[0], call[1] + 1))) if behind else finding
 
 
 def _of_letters(finding: Finding) -> bool:
