@@ -13,6 +13,7 @@ the other. Nor are they if one is that of a root (`crosswise`), or if another st
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from dpsim.checks.crosswise import are_one_call, roles
@@ -28,7 +29,33 @@ class Apart(NamedTuple):
     text: str
 
 
-def first_apart(members: dict[int, list[Entry]], step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
+class Members:
+    """The calls of all members of a communicator. What is known of all steps is computed once."""
+
+    def __init__(self, calls: dict[int, list[Entry]]) -> None:
+        self.calls = calls
+
+    @cached_property
+    def roles(self) -> tuple[set[str], set[str]]:
+        """The sites of roots, and those of others."""
+        return roles(self.calls)
+
+    @cached_property
+    def sites(self) -> dict[int, set[str]]:
+        """The sites that each member ever reaches."""
+        return {rank: {raw[SITE] for _, _, raw in entries} for rank, entries in self.calls.items()}
+
+    @cached_property
+    def steps(self) -> dict[int, dict[int, list[Entry]]]:
+        """The calls of each member by step."""
+        return {rank: by_step(entries) for rank, entries in self.calls.items()}
+
+    def elsewhere(self, step: int) -> dict[int, dict[int, list[Entry]]]:
+        """The same without one step."""
+        return {rank: {when: own for when, own in steps.items() if when != step} for rank, steps in self.steps.items()}
+
+
+def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
     """Of several members that made the right calls in a step, the one with which `mine` has the most in common."""
     found = [(own, _index(members, step, mine, own)) for own in others]
     theirs, index = max(found, key=lambda one: len(one[0]) if one[1] is None else one[1])
@@ -39,23 +66,20 @@ def first_apart(members: dict[int, list[Entry]], step: int, mine: list[Entry], o
     return Apart(theirs, index, text)
 
 
-def _index(members: dict[int, list[Entry]], step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
+def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
     """The index of the first calls of a step that are at different sites; None if there are none."""
     if not mine or not theirs:
         return None
-    of_roots, of_others = roles(members)
-    elsewhere = {
-        rank: {when: own for when, own in by_step(entries).items() if when != step} for rank, entries in members.items()
-    }
-    reached = [{entry.raw[SITE] for entry in members[own[0].rank]} for own in (mine, theirs)]
+    reached = [members.sites[own[0].rank] for own in (mine, theirs)]
     for index, pair in enumerate(zip(mine, theirs, strict=False)):
         one, other = (entry.raw[SITE] for entry in pair)
         if one == other or (one not in reached[1] and other not in reached[0]):
             continue
+        of_roots, of_others = members.roles
         is_root = [entry.rank == entry.raw[COLLECTIVE_ROOT] for entry in pair]
         apart = all(
             site not in (of_others if root else of_roots) for site, root in zip((one, other), is_root, strict=True)
         )
-        if not (any(is_root) and apart) and not are_one_call(elsewhere, one, other):
+        if not (any(is_root) and apart) and not are_one_call(members.elsewhere(step), one, other):
             return index
     return None

@@ -34,7 +34,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from dpsim.checks import given_up, transfers
-from dpsim.checks.apart import first_apart
+from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import (
@@ -191,7 +191,9 @@ def _blame(
         parted = (others, [odd]) if odd is not None and len({calls[rank] for rank in others}) == 1 else None
     good, bad = parted or ([max(calls, key=lambda rank: len(calls[rank]))], [])
     culprit = bad[0] if bad else next(rank for rank in calls if calls[rank] != calls[good[0]])
-    began = first_apart(run_index.collectives[communicator], step, here[culprit], [here[rank] for rank in good])
+    began = first_apart(
+        Members(run_index.collectives[communicator]), step, here[culprit], [here[rank] for rank in good]
+    )
     reference = began.theirs
     mine, theirs = calls[culprit], calls[good[0]]
     index = first_difference([mine, theirs])

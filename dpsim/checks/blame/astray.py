@@ -21,10 +21,10 @@ from itertools import combinations
 from typing import NamedTuple, TypeAlias
 
 from dpsim.checks import given_up
-from dpsim.checks.apart import first_apart
+from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.blame.habits import Habits, Question, Stretch
 from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
+from dpsim.checks.run_index import Entry, RunIndex, call, split
 from dpsim.contract.ops import SITE, THREAD
 from dpsim.contract.words import counted
 
@@ -88,22 +88,21 @@ def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, li
     """In the first step in which any do. Members that made no call there have no say."""
     if len({tuple(map(place_of, own)) for own in members.values()}) < 2:
         return None
-    steps = {rank: by_step(entries) for rank, entries in members.items()}
+    everywhere = Members(members)
+    steps = everywhere.steps
     for step in sorted({step for own in steps.values() for step in own}):
         lists = {rank: own[step] for rank, own in steps.items() if step in own}
         places = [
             at
             for one, other in combinations(lists, 2)
-            for at in _apart(run_index, members, step, lists[one], lists[other])
+            for at in _apart(run_index, everywhere, step, lists[one], lists[other])
         ]
         if places:
             return Parting(communicator, step, min(places), lists)
     return None
 
 
-def _apart(
-    run_index: RunIndex, members: dict[int, list[Entry]], step: int, mine: list[Entry], theirs: list[Entry]
-) -> Iterator[int]:
+def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> Iterator[int]:
     """Where two members of a step parted: by sites, by host threads that both have, or where one has gone on."""
     by_site = first_apart(members, step, mine, [theirs]).at
     if by_site is not None:
@@ -112,7 +111,7 @@ def _apart(
     both = set(own) & set(other)
     for at, pair in enumerate(zip(own, other, strict=False)):
         if pair[0] != pair[1] and both.issuperset(pair):
-            if not _paired_elsewhere(members, step, mine[0].rank, theirs[0].rank, pair):
+            if not _paired_elsewhere(members.calls, step, mine[0].rank, theirs[0].rank, pair):
                 yield at
             break
     shorter = min(mine, theirs, key=len)
