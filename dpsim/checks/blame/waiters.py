@@ -44,7 +44,7 @@ def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 def _later(
     run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
 ) -> Finding:
-    """A finding, behind the first of a call if it is of a wait. Without such a call a witness may be to blame itself."""
+    """A finding, behind the first of a call if it is of a wait. Without such a call a witness may be to blame."""
     if call is None:
         return replace(finding, culprit=None) if _stand_for(run_index, standings, finding) else finding
     behind = _behind(run_index, standings, finding)

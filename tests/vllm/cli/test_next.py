@@ -68,7 +68,9 @@ def test_the_first_command_shows_all(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert whole.splitlines()[0] == short.splitlines()[0]
 
 
-@pytest.mark.parametrize("lie", ["dpsim run skip_one --ful", "dpsim rum skip_one", "dpsim compare a", "dpsim replay a b"])
+@pytest.mark.parametrize(
+    "lie", ["dpsim run skip_one --ful", "dpsim rum skip_one", "dpsim compare a", "dpsim replay a b"]
+)
 def test_a_command_that_does_not_exist_is_found(lie: str) -> None:
     assert problem(lie) != ""
 
