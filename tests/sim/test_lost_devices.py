@@ -82,7 +82,7 @@ def test_a_device_may_stop_before_or_after_a_collective(world: World, script: Sc
 def test_the_peers_of_a_rank_that_dies_may_be_through_or_not() -> None:
     found = tolerant(DIES, dies_after_the_sum)
     assert found.failure is not None
-    assert found.failure.problem.klass == "HANG:MAILBOX:NO_MESSAGE"
+    assert found.failure.problem.klass == "HANG:MAILBOX:DEAD_RANK"
     assert found.confirmed
 
 

@@ -46,7 +46,8 @@ class Rules(NamedTuple):
 
     @property
     def odd(self) -> bool:
-        return self.broken > self.kept
+        """Rules that rest on a single other step are no evidence."""
+        return self.broken > self.kept and self.steps > 1
 
     @property
     def sound(self) -> bool:
@@ -65,9 +66,9 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
         return Rules(0, 0, 0, None)
     here, done = steps.rows.get(at, []), steps.done(*at)
     others = {did.name for row in with_name for did in row if did.name[2] == name[2]} & steps.names[at[0]] - {name}
-    fits = [fit for fit in (_keeps(here, rows, name, other, done) for other in others) if fit is not None]
+    fits = [fit for fit in (_keeps(here, rows, name, other, done) for other in sorted(others)) if fit is not None]
     numbers = {sum(did.name == name for did in row) for row in (with_name if _has(here, name) else rows)}
-    usual = numbers.pop() if len(numbers) == 1 and len(with_name) >= FEW else None
+    usual = min(numbers) if len(numbers) == 1 and len(with_name) >= FEW else None
     if usual is not None:
         made = steps.made(at, name)
         fits += [made == usual] if done or made >= usual else []
@@ -88,7 +89,7 @@ def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done
     units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
     if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or that one is odd
         return None
-    [unit] = units
+    unit = min(units)
     if len(set(unit)) == 1:
         return None
     whole = unit * -(-len(mine) // len(unit))

@@ -104,7 +104,7 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
     ratios = {Fraction(count, number) for count, number in both}
     if not here or len(both) < FEW or len(ratios) > 1 or {number for _, number in both} == {here}:
         return None
-    [ratio] = ratios
+    ratio = min(ratios)
     many = "as many" if ratio == 1 else f"{ratio} times as many"
     should = ratio * here
     if should.denominator > 1:

@@ -29,9 +29,9 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
 PASSES: tuple[Pass, ...] = (
     no_waiter,
-    name_the_circle,
     name_the_odd_side,
     by_cohort,
+    name_the_circle,
     astray,
     name_the_odd_call,
     name_the_wrong_peer,

@@ -131,7 +131,7 @@ class Shapes:
             some = own if len(own) >= _least(field) else every
             values = {did.entry.raw[at] for did in some}
             if len(values) == 1 and len(some) >= _least(field):
-                [value] = values
+                value = min(values)
                 vote(value, f"{field} {value} in {len(some)} of {len(some)} other calls")
         return found
 

@@ -136,6 +136,7 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
     number, found = steps.made((side.rank, step), name), own[name]
     site = name[1]
     more = len(_of(side, step)) > len(_of(peer, step)) if found.usual is None else number > found.usual
+    more = more and number > 0
     did = f"made {site} {times(number)}" if number else f"left out {site}"
     if found.usual is None:
         rests = f"{site} breaks {found.broken} of {found.broken + found.kept} rules that {found.steps} other steps keep"

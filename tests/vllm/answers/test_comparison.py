@@ -70,7 +70,7 @@ def test_an_answer_that_has_other_fields() -> None:
 
 
 def test_what_is_no_question() -> None:
-    with pytest.raises(UnreadableRow, match=r"sums: batch 7 is no question of the kind sums \(KeyError: 'number'\)"):
+    with pytest.raises(UnreadableRow, match=r"sums: batch 7 is no question of the kind sums \(.*KeyError: .*number"):
         compare(KIND, Ours("1.0.0", once), [{"version": "1.0.0", "batch": 7, "answer": {}}])
 
 

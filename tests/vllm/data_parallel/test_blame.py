@@ -167,7 +167,7 @@ def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
     assert findings[0].message.startswith("ranks 1 to 3 left out dp.agree")
 
 
-def test_without_any_evidence_the_message_takes_no_side() -> None:
+def test_a_call_that_usual_places_lack_is_the_evidence_of_two_ranks() -> None:
     args = {
         "config": {"async_scheduling": True},
         "topology": {"data_parallel_size": 2},
@@ -176,8 +176,9 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
         "form": "source-000",
     }
     _, findings = run(world(2, faults=(Fault("repeat", 1, At("dp.agree", 0)),)), args)
-    assert findings[0].culprit is None
-    assert findings[0].message.startswith("ranks differ in step 0, and nothing says who is right")
+    assert findings[0].culprit is not None
+    assert findings[0].culprit.rank == 1
+    assert findings[0].message.startswith("rank 1 made dp.agree (all_reduce on dp_cpu) once")
 
 
 def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:

@@ -63,7 +63,7 @@ def test_a_write_that_fails_names_the_file(monkeypatch: pytest.MonkeyPatch) -> N
     def fails(*_: object, **__: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(Path, "write_text", fails)
+    monkeypatch.setattr("dpsim.trace.appearing.appearing", fails)
     answer = dpsim_("scenario", "from-vllm", COMMAND, "-o", "mine.yaml")
     assert answer.code == 2
     assert answer.err.endswith("dpsim: mine.yaml: Input/output error\n")

@@ -119,7 +119,7 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
 
     found = planted(WHOLE, Raises)
     assert found_class(found) == "CRASH:BROKENRECEIVE"
-    assert f"thread ubatch.{number} of ranks 0, 1 raised BrokenReceive" in found.report(), "main only passed it on"
+    assert f"every rank, thread ubatch.{number}" in found.report(), "main only passed it on"
 
 
 class FallsBack(OverlapForward):

@@ -67,7 +67,7 @@ def test_engines_tell_their_counts() -> None:
     """One request of two steps in a row: it waits, it runs, its result is here. By default nobody tells."""
     world: dict[str, Any] = {"requests": [request(5, 2)], **SMALL | EAGER}
     assert counts(run(whole(**world)), 4) == []
-    assert counts(run(whole(**world, swaps={"counts": "published"})), 4) == [(1, 0), (0, 1), (0, 0)]
+    assert counts(run(whole(**world, swaps={"counts": "published"})), 4) == [(1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]
     assert counts(run(whole(**world, swaps={"counts": "published"}, form="source")), 4) == [(0, 1), (0, 0)]
 
 

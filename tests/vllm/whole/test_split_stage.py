@@ -153,7 +153,7 @@ class OwnSplit(SplitWorker):
 MUTANTS = [
     (DoesNotRestore, EAGER, "CRASH:WRONGFORWARD"),
     (DoesNotWaitForComm, EAGER, "RACE:BUFFER"),
-    (SharedHandle, EAGER, "CRASH:"),
+    (SharedHandle, EAGER, "HANG:FLAG:THREAD_ENDED"),
     (LeavesModeFull, DECODES, "CRASH:CAPTUREERROR"),
 ]
 
