@@ -182,7 +182,7 @@ def test_times_and_seconds_are_counted_also_where_something_raises() -> None:
 
 
 class Killed:
-    """A worker that SIGKILL ended. Its socket closes first; its process is seen as gone at a wait or the second look."""
+    """A worker that SIGKILL ended. Its socket closes first; its process is gone at a wait or the second look."""
 
     def __init__(self, rank: int, said: Any = None) -> None:
         self.rank, self.name, self.process = rank, f"rank {rank}", self
