@@ -42,13 +42,13 @@ class Passed(NamedTuple):
 def gave_up(
     run_index: RunIndex, actor: int, before: int | None = None, seen: frozenset[int] = frozenset()
 ) -> Passed | None:
-    """Why an actor gave up by a record of its journal, its last by default; None if it was for another reason. `seen`:
-    actors whose word explains nothing more.
+    """Why an actor gave up by a record of its journal, by default where it raised at its end. None if it did not, or
+    for another reason. `seen`: actors whose word explains nothing more.
     """
     seen |= {actor}
     journal = run_index.run.journals[actor]
     at = len(journal) - 1 if before is None else before
-    if at < 0:
+    if at < 0 or (before is None and run_index.end(actor) != "raised"):
         return None
     thread, learned = journal[at][THREAD], dict[Any, Any]()
     while at >= 0:

@@ -36,6 +36,12 @@ def test_a_time_out_that_passed(outcome: Any, timeout_ns: int | None, expected: 
     assert is_witness(made, 0) == expected
 
 
+def test_one_that_did_not_raise_is_no_witness() -> None:
+    made = Made(1)
+    get(made[0], None, 5)
+    assert gave_up(RunIndex.of(made.world, made.run("blocked")), 0) is None
+
+
 @pytest.mark.parametrize(("between", "expected"), [("look", True), ("post", True), ("launch", False), ("get", False)])
 def test_what_a_witness_still_does(between: str, expected: bool) -> None:
     """It tells others, and looks without waiting. One that does its work, or hears from another, went on."""
