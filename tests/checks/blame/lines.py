@@ -85,7 +85,7 @@ def _make(hand: Hand, call: Call) -> None:
 
 
 def primary(made: Made, *ends: Any) -> tuple[Finding, Culprit]:
-    """The first finding, which has a culprit. Both ranks are blocked, if nothing else is said."""
+    """The first finding, which has a culprit. Without `ends`, both ranks are blocked."""
     found = made.findings(*(ends or ("blocked", "blocked")))[0]
     assert found.culprit is not None, found
     return found, found.culprit
