@@ -39,6 +39,10 @@ class Partners:
         """Whether two of these calls, at different sites, both meet calls at another site as often or more."""
         return any(self._prefers(one, other) and self._prefers(other, one) for one, other in _pairs(calls))
 
+    def known(self, calls: Sequence[Entry]) -> bool:
+        """Whether these calls, which meet here, are at one site, or meet by their names elsewhere too."""
+        return all(one[1] == other[1] or self._met.get(one, {}).get(other, 0) > 1 for one, other in _pairs(calls))
+
     def _prefers(self, one: Name, other: Name) -> bool:
         met = self._met.get(one, {})
         return one[1] != other[1] and any(number >= met.get(other, 0) for name, number in met.items() if name != other)

@@ -36,13 +36,14 @@ CLEAR = 4
 
 class Rules(NamedTuple):
     """How many rules about a name a step breaks and keeps, and on how many other steps they rest. `usual`: how often
-    each of these makes the name, None if that changes.
+    each of these makes the name, None if that changes. `own`: whether they are steps of the rank itself.
     """
 
     broken: int
     kept: int
     steps: int
     usual: int | None
+    own: bool = True
 
     @property
     def odd(self) -> bool:
@@ -60,7 +61,10 @@ class Rules(NamedTuple):
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
     """What the other steps say of a name in a step. `apart`: the steps that are no evidence."""
-    rows = _others(steps, at, name, apart)
+    rows = [row for _, row in steps.others(apart, at[0])]
+    own = any(_has(row, name) for row in rows)
+    if not own:
+        rows = [row for _, row in steps.others(apart) if _has(row, name)]
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
         return Rules(0, 0, 0, None)
@@ -72,15 +76,7 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
     if usual is not None:
         made = steps.made(at, name)
         fits += [made == usual] if done or made >= usual else []
-    return Rules(fits.count(False), fits.count(True), len(with_name), usual)
-
-
-def _others(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> list[list[Did]]:
-    """The other steps of the rank. If none of them has the name, those of all ranks that have it."""
-    own = [row for _, row in steps.others(apart, at[0])]
-    if any(_has(row, name) for row in own):
-        return own
-    return [row for _, row in steps.others(apart) if _has(row, name)]
+    return Rules(fits.count(False), fits.count(True), len(with_name), usual, own)
 
 
 def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done: bool) -> bool | None:

@@ -104,7 +104,7 @@ class Shapes:
             [(odd, found)] = [one for one in told if one[1].con]
             return None if found.pro else (odd, _said(odd, found.con))
         unknown = [entry for entry, found in told if not found.pro]
-        if against or len(unknown) != 1:
+        if against or len(unknown) != 1 or not self.partners.known(calls):
             return None
         return unknown[0], [line for entry, found in told if found.pro for line in _said(entry, found.pro)]
 

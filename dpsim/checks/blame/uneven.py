@@ -35,7 +35,9 @@ FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 
 
 class Side(NamedTuple):
-    """The calls of one rank, and the names that such a side makes. `names`: also those of sides like it."""
+    """The calls of one rank. `names`: what such a side makes, its own and those of sides that share a name with it, or
+    whose peers do.
+    """
 
     rank: int
     calls: list[Entry]
@@ -94,17 +96,14 @@ def _pairs(run_index: RunIndex) -> Iterator[tuple[Side, Side]]:
         ((sender, line.sends), (receiver, line.receives)) for (_, sender, receiver), line in run_index.transfers.items()
     ]
     pairs += [tuple(members.items()) for members in run_index.collectives.values() if len(members) == 2]  # type: ignore[misc]
-    kinds = [frozenset(name_of(entry.raw) for entry in calls) for pair in pairs for _, calls in pair]
-    for pair in pairs:
+    kinds = [tuple(frozenset(name_of(entry.raw) for entry in calls) for _, calls in pair) for pair in pairs]
+    for pair, mine in zip(pairs, kinds, strict=True):
+        like = [kind for kind in kinds if mine[0] & kind[0] or mine[1] & kind[1]]
         one, other = (
-            Side(rank, calls, _like(frozenset(name_of(entry.raw) for entry in calls), kinds)) for rank, calls in pair
+            Side(rank, calls, frozenset(name for kind in like for name in kind[which]))
+            for which, (rank, calls) in enumerate(pair)
         )
         yield one, other
-
-
-def _like(names: frozenset[Name], kinds: list[frozenset[Name]]) -> frozenset[Name]:
-    """The names of a side and of all sides that share one with it."""
-    return names.union(*(kind for kind in kinds if kind & names))
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
@@ -139,9 +138,12 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
     more = more and number > 0
     did = f"made {site} {times(number)}" if number else f"left out {site}"
     if found.usual is None:
-        rests = f"{site} breaks {found.broken} of {found.broken + found.kept} rules that {found.steps} other steps keep"
-    else:
+        of = "other steps" if found.own else "steps of other ranks"
+        rests = f"{site} breaks {found.broken} of {found.broken + found.kept} rules that {found.steps} {of} keep"
+    elif found.own:
         rests = f"rank {side.rank} made {site} {times(found.usual)} in {found.steps} of {found.steps} other steps"
+    else:
+        rests = f"other ranks made {site} {times(found.usual)} in {found.steps} of {found.steps} steps"
     ground = [rests, *_tags(pair, step)]
     if all(one.sound for one in told[1 - which].values()):
         ground.append(f"step {step} of its peer, rank {peer.rank}, is as its other steps")

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.contract.ops import KIND, TRANSFER_PEER, RawRecord
 from tests.checks.handmade import Hand, Made
 from tests.records import changed as changed_record
@@ -81,3 +82,10 @@ def _make(hand: Hand, call: Call) -> None:
         hand.transfer(fields.pop("op"), 1 - hand.rank, "main", **fields)
     else:
         hand.launch(call["site"], "main", reads=[(0, 0, call["elements"])])
+
+
+def primary(made: Made, *ends: Any) -> tuple[Finding, Culprit]:
+    """The first finding, which has a culprit. Without `ends`, both ranks are blocked."""
+    found = made.findings(*(ends or ("blocked", "blocked")))[0]
+    assert found.culprit is not None, found
+    return found, found.culprit

@@ -166,6 +166,18 @@ def test_calls_that_meet_others_elsewhere_are_no_pair() -> None:
     assert of(made).culprit is None
 
 
+def test_calls_of_which_only_one_is_known_are_a_pair_if_they_meet_elsewhere() -> None:
+    """Rank 1 receives the count twice, as every rank does once; rank 0 sends its text, of which nothing is known."""
+    made = Made(4)
+    for hand, sites in zip(made.hands, (("size", "text"), ("size", "size"), ("size",), ("size",)), strict=True):
+        op, peer = ("send", hand.rank + 1) if hand.rank % 2 == 0 else ("recv", hand.rank - 1)
+        for step in range(1 if hand.rank < 2 else 3):
+            hand.step = step
+            for site in sites:
+                hand.transfer(op, peer, None, count=31 if site == "text" else 1, site=f"{site}.{op}")
+    assert of(made).culprit is None
+
+
 def sized(step: int, made: Made, count: int, size: str) -> None:
     """A transfer whose count the host learned before, as a digest."""
     for hand, op in zip(made.hands, ("send", "recv"), strict=True):

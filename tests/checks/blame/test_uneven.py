@@ -9,19 +9,13 @@ import pytest
 from dpsim.checks.blame.uneven import name_the_odd_side
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
-from tests.checks.blame.lines import left_out, lines, stages, twice
+from tests.checks.blame.lines import left_out, lines, primary, stages, twice
 from tests.checks.handmade import Made
 
 SITES = [(0, "hidden.send"), (0, "rest.send"), (1, "hidden.receive"), (1, "rest.receive")]
 
 EQUAL = [8] * 5
 """Counts that show nothing: each transfer fits the one that it meets."""
-
-
-def primary(made: Made, *ends: Any) -> tuple[Finding, Culprit]:
-    found = made.findings(*(ends or ("blocked", "blocked")))[0]
-    assert found.culprit is not None, found
-    return found, found.culprit
 
 
 @pytest.mark.parametrize(("rank", "site"), SITES)
@@ -164,7 +158,18 @@ def test_a_side_without_other_steps_is_held_against_the_sides_of_other_lines() -
     made[3].begin_read("main", (0, 0, 8))
     found, culprit = primary(made, *["finished", "finished", "finished", "blocked"])
     assert (culprit.rank, culprit.step, culprit.site) == (3, 0, "rest.receive")
-    assert found.ground[0].endswith("once in 5 of 5 other steps")
+    assert found.ground[0] == "other ranks made rest.receive once in 5 of 5 steps"
+
+
+def test_a_side_that_made_no_call_at_all_is_known_by_its_peer() -> None:
+    """Rank 2 left out its only sends, which rank 0 makes in each step."""
+    made = lines(stages(EQUAL), stages([8], lambda step, call: [] if call.get("op") == "send" else [call]))
+    made[2].step = 1
+    made[2].launch("layers", "main")
+    made[3].begin_read("main", (0, 0, 8))
+    found, culprit = primary(made, "finished", "finished", "finished", "blocked")
+    assert (culprit.rank, culprit.step) == (2, 0)
+    assert found.message.startswith(f"rank 2 left out {culprit.site} in step 0; ")
 
 
 def test_the_first_of_two_uneven_lines_is_the_cause() -> None:
@@ -240,69 +245,3 @@ def test_a_finding_that_follows_from_no_call_stays() -> None:
     stays, follows = name_the_odd_side(index, [unpaired, hang])
     assert stays is unpaired
     assert follows.culprit is not None
-
-
-# ---- groups of two
-
-
-def group(numbers: dict[int, tuple[int, int]], work: bool = True) -> Made:
-    """How often ranks 0 and 1 call their collective in a step; in the steps that are not named, once. A kernel each."""
-    made = Made(2)
-    for step in range(5):
-        for hand, number in zip(made.hands, numbers.get(step, (1, 1)), strict=True):
-            hand.step = step
-            for site in ("layers", "norm") if work else ():
-                hand.launch(site, "main")
-            for _ in range(number):
-                hand.collective("dp", "main")
-    return made
-
-
-@pytest.mark.parametrize("rank", [0, 1])
-@pytest.mark.parametrize(("number", "klass"), [(0, "MISSING_RANK"), (2, "EXTRA_CALL")])
-def test_a_member_of_two(rank: int, number: int, klass: str) -> None:
-    numbers = (number, 1) if rank == 0 else (1, number)
-    found, culprit = primary(group({0: numbers}))
-    assert (found.klass, culprit.rank, culprit.step) == (f"HANG:COLLECTIVE:{klass}", rank, 0)
-
-
-def idle(hand: Any, number: int) -> None:
-    """A step without work, with one collective or more."""
-    hand.launch("dummy", "main")
-    for _ in range(number):
-        hand.collective("dp", "main")
-
-
-def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
-    """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
-    made = group({4: (0, 0)})
-    for hand in made.hands:
-        hand.journal = [raw for raw in hand.journal if raw[1] != 4]
-        hand.step = 4
-        idle(hand, 2 if hand.rank == 1 else 1)
-    for hand in made.hands:
-        hand.step = 5
-        hand.launch("layers", "main")
-    found, culprit = primary(made)
-    assert (found.klass, culprit.rank, culprit.step) == ("HANG:COLLECTIVE:EXTRA_CALL", 1, 4)
-    assert found.message == "rank 1 made dp.all_reduce twice in step 4"
-
-
-def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
-    """Rank 1 stands in step 0, so rank 0 has left out a call, or rank 1 made one too many: no other step tells."""
-    made = group({0: (1, 2)})
-    made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
-    made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
-    assert all(one.ground == () for one in made.findings("blocked", "blocked"))
-
-
-def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
-    """Rank 0 has one step with work and one without, which its peer has not: nothing else is known."""
-    made = group(dict.fromkeys(range(1, 5), (0, 0)))
-    for hand in made.hands:
-        hand.journal = [raw for raw in hand.journal if raw[1] == 0]
-    made[0].step = 1
-    idle(made[0], 1)
-    made[0].step = 2
-    made[0].launch("layers", "main")
-    assert {one.culprit and one.culprit.rank for one in made.findings("blocked", "finished")} == {1}

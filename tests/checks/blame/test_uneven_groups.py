@@ -1,0 +1,73 @@
+"""Groups of two: which member left a collective out or made it twice, by the other steps of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.checks.blame.lines import primary
+from tests.checks.handmade import Made
+
+
+def group(numbers: dict[int, tuple[int, int]], work: bool = True) -> Made:
+    """How often ranks 0 and 1 call their collective in a step; in the steps that are not named, once. A kernel each."""
+    made = Made(2)
+    for step in range(5):
+        for hand, number in zip(made.hands, numbers.get(step, (1, 1)), strict=True):
+            hand.step = step
+            for site in ("layers", "norm") if work else ():
+                hand.launch(site, "main")
+            for _ in range(number):
+                hand.collective("dp", "main")
+    return made
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize(("number", "klass"), [(0, "MISSING_RANK"), (2, "EXTRA_CALL")])
+def test_a_member_of_two(rank: int, number: int, klass: str) -> None:
+    numbers = (number, 1) if rank == 0 else (1, number)
+    found, culprit = primary(group({0: numbers}))
+    assert (found.klass, culprit.rank, culprit.step) == (f"HANG:COLLECTIVE:{klass}", rank, 0)
+
+
+def idle(hand: Any, number: int) -> None:
+    """A step without work, with one collective or more."""
+    hand.launch("dummy", "main")
+    for _ in range(number):
+        hand.collective("dp", "main")
+
+
+def test_a_step_of_another_kind_is_held_against_what_all_steps_have() -> None:
+    """All other steps have kernels. Both ranks lack these here; one collective too many is what tells them apart."""
+    made = group({4: (0, 0)})
+    for hand in made.hands:
+        hand.journal = [raw for raw in hand.journal if raw[1] != 4]
+        hand.step = 4
+        idle(hand, 2 if hand.rank == 1 else 1)
+    for hand in made.hands:
+        hand.step = 5
+        hand.launch("layers", "main")
+    found, culprit = primary(made)
+    assert (found.klass, culprit.rank, culprit.step) == ("HANG:COLLECTIVE:EXTRA_CALL", 1, 4)
+    assert found.message == "rank 1 made dp.all_reduce twice in step 4"
+
+
+def test_what_the_peer_does_in_the_step_in_question_makes_no_rule() -> None:
+    """Rank 1 stands in step 0, so rank 0 has left out a call, or rank 1 made one too many: no other step tells."""
+    made = group({0: (1, 2)})
+    made[1].journal = [raw for raw in made[1].journal if raw[1] == 0]
+    made[0].journal = [raw for raw in made[0].journal if raw[1] < 2]
+    assert all(one.ground == () for one in made.findings("blocked", "blocked"))
+
+
+def test_a_step_without_work_is_not_odd_for_lack_of_it() -> None:
+    """Rank 0 has one step with work and one without, which its peer has not: nothing else is known."""
+    made = group(dict.fromkeys(range(1, 5), (0, 0)))
+    for hand in made.hands:
+        hand.journal = [raw for raw in hand.journal if raw[1] == 0]
+    made[0].step = 1
+    idle(made[0], 1)
+    made[0].step = 2
+    made[0].launch("layers", "main")
+    assert {one.culprit and one.culprit.rank for one in made.findings("blocked", "finished")} == {1}
