@@ -31,7 +31,7 @@ from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
 from dpsim.contract.interface import Frozen
-from dpsim.contract.rules.store_changes import CHANGES, changed
+from dpsim.contract.rules.store_changes import changed, takes
 from real.journal_reader import tuples
 from real.mail import receive
 
@@ -138,7 +138,7 @@ class Server(threading.Thread):
         match message:
             case ["set", str(key), value]:
                 self._arrive(key, value)
-            case ["change", int(number), str(key), str(how), list(operands)] if how in CHANGES:
+            case ["change", int(number), str(key), str(how), list(operands)] if takes(how, operands):
                 after = changed(how, tuples(self._values.get(key)), tuples(operands))
                 if after.value is None:
                     self._values.pop(key, None)

@@ -146,6 +146,13 @@ def stores(bench: Bench) -> None:
 
 
 @case
+def changes(bench: Bench) -> None:
+    """A store adds, compares and deletes in one step, whichever member is first. So runs are not compared."""
+    bench.conforms("changes", same=False)
+    bench.conforms_without_time("changes", same=False)
+
+
+@case
 def services(bench: Bench) -> None:
     """Services are actors behind the ranks, with mailboxes and stores and without a device or communicator."""
     for nodes in ((), (*[0] * bench.size, 1, 2)):
@@ -183,7 +190,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in (*PARTS, "queries", "sleep", "threads"):
+    for part in (*PARTS, "queries", "changes", "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

@@ -163,3 +163,7 @@ def test_any_message_is_served_or_is_no_request(served: Served) -> None:
                 for other in parts:
                     with contextlib.suppress(NoRequest):
                         served.server._serve(connection, json.loads(json.dumps([what, one, other])))
+        for how in ("add", "compare_set", "delete", "other"):
+            for operands in ([], *([one] for one in parts), *([one, other] for one in parts for other in parts)):
+                with contextlib.suppress(NoRequest):
+                    served.server._serve(connection, json.loads(json.dumps(["change", 1, "key", how, operands])))

@@ -6,7 +6,7 @@ case has a twin: a case that never caught anything proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from itertools import cycle
@@ -30,6 +30,7 @@ from dpsim.backend.memory.buffers import untagged
 from dpsim.contract.collectives import Role, role
 from dpsim.contract.interface import HostArray, Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
+from dpsim.contract.rules import store_changes
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls import communicators as sim_communicators
@@ -45,6 +46,7 @@ from dpsim.sim.hosts.chain import Chain
 from dpsim.sim.memory import buffers as sim_buffers
 from dpsim.sim.memory.allocator import CachingAllocator
 from dpsim.sim.memory.device import Device
+from dpsim.sim.services import ports as sim_ports
 from dpsim.sim.services import stores as sim_stores
 from dpsim.testing import CONFORMANCE, check_backend
 from tests.properties import slow_but
@@ -547,6 +549,17 @@ class KeepsPorts(Twin):
         self.patch.setattr(sim_stores.SimStore, "_close", lambda store: None)
 
 
+class ForgetsWhatWasThere(Twin):
+    """A comparison that fails keeps the value, and teaches the caller its own."""
+
+    def broken(self) -> None:
+        def change(how: str, value: Any, operands: Sequence[Any]) -> store_changes.Changed:
+            after = store_changes.changed(how, value, operands)
+            return after._replace(answer=operands[1]) if how == "compare_set" else after
+
+        self.patch.setattr(sim_ports, "changed", change)
+
+
 class ForgetsServices(Twin):
     def told(self, world: World) -> World:
         return replace(world, services=(), nodes=())
@@ -589,6 +602,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
     (LetsFlagsGo, "threads", "rank 0/even: expected nothing more|a total of all turns"),
     (KeepsPorts, "stores", "expected conformance.(get.left|open.again)|who leaves gives the port back"),
+    (ForgetsWhatWasThere, "changes", "another than expected: expected 0, came 99"),
     (ForgetsServices, "services", "Run.journals has 2 entries for 4 ranks and services"),
     (GivesServicesADevice, "services", "a stream of a service was accepted"),
     (MakesCommunicatorsBeforehand, "lazy", "a first use in a capture: expected 900, came None"),

@@ -45,6 +45,7 @@ from dpsim.contract.ops import (
     TAKE_HOW,
     TRANSFER_GROUP,
 )
+from dpsim.contract.rules.store_changes import Changed, changed
 from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -53,6 +54,7 @@ from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
 from dpsim.sim.hosts.threads import SimThread
 from dpsim.sim.memory.buffers import SimBuffer
+from dpsim.sim.services import ports
 from dpsim.sim.services.stores import SimStore
 from dpsim.testing.conformance import ground
 from dpsim.testing.conformance.program import PARTS, THREADED
@@ -535,6 +537,31 @@ def has_values_for_all_keys(patch: Patch) -> None:
     )
 
 
+def adds_to_what_it_read_before(patch: Patch) -> None:
+    """The last to add learns the whole, and the key keeps the sum of the others."""
+    whole = sum(range(1, 3))
+
+    def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:
+        after = changed(how, value, operands)
+        return Changed(value, whole) if how == "add" and after.answer == whole else after
+
+    patch.setattr(ports, "changed", change)
+
+
+def compares_with_nothing(patch: Patch) -> None:
+    def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:
+        return Changed(operands[1], operands[1]) if how == "compare_set" else changed(how, value, operands)
+
+    patch.setattr(ports, "changed", change)
+
+
+def deletes_whatever_it_finds(patch: Patch) -> None:
+    def change(how: str, value: Any, operands: Sequence[Any]) -> Changed:
+        return Changed(None, True) if how == "delete" else changed(how, value, operands)
+
+    patch.setattr(ports, "changed", change)
+
+
 def closes_in_words_alone(patch: Patch) -> None:
     def close(self: SimStore, site: str) -> None:
         self._use(site, "close", "", None)
@@ -621,6 +648,9 @@ def renames_streams(patch: Patch) -> None:
         (finds_no_listener, "stores", "a join: expected a store, came None"),
         (has_values_for_all_keys, "stores", "a key that nobody sets: expected None, came 0.*when the time is up"),
         (closes_in_words_alone, "stores", "a store that was closed was accepted"),
+        (adds_to_what_it_read_before, "changes", "the count: .*an add reads and changes the key in one step"),
+        (compares_with_nothing, "changes", "another than expected: .*for the first; the others learn it"),
+        (deletes_whatever_it_finds, "changes", "to delete nothing: expected False, came True"),
         (posts_backwards, "mail", "message 0 of 3"),
         (finds_what_was_not_sent, "mail", "a poll of the box left-over"),
         (finds_nothing, "polling", "a poll: expected .*, came None"),

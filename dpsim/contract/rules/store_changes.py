@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Frozen
 
-CHANGES = ("add", "compare_set", "delete")
-"""The calls of a store that read and change a key in one step."""
+OPERANDS = {"add": 1, "compare_set": 2, "delete": 0}
+"""The calls of a store that read and change a key in one step, and how many operands each has."""
 
 
 class Changed(NamedTuple):
@@ -39,6 +39,11 @@ def changed(how: str, value: Frozen, operands: Sequence[Any]) -> Changed:
     if value == expected or (value is None and expected == ""):
         return Changed(desired, desired)
     return Changed(value, expected if value is None else value)
+
+
+def takes(how: str, operands: Sequence[Any]) -> bool:
+    """Whether these are the operands of such a change."""
+    return len(operands) == OPERANDS.get(how) and (how != "add" or type(operands[0]) is int)
 
 
 def _number(value: Frozen) -> int:

@@ -25,7 +25,7 @@ from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
-from dpsim.testing.conformance.stores import stores
+from dpsim.testing.conformance.stores import changes, stores
 from dpsim.testing.conformance.stream_flags import stream_flags
 from dpsim.testing.conformance.streams import streams
 from dpsim.testing.conformance.threads import threads
@@ -44,6 +44,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "polling": mail.polling,
     "sleep": mail.sleep,
     "stores": stores,
+    "changes": changes,
 }
 """What a round is made of, in order."""
 
