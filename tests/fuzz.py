@@ -138,7 +138,8 @@ def _child(
         with contextlib.suppress(*allowed):
             read(seed, folder)
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (size + (MEGABYTES << 20), resource.RLIM_INFINITY))
+    _, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (size + (MEGABYTES << 20), hard))
     touched = _watched(folder)
     draw, count, end = random.Random(f"{name} {seconds}"), 0, time.monotonic() + seconds
     while time.monotonic() < end:

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import random
+import re
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -47,9 +48,37 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
     return found
 
 
+VALUES = [
+    *(b"[" * depth + b"]" * depth for depth in (3, 59, 61, 400, 900, 5_000)),
+    *(b"9" * digits for digits in (25, 299, 301, 4_300, 5_000)),
+    *(
+        b'{"a":' * 900 + b"1" + b"}" * 900,
+        b'{"float":"nan"}',
+        b"null",
+        b"-1",
+        b"1e999",
+        b'"\\u001b[31m"',
+        b'"x","kind":"x"',
+    ),
+]
+
+
+def with_value(trace: bytes, draw: random.Random) -> bytes:
+    """A trace with another value at one or two places."""
+    for _ in range(draw.choice((1, 1, 2))):
+        lines = trace.split(b"\n")
+        at = draw.choice((0, draw.randrange(len(lines))))
+        places = [*re.finditer(rb':(-?\d+|"[^"]*"|\[[^\[\]]*\]|null|true|false)', lines[at])]
+        if places:
+            begin, end = draw.choice(places).span(1)
+            lines[at] = lines[at][:begin] + draw.choice(VALUES) + lines[at][end:]
+        trace = b"\n".join(lines)
+    return trace
+
+
 def rewritten(seeds: Sequence[bytes], draw: random.Random) -> bytes:
     """A damaged trace whose digest and length are right more often than not, so that its body is read."""
-    data = damaged(seeds, draw)
+    data = damaged(seeds, draw) if draw.random() < 0.5 else with_value(draw.choice(seeds), draw)
     head, _, rest = data.partition(b"\n")
     if draw.random() < 0.3:
         return data

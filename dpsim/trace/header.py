@@ -154,14 +154,15 @@ def parse(line: bytes) -> Header:
         raise ValueError(f"the header is no JSON object that dpsim writes ({error})") from None
     if not isinstance(row, dict) or row.get("format") != FORMAT:
         raise ValueError(f'expected a header with "format":"{FORMAT}"')
-    if row.get("version") in _LACKS:
+    if type(row.get("version")) is int and row["version"] in _LACKS:
         lacks = _LACKS[row["version"]]
         raise ValueError(
             f"a trace of format {row['version']}, which does not say {lacks}; this dpsim reads format {VERSION}. "
             "Record the run again: dpsim run SCENARIO --trace FILE (the header holds the scenario)"
         )
     if row.get("version") != VERSION:
-        raise ValueError(f"version {row.get('version')!r} of the format is unknown; this dpsim reads version {VERSION}")
+        came = json.dumps(row.get("version"))[:100]
+        raise ValueError(f"version {came} of the format is unknown; this dpsim reads version {VERSION}")
     lacking, foreign = sorted(_FIELDS.keys() - row.keys()), sorted(row.keys() - _FIELDS.keys() - {"format", "version"})
     if lacking or foreign:
         said = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has unknown {', '.join(foreign)}"] * bool(foreign)

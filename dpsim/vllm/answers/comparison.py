@@ -184,7 +184,7 @@ def difference_of(kind: Comparison[T], ours: Ours[T], row: Row) -> Difference | 
     if theirs == mine:
         return None
     fields = tuple(sorted(fields_that_differ(theirs, mine)))
-    return Difference(row_name(row), fields, kind.question(row), theirs, mine)
+    return Difference(row_name(row), fields, readable(kind, row, kind.question), theirs, mine)
 
 
 def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
