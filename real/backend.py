@@ -19,6 +19,7 @@ from typing import Any
 
 from dpsim.contract.registry import protocol
 from dpsim.contract.world import BackendUnavailable, Progress, Run, World
+from real.cuda_errors import driver
 from real.pool import Pool
 
 NEEDED = ("torch", "msgspec")
@@ -99,12 +100,16 @@ class NcclBackend(TorchBackend):
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         among = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
         needed = f"the nccl backend needs {size} CUDA device{'s' * (size != 1)}, one for each rank, and "
-        # The version of a wheel without CUDA says so, which spares us an import of seconds.
+        # The version of a wheel without CUDA and a missing driver say so, which spares us an import of seconds.
         try:
             if version("torch").endswith("+cpu"):
                 return f"{needed}torch {version('torch')} is built without CUDA"
         except PackageNotFoundError:
             pass  # built from source, perhaps
+        try:
+            driver()
+        except OSError:
+            return f"{needed}this machine has no driver of CUDA"
         import torch
 
         count = torch.cuda.device_count()  # asks the driver's management library: no CUDA context in this process

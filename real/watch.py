@@ -30,8 +30,9 @@ worker whose rank has finished counts as well: its store, or what it sent last, 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from dpsim.backend.journal.whereabouts import FEW
 from dpsim.contract.ops import KIND, RawRecord
@@ -156,20 +157,30 @@ class JobWatch:
             for child, journal in zip(self.children, journals, strict=True)
             if self._ends[child.rank] is None and any(record[KIND] == "thread" for record in journal)
         }
-        for child in asked.values():
-            child.send(AskStands(self._number))
-        deadline, stand = time.monotonic() + LOOK_SECONDS, dict[int, str]()
-        while len(stand) < len(asked) and time.monotonic() < deadline:
-            for child in speaking([child for rank, child in asked.items() if rank not in stand], POLL_SECONDS):
-                message = child.receive()
-                if message is None:
-                    stand[child.rank] = "gone"
-                elif isinstance(message, Stands) and message.number == self._number:
-                    stand[child.rank] = ", ".join(message.threads)
+        stand: dict[int, str] = {}
+        for child, message in self._asked(list(asked.values())):
+            if message is None:
+                stand[child.rank] = "gone"
+            elif isinstance(message, Stands):
+                stand[child.rank] = ", ".join(message.threads)
         standing = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
         if standing:
             more = [f"and {len(standing) - FEW} more ranks"] if len(standing) > FEW else []
             self.observed = "; ".join([self.observed, *standing[:FEW], *more])
+
+    def _asked(self, children: Sequence[Child]) -> Iterator[tuple[Child, Any]]:
+        """What each process says of this run, with where its threads stand as the last; None where it is gone."""
+        for child in children:
+            child.send(AskStands(self._number))
+        silent, deadline = list(children), time.monotonic() + LOOK_SECONDS
+        while silent and time.monotonic() < deadline:
+            for child in speaking(silent, POLL_SECONDS):
+                message = child.receive()
+                if message is not None and message.number != self._number:
+                    continue
+                if message is None or isinstance(message, Stands):
+                    silent.remove(child)
+                yield child, message
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""
@@ -213,12 +224,14 @@ class JobWatch:
 
     def _look_at_those_that_finished(self) -> None:
         """A store that failed has said so before its peers could learn of it. And a worker that is gone by now took
-        with it what others may have waited for.
+        with it what others may have waited for. The kernel closes a killed process's store before it reports the
+        death, so a worker with a store has to answer once more.
         """
-        for child in speaking(self.listening, 0) if self.listening else ():
-            message = child.receive()
-            if isinstance(message, Troubled) and message.number == self._number:
+        for child, message in self._asked(self.listening):
+            if isinstance(message, Troubled):
                 self.lost = self.lost or f"{self._world.actor(self._actors[child])}: {message.what}"
+            elif message is None:
+                child.how_it_ended()  # waits until the system has seen it
         for child, rank in self._actors.items():
             taken = "" if self.lost or self._ends[rank] != "finished" else child.taken_away()
             if taken:

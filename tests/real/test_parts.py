@@ -139,9 +139,18 @@ def test_nccl_without_enough_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "needs 2 CUDA devices" in reason
     assert reason.endswith("torch 2.13.0+cpu is built without CUDA")
 
-    import torch
+    def absent() -> None:
+        raise OSError("libcuda.so.1: cannot open shared object file")
 
     monkeypatch.setattr(backends, "version", lambda name: "2.13.0+cu130")
+    monkeypatch.setattr(backends, "driver", absent)
+    reason = NcclBackend().unavailable(2)
+    assert reason is not None
+    assert reason.endswith("this machine has no driver of CUDA")
+
+    import torch
+
+    monkeypatch.setattr(backends, "driver", lambda: None)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
     assert NcclBackend().unavailable(2) is None
