@@ -75,6 +75,7 @@ def test_what_each_process_has_alike_is_no_finding(way: str) -> None:
     assert "share nothing" not in found.summary()
 
 
+@pytest.mark.slow
 def test_threads_go_on_in_their_order() -> None:
     found = explored("alone_started", "own")
     assert (found.failure, found.looked.runs) == (None, lone_ranks.EACH)

@@ -300,6 +300,7 @@ def test_the_launch_refuses_it(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explored(world_of(2, ["h"]), stamps).verdict == "proven", "and wrong on hardware, or right: who knows"
 
 
+@pytest.mark.slow
 def test_gloo_refuses_it(dpsim_backend: Any) -> None:
     run = dpsim_backend("gloo", size=2).run(world_of(2, ["h"]), "stamps", {})
     assert run.ends == ["raised", "raised"]

@@ -200,6 +200,7 @@ def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert len(list(Path(".dpsim").iterdir())) == 1, "a subject has no scenario to save"
 
 
+@pytest.mark.slow
 def test_of_all_examples_that_fail_the_smallest_is_saved(tmp_path: Path) -> None:
     failed: list[int] = []
 

@@ -78,6 +78,7 @@ def test_what_a_place_is() -> None:
     assert place._replace(thread="guard").at == {"at": {"site": "get", "ordinal": 2, "thread": "guard"}}
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     module = "--module", "tests.campaign.swarm_programs"

@@ -59,7 +59,7 @@ def run(told: World, params: dict[str, Any], variant: str | None = None) -> tupl
     return done, judge(told, done)
 
 
-@examples(25, 75, 300)
+@examples(8, 75, 300)
 @pytest.mark.parametrize("ranks", [3, 4, 5])
 def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> None:
     rng = random.Random(ranks)
@@ -77,7 +77,7 @@ def test_a_fault_is_blamed_where_it_was_planted(ranks: int, examples: int) -> No
         assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (culprit, record[STEP], record[SITE])
 
 
-@examples(60, 150, 600)
+@examples(20, 150, 600)
 def test_with_two_ranks_history_decides_or_no_rank_is_blamed(examples: int) -> None:
     rng = random.Random(2)
     named = 0

@@ -93,6 +93,7 @@ os.system("echo from a process")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("run",), ("explore",), ("explore", "--jobs", "2")], ids=" ".join)
 def test_prints_of_a_protocol_are_not_on_stdout(words: tuple[str, ...], healthy: Path) -> None:
     write(Path("prints.py"), PRINTS)

@@ -113,6 +113,7 @@ def dpsim(folder: Path, *words: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_a_command(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "--help")
     assert code == 0

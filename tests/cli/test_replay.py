@@ -68,6 +68,7 @@ def test_the_same_run(trace: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -86,6 +87,7 @@ def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
     assert answer.out.splitlines()[-1] == f"replayed along {len(schedule)} steps: the same run again"
 
 
+@pytest.mark.slow
 def test_skipped_steps_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "ASKS", 300)
     write(Path("t_polls.yaml"), scenario("t_polls"))

@@ -61,6 +61,7 @@ def test_in_another_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed) == here()
 
 
+@pytest.mark.slow
 def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
     """The faulty twin: it decides in the order of a set of words, so its trace is that of its hash seed."""
     assert digest_of_a_set("1") == digest_of_a_set("1") != digest_of_a_set("2")

@@ -282,6 +282,7 @@ def test_a_world_that_runs_often_is_sampled_too() -> None:
     assert [repeats.chosen(WORLD, Decides()) for _ in range(2_000)] != often
 
 
+@pytest.mark.slow
 def test_the_sample_is_the_same_in_another_process() -> None:
     script = "from tests.determinism.test_repeat import sample; print(sample())"
     told = {**os.environ, "PYTHONHASHSEED": "7"}

@@ -229,6 +229,7 @@ def a_command_of_the_engine(tree: Path) -> Path:
     return tree / "dpsim" / "cli" / "app.py"
 
 
+@pytest.mark.slow
 def test_every_module_imports_without_the_engine(without: Path) -> None:
     assert imports(without) == ""
 

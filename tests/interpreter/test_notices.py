@@ -55,6 +55,7 @@ def differences(seeds: range) -> tuple[list[str], int]:
     return found, known
 
 
+@pytest.mark.slow
 def test_few_scripts() -> None:
     found, known = differences(range(FEW))
     assert not found, found[0]

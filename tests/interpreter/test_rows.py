@@ -14,7 +14,7 @@ from tests.interpreter.rows import ROWS, drawn
 from tests.interpreter.shrink import shrunk
 from tests.interpreter.verdicts import judged
 
-QUICK, SLOW, NIGHTLY = 12, 60, 250
+QUICK, SLOW, NIGHTLY = 6, 60, 250
 """Scripts of each row: with ten rows the night has 2,500."""
 
 EACH = [pytest.param(row, marks=pytest.mark.runs_once) if row == "modules" else row for row in ROWS]

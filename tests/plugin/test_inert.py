@@ -22,6 +22,7 @@ def test_importing_it_imports_nothing_heavy() -> None:
     assert HEAVY.isdisjoint(imported)
 
 
+@pytest.mark.slow
 def test_a_project_without_scenarios_pays_nothing(pytester: pytest.Pytester) -> None:
     scenarios = pytester.mkdir("scenarios")
     (scenarios / "playbook.yaml").write_text("hosts: all\n")

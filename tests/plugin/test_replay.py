@@ -134,6 +134,7 @@ def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str
     result.stdout.no_fnmatch_line("*properties.py*")
 
 
+@pytest.mark.slow
 def test_who_asks_for_everything_gets_it(pytester: pytest.Pytester) -> None:
     write(pytester, BROKEN + DRAWN)
     result = run(pytester, "--tb=long")

@@ -422,6 +422,7 @@ def test_the_replay_names_the_module_that_registers(
 # ---- the machine takes something away
 
 
+@pytest.mark.slow
 def test_a_loss_is_no_pass_whatever_is_expected(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

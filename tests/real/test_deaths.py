@@ -42,6 +42,7 @@ def good_run(backend: TorchBackend) -> None:
     assert (run.ends, run.observed) == (["finished"] * size_on(backend), "")
 
 
+@pytest.mark.slow
 @on_each
 def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
     run = with_fault(backend, "raise", At("sum", 1))

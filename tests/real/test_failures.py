@@ -75,6 +75,7 @@ def test_a_rank_dies(backend: TorchBackend, world: World) -> None:
     assert not set(backend.pool.processes) & set(before)
 
 
+@pytest.mark.slow
 @on_reusable
 def test_a_program_raises(backend: TorchBackend, world: World) -> None:
     run = backend.run(world, "real_misbehaves", {"how": "raises", "wait": True})
@@ -97,6 +98,7 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
 def test_what_a_protocol_may_not_do(
     backend: TorchBackend, world: World, how: str, site: str, message: str, line: int | None
 ) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished  # the workers have started
     before = backend.pool.processes
     run = backend.run(world, "real_misbehaves", {"how": how})
     assert run.ends == ["finished", "raised"]

@@ -115,6 +115,7 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
 aborting = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
 
 
+@pytest.mark.slow
 @aborting
 @pytest.mark.parametrize("site", ["host", "device"])
 def test_a_stuck_worker_gives_up_and_is_used_again(backend: TorchBackend, world: World, site: str) -> None:
@@ -178,6 +179,7 @@ def test_a_worker_that_was_killed_while_it_was_idle_is_replaced(backend: TorchBa
 forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 
 
+@pytest.mark.slow
 @forked
 def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
@@ -203,6 +205,7 @@ def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None
     assert backend.pool.crew.server is not server
 
 
+@pytest.mark.slow
 @forked
 def test_a_worker_has_environment_and_output_of_its_start(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -17,6 +17,7 @@ from tests.real import programs  # noqa: F401  # registers the test programs
 SECOND = 1_000_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 def test_a_rank_that_raises_late_has_raised(

@@ -66,6 +66,7 @@ def test_processes_are_found_warm_whatever_the_number_of_services(backend: Torch
     assert [child.rank for child in backend.pool.crew.services] == [-1, -2]
 
 
+@pytest.mark.slow
 @on_each
 def test_services_are_members_of_communicators_of_hosts(backend: TorchBackend, world: World) -> None:
     """The actors 2 and 3 are ranks of one world and services of another, between whose jobs the processes are kept."""

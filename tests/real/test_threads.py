@@ -209,6 +209,7 @@ def test_what_nobody_joins_is_a_crash_of_the_rank(
     assert backend.pool.processes == before
 
 
+@pytest.mark.slow
 @on_all
 def test_a_thread_that_hangs_is_named_with_its_line(backend: TorchBackend, world: World) -> None:
     """Evidence first: the journal ends with its wait, and the report has the line of each thread."""
@@ -252,6 +253,7 @@ def test_a_thread_without_memory_is_no_verdict(backend: TorchBackend, world: Wor
     good_run(backend, world)
 
 
+@pytest.mark.slow
 @on_all
 def test_a_rank_dies_in_a_thread(backend: TorchBackend, world: World) -> None:
     world_of_one_death = replace(world, faults=(Fault("die", 1, At("post", 0, thread="u1")),))
@@ -271,6 +273,7 @@ def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
     assert run.elapsed_ns > 80_000_000
 
 
+@pytest.mark.slow
 @on_all
 def test_threads_that_all_idle_have_ended_well(backend: TorchBackend, world: World) -> None:
     """The worker stays."""

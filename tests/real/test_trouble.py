@@ -116,6 +116,7 @@ def test_what_a_process_does_to_itself_is_a_finding(backend: TorchBackend, world
     assert [finding.klass for finding in judge(world, run)] != []
 
 
+@pytest.mark.slow
 @forked
 def test_a_planted_death_is_none_of_the_machine(backend: TorchBackend, world: World) -> None:
     death = Fault("die", 1, At("meet", 0))

@@ -26,6 +26,7 @@ def wait(backend: TorchBackend, world: World, how: str, others: str, stall_ns: i
     return backend.run(replace(world, stall_ns=stall_ns), "real_waits", {"how": how, "others": others})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, world: World) -> None:
     assert wait(backend, world, "idles", "idles").finished  # the workers are there
@@ -61,6 +62,7 @@ def test_a_host_that_only_polls_gives_up(backend: TorchBackend, world: World) ->
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
 
 
+@pytest.mark.slow
 @reusable
 def test_a_sleep_is_no_stall(backend: TorchBackend, world: World) -> None:
     run = wait(backend, world, "sleeps", "ends", stall_ns=500_000_000)

@@ -48,6 +48,7 @@ def test_problems_come_in_the_order_of_lines_and_at_most_ten() -> None:
     assert rest == "... and 4 more problems"
 
 
+@pytest.mark.slow
 def test_very_many_problems_take_no_time() -> None:
     with pytest.raises(ScenarioError) as caught:
         parse_scenario("".join(f"key_{i}: 1\n" for i in range(20_000)))

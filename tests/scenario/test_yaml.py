@@ -141,6 +141,7 @@ WORDS = st.from_regex(r"\A[!-~]{1,12}\Z") | st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @given(NAMES, st.text(max_size=60) | WORDS, WORDS.filter(lambda word: " " not in word))
 def test_any_text_survives(name: str, description: str, site: str) -> None:
     scenario = scenario_from(

@@ -126,6 +126,7 @@ def compared(seeds: range) -> Counter[str]:
     return said
 
 
+@pytest.mark.slow
 def test_a_replay_is_its_calls_made_again() -> None:
     said = compared(range(120))
     assert min(said["clean"], said["RACE:BUFFER"]) > 15, said

@@ -55,6 +55,7 @@ class Late(Starving):
         return super().select(candidates) if self.steps > 0 else Fifo.select(self, candidates)
 
 
+@pytest.mark.slow
 def test_one_that_delivers_it_at_the_last_moment_holds() -> None:
     """Each rank looks at its box once more before the run is called endless."""
     for steps in range(1_015, 1_030):

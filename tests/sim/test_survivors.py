@@ -56,11 +56,13 @@ def test_every_peer_ends_and_says_who_is_gone(kind: Any, at: At) -> None:
     assert set(told) == {0, 2}
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_point_ends_every_peer() -> None:
     found = explored(world(2, kills=(Kill(1),)), Survivors(), {})
     assert found.verdict == "proven", found.findings
 
 
+@pytest.mark.slow
 def test_a_kill_that_takes_any_part_with_it_ends_every_peer() -> None:
     found = explored(world(2, kills=(Kill(1, partial=True),)), Survivors(), {})
     assert found.verdict == "proven", found.findings

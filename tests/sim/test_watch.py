@@ -165,6 +165,7 @@ def late_message(ns: int, first: Callable[[Rank], Any]) -> Script:
     return script
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waits", [polls, polls_and_naps], ids=["spins", "naps"])
 def test_a_message_that_comes_late_comes(waits: Callable[[Rank], Any]) -> None:
     """More polls than make a livelock, all in vain; a host that spins does not keep time from going on."""
@@ -308,6 +309,7 @@ def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPa
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin ends in both of its schedules."""
@@ -346,6 +348,7 @@ def test_the_memory_of_a_process_is_measured() -> None:
     assert kept
 
 
+@pytest.mark.slow
 def test_one_line_a_place_and_not_one_a_rank() -> None:
     async def script(rank: Rank) -> None:
         if rank.rank == 11:

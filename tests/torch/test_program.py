@@ -20,6 +20,7 @@ LINES = (PROGRAMS / "script.py").read_text().splitlines()
 LINE = next(number for number, line in enumerate(LINES, 1) if "dist.all_reduce" in line)
 
 
+@pytest.mark.slow
 def test_a_script_holds_and_its_twin_is_blamed() -> None:
     found = explored("script.py", 2, args=["--steps", "3"])
     assert found.verdict == "proven"
@@ -31,6 +32,7 @@ def test_a_script_holds_and_its_twin_is_blamed() -> None:
     assert (culprit.step, culprit.site) == (1, "script:train+5.all_reduce")
 
 
+@pytest.mark.slow
 def test_the_command_takes_a_target(tmp_path: Path) -> None:
     command = ["explore", "--torch", str(PROGRAMS / "script.py"), "--ranks", "3", "--json", "--save", str(tmp_path)]
     result = CliRunner().invoke(app, [*command, "--", "--skipped", "0"])

@@ -107,6 +107,7 @@ def test_stored_answers(seconds: float) -> None:
     assert fuzzed("stored answers", seeds, read, seconds, make=folder_of)
 
 
+@pytest.mark.slow
 def test_a_bomb_of_answers(tmp_path: Path) -> None:
     """13 MB that took 4.7 GB."""
     row = json.dumps({"version": "0.33.0", "group": 1, "pad": "x" * 1_000}).encode() + b"\n"

@@ -47,6 +47,7 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
         assert (outcomes, twice) == (0, 0), case.name
 
 
+@pytest.mark.slow
 def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
     """Broadcasts, pieces of no elements, collectives of nothing, sends: each may wait or not, one by one."""
     cases = small_random_worlds(0, 25, limit=50, waits=True)
@@ -60,6 +61,7 @@ def small_losing_worlds(first: int, last: int, limit: int) -> list[Case]:
     return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
 
 
+@pytest.mark.slow
 def test_dpor_sees_every_outcome_where_devices_stop() -> None:
     """Twins are in tests/sim/test_lost_devices.py."""
     cases = small_losing_worlds(0, 20, limit=30)
@@ -80,6 +82,7 @@ def small_threaded_worlds(first: int, last: int, limit: int) -> list[Case]:
     return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
 
 
+@pytest.mark.slow
 def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
     cases = small_threaded_worlds(0, 50, limit=25)
     assert len(cases) > 5

@@ -113,6 +113,7 @@ def bad_scopes(bug: str | None, every: int) -> tuple[int, int]:
     return len(scopes), bad
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bug", "bad"), [(None, 0), ("generation", 7)])
 def test_some_small_pipelines(bug: str | None, bad: int) -> None:
     assert bad_scopes(bug, 20) == (339, bad)

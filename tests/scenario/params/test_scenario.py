@@ -249,6 +249,7 @@ def test_two_protocols_of_one_model() -> None:
     assert issubclass(protocols.Sizes, BaseModel)
 
 
+@pytest.mark.slow
 def test_a_schema_asks_for_the_protocol_first() -> None:
     """Two protocols of one model share a definition. The twin: without them the schema has none of it."""
     entries = [registry.protocol(name) for name in ("t_none", "t_grouped", "t_everything")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,6 +33,7 @@ def test_in_words() -> None:
     assert described(Everything)["work"] == "a list of {tokens, mode} ([])"
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(params(Everything))
 def test_what_is_drawn_is_accepted(drawn: dict[str, object]) -> None:

@@ -27,6 +27,7 @@ def test_every_kind_is_asked_or_has_a_reason() -> None:
     assert not set(ADAPTERS) & set(STORED_ONLY)
 
 
+@pytest.mark.slow
 def test_every_release_of_a_file_has_one_of_ours() -> None:
     """Under its own name: nothing is compared with a neighbour."""
     for kind in KINDS:

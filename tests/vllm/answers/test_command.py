@@ -27,6 +27,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # ---- stored answers
 
 
+@pytest.mark.slow
 def test_stored_answers(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = dpsim_("check-engine", "--stored", "--answers", answers)
     assert (answer.code, answer.err) == (0, "")
@@ -108,6 +109,7 @@ def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 # ---- an installed vllm
 
 
+@pytest.mark.slow
 def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     """The other kinds are asked, and are equal; of this one nobody knows. What the engine logs is not in the JSON."""
     install(tmp_path / "site", "0.33.0", answers, without="split_attn_metadata")

@@ -36,6 +36,7 @@ def test_a_command_imports_only_what_it_needs(command: str) -> None:
     assert not found(command, modules)
 
 
+@pytest.mark.slow
 def test_all_entry_points_would_be_noticed() -> None:
     modules = imported("schema", "from dpsim.contract import registry\nregistry.load_all()\n")
     assert found("schema", modules) == {*OTHER_PROTOCOLS, "numpy", "dpsim.vllm.programs"}

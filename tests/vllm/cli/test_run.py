@@ -51,6 +51,7 @@ def test_fewer_requests_and_another_workload(healthy: Path, tmp_path: Path) -> N
 CAPTURED = HEALTHY.replace("async_scheduling: true", "capture_graphs: true, cudagraph_capture_sizes: [4]")
 
 
+@pytest.mark.slow
 def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
     """Also where there is nothing to capture, which nothing else would tell."""
     scenario = write(tmp_path / "x.yaml", CAPTURED)

@@ -50,6 +50,7 @@ NOT_ASKED_033 = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", RELEASED)
 def test_each_rule_is_needed(release: str) -> None:
     """Without it the form accepts a row that the engine refused. `test_rules` has the others."""

@@ -170,7 +170,7 @@ def reuse(group: Group, kind: Kind) -> None:
 ALWAYS: list[Property] = [one_plan, equal_counts, own_counts, order_of_ranks, reuse]
 
 
-@examples(100, 750, 3_000)
+@examples(33, 750, 3_000)
 def test_all_hold(examples: int) -> None:
     """I-DP-1, 4, 5, 6, 10 and 14; outside of split steps I-DP-3 as well."""
 
@@ -202,7 +202,7 @@ def test_a_wrong_agreement_is_found(property_: Property, wrong: Kind, says: str)
     breaks(lambda group: property_(group, wrong), groups(), says)
 
 
-@examples(100, 500, 2_000)
+@examples(33, 500, 2_000)
 @pytest.mark.parametrize(
     ("property_", "repaired", "says"),
     [(full_last_microbatches, NoneEmpty, "I-DP-7"), (smallest_mode, EagerStays, "I-DP-3")],

@@ -64,7 +64,7 @@ def nothing_found(played: Played) -> None:
     assert played.classes == [], "nothing is found"
 
 
-@examples(25, 250, 1_000)
+@examples(8, 250, 1_000)
 @pytest.mark.parametrize("release", STEPS)
 def test_random_worlds(release: str, examples: int) -> None:
     """Idle ranks, long sequences, prefixes, encoder inputs, and batches that are cut."""

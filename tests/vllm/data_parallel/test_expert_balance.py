@@ -180,6 +180,7 @@ def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.M
 # ---- while steps run
 
 
+@pytest.mark.slow
 def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
     found = explored(world([(1, 4)], "eplb"), schedules=8)
     assert found.exploration.verdict == "sampled"
@@ -203,6 +204,7 @@ class WithoutWaiting(AsyncBalance):
         self.incoming = self.exchange(self.moving, self.stream)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "klass"), [(ByItself, "COLLECTIVE"), (WithoutWaiting, "RACE:BUFFER")])
 def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = with_balance(kind, world([(1, 8)], "eplb"), monkeypatch)

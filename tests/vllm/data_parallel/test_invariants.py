@@ -152,7 +152,7 @@ OF_BOTH: list[Property] = [
 ]
 
 
-@examples(100, 500, 2_000)
+@examples(33, 500, 2_000)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_decision(form: BatchForm, examples: int) -> None:
     """I-DP-3, 4, 7, 10 and 11."""
@@ -164,6 +164,7 @@ def test_decision(form: BatchForm, examples: int) -> None:
     holds(all_hold, groups(), examples)
 
 
+@pytest.mark.slow
 def test_own_counts() -> None:
     """I-DP-5 came with source 000; 0.14 pads where padding is configured (example A-4), so it does not hold there."""
     holds(lambda group: own_counts(Source000(), group), groups())
@@ -334,7 +335,7 @@ class NeighboursCount(DataParallelStep):
 OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
 
 
-@examples(75, 250, 1_000)
+@examples(25, 250, 1_000)
 def test_ranks(examples: int) -> None:
     """I-DP-1, 2, 6, 9 and 13."""
 
@@ -416,6 +417,7 @@ class GivesUpItsGraph(DataParallelStep):
         return Execution(StepPlan(False, None, mode), RuntimeMode.NONE, descriptor.num_tokens, batch, descriptor)
 
 
+@pytest.mark.slow
 def test_one_rank() -> None:
     alone = st.builds(Alone, request_lists(force_eager=True), configs())
     holds(asks_nobody, alone)
@@ -453,6 +455,7 @@ def changes_nothing(beside: Beside, **wrong: Any) -> None:
     assert modes == [mode for mode, _ in alone], "I-DP-12: a dummy batch took a graph away"
 
 
+@pytest.mark.slow
 def test_an_idle_rank_takes_no_graph_away() -> None:
     holds(changes_nothing, beside_an_idle_rank())
     breaks(lambda beside: changes_nothing(beside, **pieces("M-DP-10")), beside_an_idle_rank(), "I-DP-12")

@@ -107,6 +107,7 @@ def differing_v2(slicing: Slicing) -> list[Difference]:
     return comparison.differing(SLICES_V2, rows, slicing)
 
 
+@pytest.mark.slow
 def test_every_split_of_the_engine() -> None:
     assert differing("0.14.0", Slicing()) == []
     assert differing("0.33.0", Slicing033()) == []
@@ -126,6 +127,7 @@ def test_a_wrong_split_is_found_among_the_rows(wrong: type[Slicing]) -> None:
     assert differing("0.33.0", wrong())
 
 
+@pytest.mark.slow
 def test_the_v2_runner_differs() -> None:
     assert differing_v2(Slicing033())
     assert differing_v2(KeepsNoRequest())

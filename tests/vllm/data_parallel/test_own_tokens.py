@@ -225,7 +225,7 @@ def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int
     assert seen[True] > examples // 4, seen
 
 
-@examples(30, 250, 1_000)
+@examples(10, 250, 1_000)
 @pytest.mark.parametrize("mutant", ["M-DP-17", "M-DP-18"])
 def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str, examples: int) -> None:
     seen = [0, 0]

@@ -88,7 +88,7 @@ def difference(count: int, *pairs: tuple[BatchForm, Naive]) -> Group | None:
     return None
 
 
-@examples(20_000, 100_000)
+@examples(6666, 100_000)
 def test_the_naive_decision_is_the_same(examples: int) -> None:
     assert difference(examples, (Source000(), naive_source_000), (Release014(), naive_0_14)) is None
 

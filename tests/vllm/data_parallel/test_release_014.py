@@ -40,6 +40,7 @@ def has_an_eager_rank(drawn: Drawn) -> bool:
     return bool(only_adapters) or any(request.force_eager for request in drawn.requests)
 
 
+@pytest.mark.slow
 def test_it_disagrees() -> None:
     """The smallest world: a request that is forced to run eagerly, and an idle rank that has a graph for its dummy."""
     smallest = find(drawn_worlds(force_eager=True), disagrees, settings=QUIET, random=Random(0))

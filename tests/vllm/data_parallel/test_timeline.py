@@ -304,7 +304,7 @@ def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
         yield
 
 
-@examples(150, 750, 3_000)
+@examples(50, 750, 3_000)
 def test_all_hold(examples: int) -> None:
     properties = [key for key, _ in groupby(pair[0] for pair in PAIRS)]
 

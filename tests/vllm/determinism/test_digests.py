@@ -25,6 +25,7 @@ def test_twice_in_one_process() -> None:
     assert digests(scenarios()) == here()
 
 
+@pytest.mark.slow
 def test_scenarios_differ() -> None:
     """Else equal digests would say little."""
     names = [scenario.name for scenario in scenarios()]

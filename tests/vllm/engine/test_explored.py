@@ -69,6 +69,7 @@ def test_a_pause_while_requests_run(form: str, mode: str) -> None:
     assert found.failures == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engines", [3])
 def test_three_engines_and_two_front_ends(engines: int) -> None:
     found = explored(group(dp=engines, requests=[1, 2, (1, 1)], interval=2, frontends=2), 100, "random")

@@ -50,6 +50,7 @@ def test_published_counts_on_gloo() -> None:
     assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
 
 
+@pytest.mark.slow
 def test_other_messages_are_seen() -> None:
     """The twin: every engine tells that the wave is over, which harms nothing."""
     told = load_scenario(scenario_path("museum/m-el-17"))

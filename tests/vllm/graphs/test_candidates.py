@@ -124,7 +124,7 @@ class PadsEager(CandidateTable):
         return chosen._replace(num_tokens=-(-num_tokens // 8) * 8) if chosen.mode == NONE else chosen
 
 
-@examples(150, 1000)
+@examples(50, 1000)
 def test_all_hold(examples: int) -> None:
     holds(all_hold, queries(), examples)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
+import pytest
 from hypothesis import strategies as st
 
 from dpsim.vllm.config import EngineConfig, RuntimeMode
@@ -33,6 +34,7 @@ def answers_as_the_manager(question: tuple[EngineConfig, Asked], kind: type[Disp
     assert (found, key.num_tokens) == (mode, count), "the manager says something else"
 
 
+@pytest.mark.slow
 def test_the_first_dispatch_is_the_managers() -> None:
     """The twin is the release that it replaces: a uniform decode without a decode graph runs PIECEWISE there."""
     holds(lambda question: answers_as_the_manager(question, Managed), questions())

@@ -78,6 +78,7 @@ class RoundsBeyond(Ladder033):
         return tuple(sorted({-(-size // q) * q for size in self.configured(config)}))
 
 
+@pytest.mark.slow
 def test_sizes_are_fit_for_dispatch() -> None:
     for rungs in (Ladder017(), Ladder024(), Ladder033(), Ladder033(1024)):
         holds(lambda config, rungs=rungs: is_fit_for_dispatch(config, rungs), configs())  # type: ignore[misc]

@@ -30,6 +30,7 @@ HISTORICAL = {
 }
 
 
+@pytest.mark.slow
 def test_planted_bugs_are_found_soon(capsys: pytest.CaptureFixture[str]) -> None:
     files, runs = exhibits(), {}
     for entry in registry.variants():

@@ -65,6 +65,7 @@ def wrong_in(entry: VariantEntry, file: Path) -> list[str]:
     return [rule for rule, broken in rules.items() if broken]
 
 
+@pytest.mark.slow
 def test_no_exhibit_says_again_what_is_registered() -> None:
     """Each expects what is registered, of a run as well as of all schedules, or a narrower class with a reason."""
     found = {entry.name: wrong_in(entry, FOLDER / f"{entry.name.lower()}.yaml") for entry in VARIANTS}

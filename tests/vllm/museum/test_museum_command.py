@@ -37,6 +37,7 @@ def entries(answer: tuple[int, str, str]) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 def test_the_table() -> None:
     code, out, err = museum("--only", "m-dp-*")
     assert (code, err) == (0, "")

@@ -79,6 +79,7 @@ def test_a_mistake_that_no_order_avoids_has_no_pair(name: str) -> None:
     assert found is None or not found.finishes
 
 
+@pytest.mark.slow
 def test_a_pair_that_is_not_swapped_does_not_finish() -> None:
     """The faulty twin: a search whose runs all count as failed finds nothing."""
     subject, schedule = failing("m-el-9")

@@ -51,6 +51,7 @@ def test_unequal_yields_hang(yields: tuple[int, ...]) -> None:
     assert seen(Ring(yields))[0].startswith("HANG:")
 
 
+@pytest.mark.slow
 def test_events_are_new_in_every_step() -> None:
     """What the last exit of a step leaves set is clear in the next one."""
     assert seen(Ring((1, 1), Watched, steps=2))[0] == "proven"
@@ -68,6 +69,7 @@ def test_lost_wake_ups() -> None:
 # ---- the barrier
 
 
+@pytest.mark.slow
 def test_the_literal_barrier_is_for_two() -> None:
     """Who is last of three differs, so there are more schedules; with three microbatches somebody stands for ever."""
     assert seen(Ring((1, 1), barrier=LiteralBarrier))[0] == "proven"

@@ -22,6 +22,7 @@ PADDED = [(2, 1), (2, 1), (2, 1), (1, 1)]
 # ---- in all schedules
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("requests", [WHOLE, STRADDLING, PADDED])
 def test_two_ranks_of_two_microbatches(requests: list[tuple[int, int]]) -> None:
     """All tokens come out, whatever runs when. Each rank has two orders: an exit clears what the other exit sets."""

@@ -95,6 +95,7 @@ def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
     assert ran >= ways
 
 
+@pytest.mark.slow
 def test_in_all_schedules() -> None:
     """As many as without: each rank has two orders (`test_dbo`)."""
     subject = Subject.of(scenario([(4, 1)] * 2))

@@ -78,6 +78,7 @@ class Capped(Forward033):
     sm_control = Wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "mistake", "klass", "healthy"),
     [

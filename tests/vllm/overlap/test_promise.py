@@ -107,6 +107,7 @@ def test_a_promise_that_is_not_kept_is_found() -> None:
     assert found.failure.problem.klass == "CRASH:WRONGSUM"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("forward", [SkipsBarrier, OneNotWaitedFor, NotRenewed])
 def test_barriers_are_judged_with_the_promise(forward: type[OverlapForward]) -> None:
     """Contexts are shared in Python, and a call on a flag says so."""

@@ -57,6 +57,7 @@ def classes(
     ]
 
 
+@pytest.mark.slow
 def test_an_empty_last_microbatch_in_all_schedules() -> None:
     """Four tokens and two: on the smaller rank the second thread has padding only."""
     found = explored(scenario([(4, 1), (2, 1)], V2))
@@ -110,7 +111,7 @@ def nothing_found(
     assert found == [], f"found: {found}"
 
 
-@examples(4, 60)
+@examples(2, 60)
 def test_nothing_is_found(examples: int) -> None:
     holds(nothing_found, worlds(), examples)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def mutated(draw: st.DrawFn) -> str:
     return "\n".join(lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(mutated())
 def test_mutated_files(text: str) -> None:
@@ -103,6 +105,7 @@ def csv_outcome(file: Path, limit: int | None) -> list[Request] | str:
         return str(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(
     st.lists(st.sampled_from(PIECES) | st.binary(max_size=6), max_size=12), st.booleans(), st.none() | st.integers(1, 3)

@@ -107,6 +107,7 @@ def test_it_is_draft_07_and_describes_its_keys() -> None:
     assert SCHEMA["definitions"]["RequestSpec"]["properties"]["arrival"]["default"] == "0s"
 
 
+@pytest.mark.slow
 @given(scenarios())
 def test_written_scenarios_satisfy_it(scenario: Scenario) -> None:
     assert satisfies(yaml.safe_load(dump_scenario(scenario)), SCHEMA)

@@ -60,7 +60,7 @@ def served(played: Played, rank: int) -> list[tuple[Any, ...]]:
     ]
 
 
-@examples(5, 75, 300)
+@examples(2, 75, 300)
 def test_tokens_are_what_they_are_without_graphs(examples: int) -> None:
     def same(drawn: Drawn) -> None:
         nothing_found(drawn)
@@ -183,7 +183,7 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     breaks(not_found, WORLDS, "found", examples=200)
 
 
-@examples(8, 25, 100)
+@examples(2, 25, 100)
 @pytest.mark.parametrize("name", HARMLESS)
 def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
     holds(lambda drawn: nothing_found(drawn, **pieces(name)), WORLDS, examples)

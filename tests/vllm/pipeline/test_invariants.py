@@ -230,7 +230,7 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 ]
 
 
-@examples(15, 100, 400)
+@examples(5, 100, 400)
 def test_all_hold(examples: int) -> None:
     """In one run of each world: the watchers only look."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))

@@ -77,6 +77,7 @@ def test_varied_worlds_have_something_in_them() -> None:
     assert min(seen.values()) >= 5, seen
 
 
+@pytest.mark.slow
 def test_fixed_worlds_have_something_in_them() -> None:
     """Of the first ones alone. Frees in flight: a request gives its slot back while a token of it is on its way."""
     seen: Counter[str] = Counter()
@@ -110,7 +111,9 @@ def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), gloo)
 
 
-@pytest.mark.parametrize(("variant", "seen"), [("M-PP-3", "rank 0"), ("M-PP-1", "CRASH:WRONG")])
+@pytest.mark.parametrize(
+    ("variant", "seen"), [("M-PP-3", "rank 0"), pytest.param("M-PP-1", "CRASH:WRONG", marks=pytest.mark.slow)]
+)
 def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: str) -> None:
     """The first takes tokens over too early, which harms nothing, the second those of a slot's former owner. Last, for
     that ends all workers.

@@ -169,7 +169,7 @@ HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str
 ]
 
 
-@examples(12, 100, 400)
+@examples(4, 100, 400)
 def test_all_hold(examples: int) -> None:
     """Whether sends are eager or not."""
     of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))

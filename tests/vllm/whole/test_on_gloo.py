@@ -77,6 +77,7 @@ def test_whole_engine(gloo: str, name: str) -> None:
         assert computed(real.run.journals[core]) == computed(simulated.run.journals[core]), real.world.actor(core)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [

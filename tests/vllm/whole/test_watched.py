@@ -63,6 +63,7 @@ def everywhere(kind: Literal["die", "raise"], every: int, **settings: Any) -> li
     return [run(watched(faults=[Fault(kind, actor, at)], **settings)) for actor, at in places]
 
 
+@pytest.mark.slow
 def test_a_death_at_many_ops() -> None:
     seen = everywhere("die", 13, **ONE)
     assert len(seen) > 40
