@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import errno
 import os
 import sys
 import threading
@@ -35,10 +36,21 @@ def main() -> NoReturn:
         run()
     except SystemExit as end:
         code = end.code
-    except MemoryError:
+    except Exception as error:
+        if not _for_lack_of_memory(error):
+            raise
         _say(b"dpsim: no memory\n")
         code = NO_VERDICT
     _end(code)
+
+
+def _for_lack_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ended here, or where this was raised: what handles a MemoryError imports modules, and may fail."""
+    while error is not None:
+        if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
+            return True
+        error = error.__context__
+    return False
 
 
 def watch() -> None:

@@ -174,4 +174,4 @@ def test_an_option_of_run(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--name", "other", "--json")
     assert code == 1
     _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--name", "other")
-    assert "dpsim run hello.yaml --backend sim --longer --name other\n" in out
+    assert "dpsim run hello.yaml --longer --name other --full\n" in out, out

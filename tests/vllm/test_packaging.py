@@ -104,7 +104,7 @@ def test_no_module_of_dpsim_imports_torch(installed: Path, tmp_path: Path) -> No
 import importlib, pkgutil, sys, dpsim
 names = [module.name for module in pkgutil.walk_packages(dpsim.__path__, "dpsim.")]
 for name in names:
-    if not name.endswith("__main__"):
+    if not name.endswith("__main__") and not name.startswith("dpsim.torch.child"):  # the rank of a torch program
         importlib.import_module(name)
     assert "torch" not in sys.modules, f"{name} imports torch"
 print(len(names))
