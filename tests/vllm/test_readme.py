@@ -182,3 +182,9 @@ def test_the_readme_names_each_program() -> None:
     readme = text_of(README)
     assert unnamed(readme) == []
     assert unnamed(readme.replace("| [`eplb`]", "| [eplb]")) == ["eplb"]
+
+
+def test_the_readme_has_the_forms_of_each_program() -> None:
+    rows = [line for line in text_of(README).splitlines() if line.startswith("| [`")]
+    shown = {line.split("`")[1]: line.rsplit(" | ", 1)[1].removesuffix(" |") for line in rows}
+    assert shown == {entry.name: ", ".join(entry.forms) for entry in protocols() if entry.name in shown}

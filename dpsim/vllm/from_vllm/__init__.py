@@ -16,6 +16,7 @@
     nodes.py       the commands of several nodes, one deployment
     by_rank.py     settings of a node that differ, and that vLLM does not compare
     workload.py    a small workload that shows a deployment at work
+    worlds.py      the protocols whose worlds can be made of a deployment
     translate.py   all of it, put together
     table.py       the table as a document
     command.py     `dpsim scenario from-vllm`

@@ -97,6 +97,7 @@ USED: tuple[tuple[str, str, Reads], ...] = (
     ("--compilation-config/-cc/-O=json", "config.cudagraph_mode and more, by its keys", "word"),
     ("--enable-lora", "config.enable_lora, where dp_batch runs", "word"),
     ("--speculative-config/-sc=json", "config.num_speculative_tokens and more, by its keys", "word"),
+    ("--api-server-count/-asc=", "config._api_process_count, where front ends run: engine, whole_engine", "number"),
     ("--max-model-len=", "the workload: no request is longer", "size"),
     ("--model=", "the name of the scenario", "word"),
 )

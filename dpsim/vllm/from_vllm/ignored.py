@@ -9,7 +9,7 @@ from __future__ import annotations
 
 IGNORED = {
     "of the API server": """
-        --host= --port= --uds= --api-key=* --api-server-count/-asc= --served-model-name=* --response-role=
+        --host= --port= --uds= --api-key=* --served-model-name=* --response-role=
         --tool-server= --grpc --root-path= --middleware= --allow-credentials --allowed-origins= --allowed-methods=
         --allowed-headers= --ssl-keyfile= --ssl-certfile= --ssl-ca-certs= --ssl-cert-reqs= --ssl-ciphers=
         --enable-ssl-refresh --h11-max-incomplete-event-size= --h11-max-header-count= --disable-fastapi-docs

@@ -8,7 +8,8 @@
     name: model
     ...
 
-The protocol is `dp_batch` where a model is not cut into stages, and `pp_tokens` where it is.
+The protocol is `dp_batch` where a model is not cut into stages, and `pp_tokens` where it is, unless the user names
+another (`worlds.py`). The rules are those of the newest release, unless the user names another.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from dpsim.vllm.from_vllm.graphs import graphs
 from dpsim.vllm.from_vllm.nodes import nodes
 from dpsim.vllm.from_vllm.read import Settings, plain
 from dpsim.vllm.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
-from dpsim.vllm.from_vllm.workload import workload
+from dpsim.vllm.from_vllm.worlds import NEWEST, RACING, adapted, candidates, checked, form_of, load, main_protocol
 from dpsim.vllm.releases import Absent, of_name
 
 TITLE = "Made by `dpsim scenario from-vllm` from a command line of vLLM."
@@ -59,27 +60,44 @@ class Translated(NamedTuple):
         return head + dump_scenario(self.scenario)
 
 
-def from_vllm(text: str, release: str | None = None) -> Translated:
+def from_vllm(text: str, release: str | None = None, protocol: str | None = None) -> Translated:
     """The scenario of a deployment. `text`: its command, or the commands of all its nodes, as a shell takes them.
-    `release`: the form of the protocol; None: its default.
+    `release`: whose rules; None: those of the newest. `protocol`: the program; None: the one that runs its steps.
 
     Raises ScenarioError for what is unknown, contradicts itself, or is refused by vLLM or by the protocol.
     """
-    every = nodes(text, release)
+    every = nodes(text, release or NEWEST)
     settings = every[0]
-    protocol = "pp_tokens" if settings.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
+    protocol = checked(protocol or main_protocol(settings.values))
+    newest = [f"vLLM {NEWEST}, the newest release that dpsim has; --release names another"] * (release is None)
+    release = release or NEWEST
     of_each = [_config(one, protocol, release) for one in every]
     config, notes = of_each[0]
+    config = adapted(protocol, every, config)
     topology = {name: settings.values[name] for name in Topology.model_fields if name in settings.values}
     _refuse(every, config, topology)
     _refuse_unknown_here(settings, protocol)
-    scenario = _scenario(settings, {"name": protocol, "form": release}, config, topology)
+    form = form_of(protocol, release)
+    scenario = _scenario(settings, {"name": protocol, "form": form}, config, topology)
     own, of_ranks = by_rank(every, [each for each, _ in of_each], scenario.topology)
     if own:
         scenario = scenario_from({**dict(scenario), "config_by_rank": own})
         notes = [*notes, *of_ranks]
-    notes = [*notes, *_of_environment(settings), *_of_models(every), *_of_defaults(settings, config)]
+    notes = [*newest, *notes, *_of_environment(settings), *_of_models(every), *_of_defaults(settings, config)]
     return Translated(scenario, tuple(_remarks(every, notes)))
+
+
+def all_of(text: str, release: str | None = None) -> tuple[list[Translated], list[str]]:
+    """The scenarios of `--protocol all`, the one of the deployment's steps first; and why others are left out."""
+    sizes = nodes(text, release or NEWEST)[0].values
+    first, *others = candidates(sizes)
+    made, left_out = [from_vllm(text, release, first)], []
+    for protocol in others:
+        try:
+            made.append(from_vllm(text, release, protocol))
+        except ScenarioError as error:
+            left_out.append(f"left out: {protocol}: {error}")
+    return made, left_out
 
 
 def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
@@ -183,8 +201,9 @@ def _scenario(
     settings: Settings, protocol: Mapping[str, Any], config: Mapping[str, Any], topology: Mapping[str, Any]
 ) -> Scenario:
     ranks = " x ".join(f"{settings.get(name, 1)} {name.partition('_')[0]}" for name in SIZES)
+    model = _NAME.sub("-", settings.model.rstrip("/").rpartition("/")[2]).strip("-")[:80] or "vllm-serve"
     sections: dict[str, Any] = {
-        "name": _NAME.sub("-", settings.model.rstrip("/").rpartition("/")[2]).strip("-")[:100] or "vllm-serve",
+        "name": f"{model}-{protocol['name']}" if protocol["name"] in RACING else model,
         "description": f"vllm serve {settings.model or 'MODEL'}: {ranks} parallel ranks.",
         "protocol": dict(protocol),
         "topology": dict(topology),
@@ -194,8 +213,9 @@ def _scenario(
     try:
         whole = scenario_from(sections)
         prepare(whole)  # what the protocol has against the configuration, whatever the workload
-        load = workload(whole.config, whole.topology.data_parallel_size, settings.get("max_model_len", None))
-        return scenario_from({**sections, "workload": load})
+        longest = settings.get("max_model_len", None)
+        requests = load(protocol["name"], whole.config, whole.topology.data_parallel_size, longest)
+        return scenario_from({**sections, "workload": requests})
     except ScenarioError as error:
         raise ScenarioError(_with_flags(str(error).removeprefix(f"{sections['name']}: "), settings)) from None
 

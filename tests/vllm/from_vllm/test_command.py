@@ -31,7 +31,7 @@ def test_a_scenario_on_stdout_that_runs(tmp_path: Path) -> None:
 def test_a_scenario_in_a_file(tmp_path: Path) -> None:
     answer = dpsim_("scenario", "from-vllm", COMMAND, "-o", "mine.yaml")
     assert (answer.code, answer.out) == (0, "")
-    assert answer.err.endswith("dpsim: wrote mine.yaml; next: dpsim run mine.yaml\n")
+    assert "dpsim: wrote mine.yaml\ndpsim: next: dpsim run mine.yaml, then dpsim explore mine.yaml; " in answer.err
     assert (tmp_path / "mine.yaml").read_text() == dpsim_("scenario", "from-vllm", COMMAND).out
 
 

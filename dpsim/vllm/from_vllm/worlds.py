@@ -1,0 +1,112 @@
+"""Which worlds can be made of a deployment: its protocols, the form of each, and a workload in which events can race.
+
+In `dp_batch` and `pp_tokens` a deployment's ranks agree on each step, and few events race. They race in
+the other programs: front ends wake engines, engines start, messages overtake each other. Their worlds have two short
+requests, so that an exploration of two engines ends.
+
+    >>> form_of("engine", "0.33"), form_of("whole_engine_dp", "0.33"), form_of("whole_engine_dp", "0.24")
+    ('0.33', 'current', '0.24')
+    >>> candidates({"data_parallel_size": 2}), candidates({"pipeline_parallel_size": 2})
+    (('dp_batch', 'engine', 'startup', 'whole_engine_dp'), ('pp_tokens', 'startup', 'whole_engine'))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsim.contract.registry import protocol as program_of
+from dpsim.scenario.errors import ScenarioError
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.from_vllm.nodes import replicas_of
+from dpsim.vllm.from_vllm.read import Settings
+from dpsim.vllm.from_vllm.workload import workload
+from dpsim.vllm.params.arguments import SWITCHES
+from dpsim.vllm.releases import RELEASES
+
+NEWEST = RELEASES[-1].name
+"""The release whose rules are taken unless the user names another."""
+
+RACING = ("engine", "startup", "whole_engine_dp", "whole_engine")
+"""Programs in which something can race, even with two requests."""
+
+MADE = ("dp_batch", "dbo", "pp_tokens", *RACING)
+"""The programs that `--protocol` takes."""
+
+ALL = "all"
+
+_STACKS = ("whole_engine_dp", "whole_engine")
+_FRONT_ENDS = ("engine", *_STACKS)
+
+
+def main_protocol(sizes: Mapping[str, Any]) -> str:
+    """The program that runs a deployment's steps: `pp_tokens` if a model is cut into stages, else `dp_batch`."""
+    return "pp_tokens" if sizes.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
+
+
+def candidates(sizes: Mapping[str, Any]) -> tuple[str, ...]:
+    """The programs of `--protocol all`. `sizes`: those of the parallel groups."""
+    if main_protocol(sizes) == "pp_tokens":
+        return "pp_tokens", "startup", "whole_engine"
+    return "dp_batch", "engine", "startup", "whole_engine_dp"
+
+
+def checked(protocol: str) -> str:
+    """The name, if `--protocol` takes it. Raises ScenarioError."""
+    if protocol not in MADE:
+        raise ScenarioError(f"--protocol: expected one of {', '.join(MADE)}, {ALL}; got {protocol}")
+    return protocol
+
+
+def form_of(protocol: str, release: str) -> str:
+    """The name by which a program knows a release. The newest is `current` where a program joins the parts of one."""
+    return "current" if protocol in _STACKS and release == NEWEST else release
+
+
+def front_ends(every: Sequence[Settings]) -> int:
+    """How many API servers all nodes start together: `--api-server-count`, or vLLM's default. Without it vLLM starts as
+    many as the front end has engines to choose from. Source: `vllm serve` of 0.33, entrypoints/cli/serve.py.
+    """
+    first = every[0]
+    replicas = first.get("data_parallel_size", 1)
+    if first.get("data_parallel_external_lb", False) or "data_parallel_rank" in first.values:
+        return int(replicas)
+    hybrid = first.get("data_parallel_hybrid_lb", False) or "data_parallel_start_rank" in first.values
+    nodes = [one for one in every if not one.get("headless", False)] if hybrid else [first]
+    count = 0
+    for settings in nodes:
+        own = settings.get("api_server_count", len(replicas_of(settings, replicas)) if hybrid else replicas)
+        if own < 1:
+            typed = settings.typed["api_server_count"]
+            raise ScenarioError(f"{typed} {own}: expected 1 or more; with 0 a node has no front end (--headless)")
+        count += own
+    return int(count)
+
+
+def adapted(protocol: str, every: Sequence[Settings], config: dict[str, Any]) -> dict[str, Any]:
+    """The section `config` for a program: with its front ends, and without what the program does not look at."""
+    settings = every[0]
+    if protocol in _FRONT_ENDS:
+        config = {**config, "_api_process_count": front_ends(every)}
+    elif "api_server_count" in settings.values:
+        settings.ignored[settings.typed["api_server_count"]] = f"of front ends, which {protocol} does not have"
+    heeds = program_of(protocol).program.heeds
+    for switch in SWITCHES:
+        if heeds is not None and switch not in heeds and config.pop(switch, None):
+            config.pop(switch.replace("enable_", "") + "_config", None)
+            settings.ignored[settings.typed[switch]] = f"of experts, which {protocol} does not move"
+    return config
+
+
+def load(protocol: str, config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
+    """The section `workload`. `longest`: tokens that a request may have, prompt and output."""
+    if protocol not in RACING:
+        return workload(config, replicas, longest)
+    requests = 1 if protocol == "startup" else 2
+    return {"requests": [{"prompt_tokens": 1, "output_tokens": 1 if requests == 1 else 2} for _ in range(requests)]}
+
+
+def next_words(protocol: str, file: str) -> str:
+    """What to type next."""
+    more = "" if protocol in RACING else "; --protocol all -o FOLDER makes the worlds in which events race"
+    return f"next: dpsim run {file}, then dpsim explore {file}{more}"
