@@ -166,6 +166,26 @@ def test_does_not_fit(stack: str, swaps: dict[str, str], said: str) -> None:
             resolve(stack, swaps, TWO, EngineConfig(), allow_refused=allow_refused)
 
 
+@pytest.mark.parametrize(
+    ("program", "pieces", "config", "why"),
+    [
+        ("whole_engine_dp", {"microbatches": "v1-0.33"}, {}, "enable_dbo is off, and no batch is split"),
+        ("whole_engine_dp", {"experts": "0.33"}, {}, "enable_eplb is off, and no expert moves"),
+    ],
+)
+def test_a_swap_that_no_part_uses_is_refused(
+    program: str, pieces: dict[str, str], config: dict[str, Any], why: str
+) -> None:
+    """Its twin: the part is there, and the swap is accepted."""
+    scenario = {"name": "x", "protocol": {"name": program, "form": "current", "pieces": pieces}}
+    scenario["topology"], scenario["config"] = {"data_parallel_size": 2}, config
+    scenario["workload"] = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+    with pytest.raises(ScenarioError, match=f"no part of this world uses it, as config.{why}: remove it"):
+        prepare(scenario_from(scenario))
+    there = {"enable_dbo": True} if "microbatches" in pieces else {"enable_eplb": True, "enable_expert_parallel": True}
+    prepare(scenario_from({**scenario, "config": {**config, **there}}))
+
+
 def test_the_rules_of_the_release_hold() -> None:
     """0.33 wants thresholds that fill all microbatches (8.2), source 003 does not."""
     small = SPLIT.model_copy(update={"dbo_decode_token_threshold": 1})
