@@ -1,6 +1,6 @@
 """The parallel configuration: what is accepted, the values that follow, and which pairs have equal hashes (8.1 to 8.4).
 
-The engine names the first rule that is broken, ours all of them. So a refusal is equal if ours names the field that
+The engine names the first rule that is broken, ours all of them. So a refusal is equal if ours names the fields that
 the engine's names, whatever else it names. Hash values are not compared, for the engine's depend on its process;
 whether two are equal is, and so is whether ours finds a field that differs.
 """
@@ -25,7 +25,9 @@ HEADS = {
     r"data_parallel_external_lb can only": "data_parallel_external_lb",
     r"Unable to use nsight": "ray_workers_use_nsight",
     r"Failed to import Ray": "distributed_executor_backend",
+    r"Elastic EP with async EPLB": "eplb_config.use_async",
     r"Elastic EP": "enable_elastic_ep",
+    r"When PCP is enabled": "decode_context_parallel_size",
     r"data_parallel_size_local \(": "data_parallel_size_local",
     r"EPLB requires": "enable_eplb",
     r"num_redundant_experts is set": "eplb_config.num_redundant_experts",
@@ -36,10 +38,10 @@ HEADS = {
     r"Invalid value of `_api_process_rank`": "_api_process_rank",
     r"data_parallel_rank \(": "data_parallel_rank",
     r"log_balancedness_interval must": "eplb_config.log_balancedness_interval",
-    r"dbo_decode_token_threshold and": "dbo_decode_token_threshold",
+    r"dbo_decode_token_threshold and": "dbo_decode_token_threshold dbo_prefill_token_threshold",
     r"tp_size=": "decode_context_parallel_size",
 }
-"""Which field the engine blames, by the head of its message."""
+"""Which field the engine blames, by the head of its message; or which fields, of which one or several are wrong."""
 
 Form = type[ParallelConfig]
 
@@ -61,8 +63,14 @@ def _derived(config: ParallelConfig, name: str) -> Any:
 def blamed(answer: Row) -> set[str]:
     """Fields that a refusal of the engine blames, the last part of their names."""
     head = answer["message"].removeprefix("Value error, ")
-    found = {name for pattern, name in HEADS.items() if re.match(pattern, head)} or set(answer["fields"])
+    of_head = next((names for pattern, names in HEADS.items() if re.match(pattern, head)), None)
+    found = answer["fields"] if of_head is None else of_head.split()
     return {name.rpartition(".")[2] for name in found}
+
+
+def named_together(answer: Row) -> bool:
+    """Whether one message is about several fields, so that one of them is enough."""
+    return len(answer["fields"]) == 1 and len(blamed(answer)) > 1
 
 
 def _told(answer: Row) -> Row:
@@ -78,6 +86,8 @@ def _ours(form: Form, fields: Row, answer: Row) -> Row:
     if isinstance(config, ValidationError):
         found = {broken.field.rpartition(".")[2] for broken in broken_in(config)}
         theirs = set() if answer["accepted"] else blamed(answer)
+        if theirs & found and named_together(answer):
+            return {"accepted": False, "blamed": sorted(theirs)}
         return {"accepted": False, "blamed": sorted(theirs & found or found)}
     return {"accepted": True, "derived": {name: _derived(config, name) for name in answer.get("derived", ())}}
 

@@ -9,12 +9,16 @@ What it has in common with source 003 is inherited. Sources: specification chapt
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from pydantic import ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
+
 from dpsim.vllm.config.fields import Settings033
-from dpsim.vllm.config.parallel import ParallelConfig
+from dpsim.vllm.config.parallel import RULE, ParallelConfig
 from dpsim.vllm.config.rules import Rule, uneven_nodes
-from dpsim.vllm.config.rules_033 import RELEASE_033
+from dpsim.vllm.config.rules_033 import OF_ONE_FIELD, RELEASE_033, OfOneField
 from dpsim.vllm.config.surroundings import Surroundings
 
 
@@ -23,6 +27,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
 
     release: ClassVar[str] = "0.33.0"
     rules: ClassVar[tuple[Rule, ...]] = RELEASE_033
+    of_one_field: ClassVar[Mapping[str, OfOneField]] = OF_ONE_FIELD
     eplb_is_async: ClassVar[bool] = True
     sequence_parallel_backends: ClassVar[frozenset[str]] = frozenset(
         {
@@ -41,6 +46,15 @@ class ParallelConfig033(ParallelConfig, Settings033):
         ),
     }
     told_by_front_end: ClassVar[tuple[str, ...]] = (*ParallelConfig.told_by_front_end, "coord_store_port")
+
+    @field_validator(*OF_ONE_FIELD)
+    @classmethod
+    def _keep_their_rules(cls, value: Any, info: ValidationInfo) -> Any:
+        rule = cls.of_one_field.get(str(info.field_name))
+        found = None if rule is None else rule(value)
+        if found is not None:
+            raise PydanticCustomError(RULE, "{text}", {"text": str(found), "broken": (found,)})
+        return value
 
     def _backends(self, around: Surroundings) -> dict[str, Any]:
         """Removed backends fall back to the default one, and no variable overrides the field."""

@@ -11,15 +11,17 @@ Source: specification chapter 8.2.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from dpsim.vllm.config import rules
+from dpsim.vllm.config.fields import EPLBConfig
 from dpsim.vllm.config.rules import Broken, Case, Rule
 
 CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
 
-def data_parallel_rank_from_0(case: Case) -> Broken | None:
-    rank = case.given.data_parallel_rank
+def data_parallel_rank_from_0(rank: int) -> Broken | None:
     return Broken("data_parallel_rank", rank, "0 or more") if rank < 0 else None
 
 
@@ -28,9 +30,9 @@ def rpc_port_is_a_port(case: Case) -> Broken | None:
     return None if 1 <= port <= 65535 else Broken("data_parallel_rpc_port", port, "1 to 65535")
 
 
-def eplb_counts_are_positive(case: Case) -> Broken | None:
+def eplb_counts_are_positive(eplb: EPLBConfig) -> Broken | None:
     for name in ("window_size", "step_interval", "log_balancedness_interval"):
-        value = getattr(case.config.eplb_config, name)
+        value = getattr(eplb, name)
         if value < 1:
             return Broken(f"eplb_config.{name}", value, "more than 0 steps")
     return None
@@ -134,8 +136,7 @@ def numa_lists_need_binding(case: Case) -> Broken | None:
     return None
 
 
-def numa_nodes_are_numbers(case: Case) -> Broken | None:
-    nodes = case.config.numa_bind_nodes
+def numa_nodes_are_numbers(nodes: Sequence[int] | None) -> Broken | None:
     if nodes is None or (nodes and min(nodes) >= 0):
         return None
     return Broken("numa_bind_nodes", nodes, "one or more numbers of nodes, from 0")
@@ -158,12 +159,24 @@ def _cpu_list(text: str) -> bool:
 CHANGED: dict[Rule, Rule] = {
     rules.eplb_on_its_platforms: eplb_on_its_platforms,
     rules.eplb_needs_ranks: eplb_needs_ranks,
-    rules.logging_needs_an_interval: eplb_counts_are_positive,
 }
 
+OfOneField = Callable[[Any], Broken | None]
+
+OF_ONE_FIELD: dict[str, OfOneField] = {
+    "data_parallel_rank": data_parallel_rank_from_0,
+    "eplb_config": eplb_counts_are_positive,
+    "numa_bind_nodes": numa_nodes_are_numbers,
+}
+"""Rules that the release checks with the types of all fields, before any other rule. So it names a negative rank and
+a wrong word together.
+"""
+
+ELSEWHERE = rules.known_all2all_backend, rules.logging_needs_an_interval
+"""Rules of source 003 that are types or rules of one field here."""
+
 RELEASE_033: tuple[Rule, ...] = (
-    *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003 if rule is not rules.known_all2all_backend),
-    data_parallel_rank_from_0,
+    *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003 if rule not in ELSEWHERE),
     rpc_port_is_a_port,
     async_eplb_has_no_nccl,
     thresholds_fill_all_microbatches,
@@ -176,6 +189,5 @@ RELEASE_033: tuple[Rule, ...] = (
     elastic_ep_has_room,
     fault_tolerance_has_one_server,
     numa_lists_need_binding,
-    numa_nodes_are_numbers,
     numa_cpus_are_lists,
 )

@@ -179,23 +179,23 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("release", "kinds"),
     [
-        ("0.14.0", ["decide", "dispatch_v1", "slices", "last_ubatch_empty", "metadata", "config_hash"]),
+        ("0.14.0", ["decide", "dispatch_v1", "slices", "last_ubatch_empty", "metadata", "config_hash", "balance"]),
         ("0.17.0", ["decide", "dispatch_v1", "ladder", "sizes_004", "choices_004"]),
         (
             "0.33.0",
             [
                 *("decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty"),
-                *("metadata", "config_hash"),
+                *("metadata", "config_hash", "balance"),
             ],
         ),
     ],
 )
 def test_all_that_a_release_can_be_asked(release: str, kinds: list[str], tmp_path: Path) -> None:
-    """With every stored answer, through the functions of a stand-in. Nobody asked 0.17.0 for slices and hashes."""
+    """With every stored answer, through the functions of a stand-in. 0.17.0 has none about slices, hashes and balance."""
     pytest.importorskip("torch")
     answers = few(tmp_path / "answers", 5000)
     if release == "0.17.0":
-        for file in ("slices", "config"):
+        for file in ("slices", "config", "balance"):
             (answers / f"{file}.jsonl.gz").unlink()
     install(tmp_path / "site", release, answers)
     done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--json")
