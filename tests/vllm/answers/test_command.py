@@ -191,7 +191,7 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_all_that_a_release_can_be_asked(release: str, kinds: list[str], tmp_path: Path) -> None:
-    """With every stored answer, through the functions of a stand-in. 0.17.0 has none about slices, hashes and balance."""
+    """With every stored answer, through the functions of a stand-in. 0.17.0 has none of slices, hashes, balance."""
     pytest.importorskip("torch")
     answers = few(tmp_path / "answers", 5000)
     if release == "0.17.0":
