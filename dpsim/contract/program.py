@@ -44,6 +44,7 @@ from typing_extensions import TypeVar
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain, RawRecord
+from dpsim.contract.words import gigabytes
 
 RUN = "async def run(self, rank, prepared)"
 RANKS = "def ranks(params)"
@@ -91,7 +92,7 @@ class Estimate(NamedTuple):
     bytes: int
 
     def __str__(self) -> str:
-        return f"about {self.steps:,} steps, {self.records:,} records, {self.bytes / 10**9:,.3g} GB"
+        return f"about {self.steps:,} steps, {self.records:,} records, {gigabytes(self.bytes)}"
 
 
 class Program(ABC, Generic[P]):

@@ -78,6 +78,16 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
+def gigabytes(count: int) -> str:
+    """A number of bytes.
+
+    >>> gigabytes(72_000_000), gigabytes(4_190_400_000_000)
+    ('0.072 GB', '4,190 GB')
+    """
+    size = count / 10**9
+    return f"{size:,.0f} GB" if size >= 999 else f"{size:,.3g} GB"
+
+
 def times(number: int) -> str:
     """How often.
 

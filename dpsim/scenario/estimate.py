@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.contract.program import Program
+from dpsim.contract.words import gigabytes
 from dpsim.scenario.errors import ScenarioError, shown
 
 MOST = 8_000_000_000
@@ -59,8 +60,7 @@ def refuse_enormous(name: str, program: type[Program[Any]], args: Any) -> None:
     if estimate is None:
         return
     if estimate.bytes > _allowed.most:
-        most = f"{_allowed.most / 10**9:,.3g} GB"
-        cure = "make it smaller, or allow more with --memory"
+        most, cure = gigabytes(_allowed.most), "make it smaller, or allow more with --memory"
         raise ScenarioError(f"{name}: {estimate}; expected at most {most}: {cure}")
     line = f"{name}: {estimate}"
     if estimate.bytes > LARGE and line != _allowed.told:

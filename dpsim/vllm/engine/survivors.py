@@ -28,11 +28,12 @@ import numpy as np
 from dpsim.contract.interface import Aborted, HostArray, Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.pieces import with_variant
-from dpsim.contract.program import Program, Unsuitable
+from dpsim.contract.program import Estimate, Program, Unsuitable
 from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import Topology
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
 from dpsim.vllm.params.arguments import EngineArguments
+from dpsim.vllm.params.estimate import estimate_of
 
 MODE = 2
 """The mode that every living rank wishes for; 0, what an empty column says, is the eager one."""
@@ -93,6 +94,9 @@ class Survivors(Program[SurvivorsSetup]):
     aborts = True
     heeds = ()
     ordered_by_flags = True
+
+    def estimate(self, args: EngineArguments) -> Estimate:
+        return estimate_of(args)
 
     def prepare(self, args: EngineArguments) -> SurvivorsSetup:
         topology = Topology.model_validate(args.topology)

@@ -49,6 +49,7 @@ HUGE = [
     ("whole_engine", TWO_STAGES, {"requests": equal(1, 16_000_000, 16_000_000)}),
     ("whole_engine_dp", {"data_parallel_size": 2}, {"requests": equal(1, 1, 16_000_000)}),
     ("dbo", {"data_parallel_size": 2}, {"requests": equal(1, 1, 16_000_000)}),
+    ("dp_survivors", {"data_parallel_size": 3}, {"requests": equal(1, 1, 16_000_000)}),
 ]
 
 
@@ -64,3 +65,25 @@ def test_a_million_requests_are_told() -> None:
     args = scenario("dp_batch", {}, synthetic=made).arguments()
     many = estimate_of(type(args)(**{**vars(args), "requests": args.requests * 1_000}))
     assert 2 * 10**9 < many.bytes < 5 * 10**9
+
+
+def test_no_step_of_a_request_comes_after_its_abort() -> None:
+    endless = {"prompt_tokens": 5, "output_tokens": 2_000_000, "abort": "100ms"}
+    one = scenario("dp_batch", {}, requests=[endless])
+    assert estimate_of(one.arguments()).steps == 7
+    assert run_scenario(one).steps <= 7
+
+
+SHORT = {"prompt_tokens": 5, "output_tokens": 1_000_000, "stop_after": 1}
+SESSION = [{"prompt_tokens": 5, "output_tokens": 50_000, "stop_after": 1, "session": "a"}] * 20
+
+
+@pytest.mark.parametrize("requests", [[SHORT], SESSION])
+def test_the_room_of_a_request_that_ends_early(requests: list[dict[str, Any]]) -> None:
+    """A stage has memory for all that it may come to: 3.5 kB a position."""
+    args = scenario("pp_tokens", TWO_STAGES, requests=requests).arguments()
+    assert 6 * 10**9 < estimate_of(args, table=True).bytes < 11 * 10**9
+    args = scenario("whole_engine_dp", {"data_parallel_size": 2}, requests=[SHORT] * 999).arguments()
+    assert estimate_of(args).bytes < 10**7
+    captures = type(args)(**{**vars(args), "config": {**args.config, "capture_graphs": True}})
+    assert 15 * 10**9 < estimate_of(captures).bytes < 17 * 10**9

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import doctest
 import random
+from collections.abc import Callable
 from decimal import getcontext
 from itertools import pairwise
 from pathlib import Path
@@ -212,6 +214,40 @@ def test_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ScenarioError, match=r":5: more than 3 requests; expected a limit"):
         read_azure_csv(file)
     assert len(read_azure_csv(file, 3)) == 3
+    with pytest.raises(ScenarioError, match=r":5: more than 3 requests"):
+        read_azure_csv(write(tmp_path, f"{HEADER}\n{ROW}\n" + "\n" * 40))
+
+
+def test_a_million_rows_take_seconds(tmp_path: Path) -> None:
+    """`strptime` and decimal logarithms took most of half a minute; what is counted is calls."""
+    file = write(tmp_path, f"{HEADER}\n" + f"{ROW}\n" * 1_000)
+    assert calls(lambda: read_azure_csv(file)) < 45 * 1_000
+    lengths = Lengths(min=5, max=50, distribution="log_uniform")
+    made = Synthetic(requests=1_000, rate=20.0, prompt_tokens=lengths, output_tokens=lengths)
+    assert calls(lambda: draw(made)) < 25 * 1_000
+
+
+def calls(work: Callable[[], object]) -> int:
+    """How many functions Python calls, those in C among them."""
+    with cProfile.Profile() as profile:
+        work()
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+def test_floats_decide_as_decimals_do() -> None:
+    """The faulty twin rounds a float, and is wrong where a whole number is near."""
+    draws, near = random.Random(3), 0
+    for _ in range(2_000):
+        low, uniform = draws.randrange(1, 1_000), draws.choice([0.0, draws.random(), 0.5])
+        lengths = Lengths(min=low, max=low * draws.choice([1, 4, 1_000]) + 3, distribution="log_uniform")
+        rate = draws.choice([0.001, 1.0, 1e9])
+        found = made_of._length(uniform, lengths), made_of._exponential(uniform, rate)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(made_of, "_whole", lambda number, error: None)
+            assert found == (made_of._length(uniform, lengths), made_of._exponential(uniform, rate))
+        near += made_of._whole(lengths.min * 1.0, 1e-13) is None
+    assert near == 2_000
+    assert (made_of._whole(2.5, 1e-13), made_of._whole(3.0 - 1e-12, 1e-13)) == (2, None)
 
 
 def test_folder_and_missing_file(tmp_path: Path) -> None:
