@@ -32,6 +32,7 @@ from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
 from dpsim.cli.timer import FREE
+from dpsim.contract.words import printable
 
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
@@ -72,12 +73,14 @@ def main() -> None:
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
         sys.exit(code_of(error))
-    except Exception as error:
+    except SystemExit:
+        raise
+    except BaseException as error:
         lacked = lacking(error)
         if lacked:
             note(f"dpsim: {lacked}")
             sys.exit(CANNOT_RUN)
-        note(traceback.format_exc().rstrip())
+        note("\n".join(map(printable, traceback.format_exc().rstrip().split("\n"))))
         note("dpsim: this is a bug in dpsim or in a protocol registered with it; please report it with the lines above")
         sys.exit(BUG)
 

@@ -33,7 +33,7 @@ from typing import Any, NoReturn, Self, TextIO
 import typer
 
 from dpsim.cli.json_alone import stdout
-from dpsim.cli.protocol_errors import raised_by_protocol
+from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
 
@@ -142,6 +142,8 @@ def one_line_errors() -> Iterator[None]:
         if said is None:
             raise
         fail(said, BAD_INPUT)
+    except BaseException as error:  # SystemExit(0) of a protocol would pass for "as expected"
+        fail(raised_by_protocol(error) or f"ended by {type(error).__name__}{at_own_place(error)}", BAD_INPUT)
 
 
 def lacking(error: BaseException) -> str:

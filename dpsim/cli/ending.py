@@ -2,8 +2,9 @@
 
     main()      # what the script `dpsim` calls; does not return
 
-A protocol or a library may end the process by itself. `os._exit(0)` in a module would pass for "as expected". OpenBLAS
-calls exit(1) of C where it gets no memory, and scripts read 1 as a verdict. Both end with 3 here, and a line says so.
+A protocol or a library may end the process by itself. `os._exit(0)` in a module would pass for "as expected", and so
+would `os.execvp("true", ...)`. OpenBLAS calls exit(1) of C where it gets no memory, and scripts read 1 as a verdict.
+All of these end with 3 here, and a line says so. `_exit` of C ends the process at once.
 
 So the command itself leaves by `os._exit`, after Python's own exit functions. Processes that this one forks end as they
 like. A signal that ends the process is its parent's to report.
@@ -22,6 +23,9 @@ from typing import Any, NoReturn
 
 NO_VERDICT = 3
 _leave = os._exit
+REPLACES = "execv", "execve"
+"""What puts another program in the place of this one, whose exit status would be ours."""
+
 _kept: list[Any] = []
 """Functions that C calls must not be collected."""
 
@@ -69,14 +73,31 @@ def watch() -> None:
             _leave(NO_VERDICT)
 
     os._exit = ended
+    for name in REPLACES:
+        setattr(os, name, _refused(owner, name))
     with suppress(AttributeError, OSError, ValueError):  # a C library that has another name for it
         called = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(exits)
         _kept.append(called)
         ctypes.CDLL(None).__cxa_atexit(called, None, None)
 
 
+def _refused(owner: int, name: str) -> Any:
+    """`os.execv` in this process; in those that it forks, the call as it was."""
+    replace = getattr(os, name)
+
+    def replaced(*words: Any) -> Any:
+        if os.getpid() == owner:
+            _say(f"dpsim: the process was given up by os.{name}{_by_whom()}: no verdict\n".encode())
+            _leave(NO_VERDICT)
+        return replace(*words)
+
+    return replaced
+
+
 def _by_whom() -> str:
-    frame = sys._getframe(2)
+    frame: Any = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith("<"):  # Python's own, frozen
+        frame = frame.f_back
     return f" in {os.path.relpath(frame.f_code.co_filename)}:{frame.f_lineno}"
 
 

@@ -60,7 +60,9 @@ def import_modules(modules: Iterable[str] | None) -> None:
     for module in modules or ():
         try:
             import_named(module)
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             said = f"{type(error).__name__}: {error}{at_own_place(error)}"
             fail(f"cannot import the module {module}: {said}", BAD_INPUT)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from types import FrameType
 
 
-def raised_by_protocol(error: Exception) -> str | None:
+def raised_by_protocol(error: BaseException) -> str | None:
     """The line for an error that a registered protocol or variant raised; None for any other. Those that come with
     dpsim are dpsim, and their errors are bugs.
     """

@@ -8,9 +8,14 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from tests import ROOT
 from tests.cli.commands import dpsim_, process, write
 from tests.cli.protocols import scenario
@@ -19,6 +24,10 @@ HOLDS = ("run", "x.yaml", "--module", "tests.agreeing")
 
 ENDS = {
     "python": ("import os\nos._exit(0)\n", "dpsim: the process was ended by os._exit(0) in ends.py:2: no verdict\n"),
+    "another program": (
+        "import os\nos.execvp('true', ['true'])\n",
+        "dpsim: the process was given up by os.execv in ends.py:2: no verdict\n",
+    ),
     "C": (
         "import ctypes\nctypes.CDLL(None).exit(1)\n",
         "dpsim: a library ended the process, perhaps without memory; its output says why: no verdict\n",
@@ -32,6 +41,74 @@ def test_a_module_that_ends_the_process(what: str, healthy: Path) -> None:
     write(Path("ends.py"), code)
     done = process("run", str(healthy), "--module", "ends.py")
     assert (done.returncode, done.stdout, done.stderr) == (3, "", said)
+
+
+class Odd(BaseException):
+    """No Exception."""
+
+
+class How(BaseModel):
+    method: str = ""
+    odd: bool = False
+
+    def ends(self, method: str) -> None:
+        if method == self.method:
+            raise Odd("a\x1b[31m") if self.odd else SystemExit(0)
+
+
+@register_protocol("t_ends")
+class Ends(Program[Any]):
+    """One of its methods raises what is no Exception."""
+
+    Params = How
+
+    @staticmethod
+    def ranks(params: Any) -> int:
+        return 2
+
+    def prepare(self, args: Any) -> Any:
+        args.params.ends("prepare")
+        return args
+
+    def estimate(self, args: Any) -> None:
+        args.params.ends("estimate")
+
+    def figures(self, prepared: Any, journals: Any) -> dict[str, Any]:
+        prepared.params.ends("figures")
+        return {}
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await rank.host("world").barrier(site="meet")
+
+
+@pytest.mark.parametrize("method", ["prepare", "estimate", "figures"])
+@pytest.mark.parametrize(("odd", "said"), [("false", "SystemExit: 0"), ("true", "Odd: a\\x1b[31m")])
+def test_no_exception_of_a_protocol_ends_as_expected(method: str, odd: str, said: str) -> None:
+    """SystemExit(0) was exit 0 without a word; any other one ended by SIGSEGV, with a traceback."""
+    text = f"name: x\nprotocol: {{name: t_ends, params: {{method: {method}, odd: {odd}}}}}\n"
+    answer = dpsim_("run", write(Path("x.yaml"), text))
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"dpsim: the protocol raised {said}, at "), answer.err
+    assert dpsim_("run", write(Path("y.yaml"), text.replace(method, "none"))).code == 0, "the twin"
+
+
+def test_no_exception_of_a_module_ends_as_expected(healthy: Path) -> None:
+    write(Path("odd.py"), "class Odd(BaseException): pass\nraise Odd\n")
+    answer = dpsim_("run", healthy, "--module", "odd.py")
+    assert (answer.code, answer.err) == (2, "dpsim: cannot import the module odd.py: Odd: , at odd.py:2\n")
+
+
+def test_a_bug_has_no_control_characters_and_its_own_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dpsim.cli import app
+
+    def fails() -> None:
+        raise BaseException("a\x1b[31m")
+
+    monkeypatch.setattr(app, "app", fails)
+    with pytest.raises(SystemExit) as ended:
+        app.main()
+    assert ended.value.code == app.BUG
 
 
 def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
