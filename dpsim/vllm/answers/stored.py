@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.contract.words import BadInput, counted
-from dpsim.scenario.errors import shown
+from dpsim.scenario.errors import ScenarioError, refuse_pipes, shown
 from dpsim.vllm.answers.comparison import Row, numbers
 
 VARIABLE = "DPSIM_ENGINE_ANSWERS"
@@ -29,6 +29,9 @@ README = "README.md"
 
 MOST_BYTES, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 64 << 10, 100_000
 """Of a file that is expanded, a line of it, a number in a row: ten times what the stored ones have, and more."""
+
+MOST_OF_README = 1 << 20
+"""Bytes that are looked at."""
 
 _CLONE = Path(__file__).resolve().parents[3]
 
@@ -71,6 +74,7 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
     """
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
+    _refuse_pipe(path)
     try:
         with gzip.open(path) as unpacked:
             while line := unpacked.readline(MOST_OF_A_LINE + 1):
@@ -86,11 +90,22 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
     return rows if version is None else [row for row in rows if row["version"] == version]
 
 
+def _refuse_pipe(path: Path) -> None:
+    """Raise NoAnswers, unread, for a pipe, which waits for its writer."""
+    try:
+        refuse_pipes(path, "stored answers of the engine")
+    except ScenarioError as error:
+        raise NoAnswers(str(error)) from None
+
+
 def rows_of(path: Path) -> int | None:
     """How many rows a file has by the README beside it: | `decide.jsonl.gz` | 1,500 |. None if it says nothing."""
+    readme = path.parent / README
+    _refuse_pipe(readme)
     try:
-        text = (path.parent / README).read_text(encoding="utf-8")
-    except (OSError, ValueError):
+        with readme.open("rb") as file:
+            text = file.read(MOST_OF_README).decode("utf-8", "replace")
+    except OSError:
         return None
     found = re.search(rf"^\| `{re.escape(path.name)}` \| ([0-9,]+) \|", text, re.MULTILINE)
     return None if found is None else int(found[1].replace(",", ""))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,19 @@ def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, com
         return
     with pytest.raises(NoAnswers, match=rf"2 rows; expected {count}, as .*README\.md says"):
         answers("decide", place=named)
+
+
+@pytest.mark.parametrize("name", ["decide.jsonl.gz", "README.md"])
+def test_a_pipe_is_not_waited_for(named: Path, name: str) -> None:
+    """In a folder of a stranger, whose writer never comes."""
+    (named / name).unlink(missing_ok=True)
+    os.mkfifo(named / name)
+    with pytest.raises(NoAnswers, match=f"{name}: not a regular file; expected stored answers of the engine"):
+        answers("decide", place=named)
+
+
+def test_no_more_of_a_readme_is_read_than_one_has(named: Path) -> None:
+    readme = named / "README.md"
+    readme.write_text("| `decide.jsonl.gz` | 2 | x |\n")
+    os.truncate(readme, 4 << 30)
+    assert stored.rows_of(named / "decide.jsonl.gz") == 2
