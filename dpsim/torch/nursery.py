@@ -82,7 +82,7 @@ class Nursery:
 
     def __init__(self) -> None:
         if importlib.util.find_spec("torch") is None:
-            raise NoTorch("torch is not installed here; install it: pip install 'dpsim-ranks[real]'")
+            raise NoTorch("torch is not installed here; install it: pip install -e '.[real]' in a clone of dpsim")
         self._seats: dict[tuple[RanksJob, int], Seat] = {}
         self._warm: set[str] = set()
         self.folder = Path(tempfile.mkdtemp(prefix="dpsim-ranks-"))

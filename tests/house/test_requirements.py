@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.metadata import PackageNotFoundError, requires
+from importlib.util import find_spec
 
 import pytest
 from packaging.requirements import Requirement
@@ -68,3 +72,57 @@ def test_what_is_installed_here_is_within_the_bounds_of_the_project() -> None:
         one = Requirement(text)
         line = EVERY[canonicalize_name(one.name)]
         assert one.specifier.contains(line.partition("==")[2].split()[0]), line
+
+
+def unhashed(makefile: str) -> list[str]:
+    """Recipes that install packages from an index without hashes, but for the libraries of torch for GPUs."""
+    hashed = re.search(r"^HASHED := \$\(INSTALL\) .*--require-hashes", makefile, re.MULTILINE) is not None
+    recipes = [line.strip() for line in makefile.splitlines() if line.startswith("\t@$(")]
+    ours = [line for line in recipes if line.startswith(("@$(INSTALL)", "@$(HASHED)"))]
+    return [
+        line
+        for line in ours
+        if not (hashed and line.startswith("@$(HASHED) -r requirements/")) and "torch==" not in line
+    ]
+
+
+def test_make_installs_with_hashes() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    assert unhashed(makefile) == []
+    assert makefile.count("@$(HASHED) -r requirements/") == len(FILES)
+    assert len(unhashed(makefile.replace("--require-hashes", ""))) == len(FILES), "the twin"
+    assert unhashed(makefile.replace("$(HASHED) -r requirements/core", "$(INSTALL) -r requirements/core")) != []
+
+
+def advised(text: str) -> list[str]:
+    """Names that a text says to install from an index."""
+    return re.findall(r"pip install '?([A-Za-z][A-Za-z0-9._-]*)", text)
+
+
+def test_no_message_advises_a_name_on_an_index() -> None:
+    """Anybody may own it there. A clone is installed by its path."""
+    files = [
+        file
+        for folder in ("dpsim", "real", "docs")
+        for file in (ROOT / folder).rglob("*")
+        if file.suffix in (".py", ".md")
+    ]
+    assert {str(file): names for file in [*files, ROOT / "README.md"] if (names := advised(file.read_text()))} == {}
+    assert advised("pip install 'dpsim-ranks[real]'") == ["dpsim-ranks"], "the twin"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", FILES)
+def test_no_pinned_version_has_a_known_hole(name: str) -> None:
+    """Asks pip-audit, where it is installed and its data can be had."""
+    if find_spec("pip_audit") is None:
+        pytest.skip("needs pip-audit")
+    command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--no-deps", "--format", "json", "--requirement"]
+    done = subprocess.run(
+        [*command, ROOT / "requirements" / f"{name}.txt"], capture_output=True, text=True, check=False
+    )
+    try:
+        told = json.loads(done.stdout)["dependencies"]
+    except ValueError:
+        pytest.skip(f"pip-audit has no data here: {done.stderr[-200:]}")
+    assert {one["name"]: one["vulns"] for one in told if one.get("vulns")} == {}
