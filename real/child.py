@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.backend.journal.trouble import FAULTS, is_stopped, limit
+from dpsim.backend.journal.trouble import FAULTS, is_ending, is_stopped, limit
 from real.fork_server import Forked, ForkServer, command
 from real.quiet import busy_ns
 
@@ -88,6 +88,10 @@ class Child:
 
     def has_ended(self) -> bool:
         return self.process.poll() is not None
+
+    def is_ending(self) -> bool:
+        """Whether its end is a matter of time."""
+        return is_ending(self.process.pid)
 
     def busy_ns(self) -> int | None:
         """ns that its threads ran or waited for a core; None where the system does not say."""

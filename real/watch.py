@@ -239,12 +239,12 @@ class JobWatch:
 
     def _look_who_was_stopped(self) -> None:
         """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a
-        process of its own, which keeps it open.
+        process of its own, which keeps it open. One that is on its way out keeps its socket for seconds.
         """
         for child, rank in self._actors.items():
             if self._ends[rank] is None and not self.lost:
                 taken = child.taken_away()
-                if taken and died_as_planned(self._paths[rank]):
+                if child.is_ending() or (taken and died_as_planned(self._paths[rank])):
                     self._died(child, rank)
                 else:
                     self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""

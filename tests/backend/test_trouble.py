@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.backend.graphs.kernel_call import KernelCall, KernelError
-from dpsim.backend.journal.trouble import free_descriptors, is_stopped, limit, trouble
+from dpsim.backend.journal.trouble import free_descriptors, is_ending, is_stopped, limit, trouble
 
 
 @pytest.mark.parametrize(
@@ -70,6 +70,17 @@ def test_a_process_that_was_stopped() -> None:
         assert not is_stopped(os.getpid())
         os.kill(one.pid, signal.SIGCONT)
     assert not is_stopped(one.pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_a_process_that_is_about_to_be_gone() -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as one:
+        assert not is_ending(one.pid)
+        one.kill()
+        os.waitid(os.P_PID, one.pid, os.WEXITED | os.WNOWAIT)
+        assert is_ending(one.pid), "gone, and not waited for"
+    assert not is_ending(one.pid)
+    assert not is_ending(os.getpid())
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks into /proc")

@@ -33,13 +33,19 @@ forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 
 @pytest.fixture(autouse=True)
 def _nothing_is_left(backend: TorchBackend, world: World) -> Iterator[None]:
-    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert what_lacked(backend, world) == ""
     before = Left.now(folder_of(backend))
     yield
-    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert what_lacked(backend, world) == ""
     left = Left.now(folder_of(backend))
     # Fewer connections than before is well: those to processes that end late, as they do on a GPU, were counted there.
     assert left._replace(descriptors=max(left.descriptors, before.descriptors)) == before
+
+
+def what_lacked(backend: TorchBackend, world: World) -> str:
+    """Why a healthy run did not finish; empty if it did."""
+    run = backend.run(world, "real_rounds", {"rounds": 1})
+    return "" if run.finished else f"{run.observed or run.lost}: {run.ends}"
 
 
 def folder_of(backend: TorchBackend) -> Path:

@@ -47,6 +47,9 @@ class Silent:
     def taken_away(self) -> str:
         return ""
 
+    def is_ending(self) -> bool:
+        return False
+
     def busy_ns(self) -> int:
         return 0
 
@@ -158,6 +161,44 @@ def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
         assert seen.observed == "no rank moved for 10 s after rank 1 died (SIGKILL)"
     else:
         assert seen.lost == "the process of rank 1 was ended by SIGKILL"
+
+
+class Leaving(Silent):
+    """A worker that has ended, whose driver still gives memory back. Its socket is open as long."""
+
+    def __init__(self, rank: int, how: str) -> None:
+        super().__init__(rank)
+        self.how, self.waited = how, False
+
+    def is_ending(self) -> bool:
+        return True
+
+    def how_it_ended(self) -> str:
+        self.waited = True
+        return self.how
+
+    def taken_away(self) -> str:
+        return f"was ended by {self.how}" if self.waited and self.how.startswith("SIG") else ""
+
+
+@pytest.mark.parametrize(("how", "lost"), [("SIGUSR1", "the process of rank 1 was ended by SIGUSR1"), ("exit 7", "")])
+def test_one_that_takes_longer_to_leave_than_the_stall(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, how: str, lost: str
+) -> None:
+    def speaking(*_: object) -> list[Child]:
+        planted.now += POLL
+        return []
+
+    path = tmp_path / "journal"
+    path.write_text("")
+    monkeypatch.setattr(watch, "speaking", speaking)
+    world = replace(world, stall_ns=SECOND, deadline_ns=60 * SECOND)
+    seen = JobWatch(cast(list[Child], [Silent(0), Leaving(1, how)]), [path, path], world, 1, None)
+    seen.observe()
+    assert (seen.lost, seen.ends[1]) == (lost, "died")
+    hangs = JobWatch(cast(list[Child], [Silent(0), Silent(1)]), [path, path], world, 1, None)
+    hangs.observe()
+    assert (hangs.lost, hangs.ends) == ("", ["blocked", "blocked"]), "the twin"
 
 
 def test_a_clock_that_stands(planted: Planted) -> None:

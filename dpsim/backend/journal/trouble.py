@@ -3,6 +3,7 @@
     trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and nobody raised anything
     trouble(ValueError("count"))            # "": a finding
     is_stopped(4711)                        # SIGSTOP, a debugger: it will not answer
+    is_ending(4711)                         # its end is a matter of time
     free_descriptors(80)                    # 17 of them: no start of a pool
     limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
 
@@ -76,6 +77,21 @@ def is_stopped(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except (OSError, IndexError):
         return False
+
+
+ENDING = 0x4 | 0x8 | 0x200
+"""Flags of Linux: the process leaves, waits for a core file to be written, or writes it."""
+
+
+def is_ending(process: int) -> bool:
+    """Whether a process is on its way out, or gone and not waited for. A driver takes seconds to give memory of a GPU
+    back, and a core file as long, while its sockets are open. False where the system has no /proc to tell it.
+    """
+    try:
+        flags = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[6])
+    except (OSError, IndexError, ValueError):
+        return False
+    return bool(flags & ENDING)
 
 
 def free_descriptors(most: int) -> int:
