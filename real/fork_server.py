@@ -265,10 +265,10 @@ def _has_children() -> bool:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     for module in ("torch.distributed", "msgspec.msgpack", f"real.{sys.argv[2]}", "real.worker"):  # as a worker would
         importlib.import_module(module)
     registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     parent = os.getppid()
     with contextlib.suppress(EOFError, OSError):
         serve(Connection(int(sys.argv[1])))

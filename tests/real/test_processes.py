@@ -18,7 +18,7 @@ import pytest
 
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Fault, World
-from real import folder
+from real import folder, fork_server
 from real.backend import TorchBackend
 from real.folder import PoolFolder
 from tests import ROOT
@@ -229,3 +229,22 @@ def test_close_ends_the_workers_and_the_backend_may_be_used_again(backend: Torch
     assert eventually(lambda: all(is_gone(process) for process in workers))
     assert backend.pool.processes == []
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+def test_ctrl_c_is_ignored_before_torch_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The terminal sends it to all: the import of seconds ended with a traceback."""
+
+    class Imported(Exception):
+        pass
+
+    def imports(name: str) -> None:
+        raise Imported
+
+    monkeypatch.setattr("importlib.import_module", imports)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(Imported):
+            fork_server.main()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
