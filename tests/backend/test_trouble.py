@@ -25,6 +25,8 @@ from dpsim.backend.journal.trouble import free_descriptors, is_ending, is_stoppe
         (OSError(errno.EDQUOT, ""), os.strerror(errno.EDQUOT).lower()),
         (OSError(errno.EMFILE, ""), "too many open files"),
         (RuntimeError("can't start new thread"), "no thread"),
+        (RuntimeError("Resource temporarily unavailable"), "no thread"),
+        (RuntimeError("recv: Resource temporarily unavailable"), ""),
         (
             RuntimeError("alloc_cpu.cpp: DefaultCPUAllocator: Error code 12 (Cannot allocate memory)"),
             "cannot allocate memory",

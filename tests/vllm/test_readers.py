@@ -17,7 +17,7 @@ import pytest
 from dpsim.scenario import parse_scenario
 from dpsim.scenario.to_world import prepare
 from dpsim.vllm.answers import check
-from dpsim.vllm.answers.stored import SUFFIX
+from dpsim.vllm.answers.stored import SUFFIX, NoAnswers, answers
 from dpsim.vllm.from_vllm import translate
 from dpsim.vllm.params.workload.azure_csv import read_azure_csv
 from tests import ROOT
@@ -107,15 +107,19 @@ def test_stored_answers(seconds: float) -> None:
     assert fuzzed("stored answers", seeds, read, seconds, make=folder_of)
 
 
+BOMBS = {"long rows": ({"pad": "x" * 60_000}, 1_000, 12), "short rows": ({"a": []}, 100_000, 25)}
+"""13 MB took 4.7 GB."""
+
+
 @pytest.mark.slow
-def test_a_bomb_of_answers(tmp_path: Path) -> None:
-    """13 MB that took 4.7 GB."""
-    row = json.dumps({"version": "0.33.0", "group": 1, "pad": "x" * 1_000}).encode() + b"\n"
+@pytest.mark.parametrize("what", BOMBS)
+def test_a_bomb_of_answers(what: str) -> None:
+    more, rows, times = BOMBS[what]
+    one = gzip.compress((json.dumps({"version": "0.33.0", **more}).encode() + b"\n") * rows, 1)
 
     def read(data: bytes, folder: Path) -> None:
-        with gzip.open(folder / f"decide{SUFFIX}", "wb", 1) as file:
-            for _ in range(100):
-                file.write(data * 1_000)
-        check.stored(folder)
+        (folder / f"decide{SUFFIX}").write_bytes(data)
+        with pytest.raises(NoAnswers, match="more than"):
+            answers("decide", place=folder)
 
-    assert fuzzed("a bomb", [row], read, 0.1, make=lambda seeds, draw: seeds[0])
+    assert fuzzed("a bomb", [one * times], read, 0.1, make=lambda seeds, draw: seeds[0])

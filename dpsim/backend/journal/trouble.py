@@ -33,6 +33,9 @@ FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""
 
+AGAIN = os.strerror(errno.EAGAIN)
+"""What C++ says then, and nothing else."""
+
 NO_ROOM = ("failed to map segment from shared object", "cannot allocate memory", "std::bad_alloc", "bad allocation")
 """What the loader of shared libraries and libraries in C++ say where there is no memory."""
 
@@ -59,7 +62,7 @@ def _lacked(error: BaseException) -> str:
         return _words(error.errno) + (f": {error.filename}" if error.filename else "")
     if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # libraries in C and C++ have no better ones
         said = str(error)
-        if NO_THREAD in said:
+        if NO_THREAD in said or said.strip() == AGAIN:
             return "no thread"
         if any(text in said for text in NO_ROOM):
             return "no memory"

@@ -27,8 +27,10 @@ VARIABLE = "DPSIM_ENGINE_ANSWERS"
 SUFFIX = ".jsonl.gz"
 README = "README.md"
 
-MOST_BYTES, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 64 << 10, 100_000
-"""Of a file that is expanded, a line of it, a number in a row: ten times what the stored ones have, and more."""
+MOST_BYTES, MOST_ROWS, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 100_000, 64 << 10, 100_000
+"""Of a file that is expanded, its rows, a line of it, a number in a row: ten times what the stored ones have, and
+more.
+"""
 
 MOST_OF_README = 1 << 20
 """Bytes that are looked at."""
@@ -81,6 +83,8 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
                 rows.append(_row(line))
                 if unpacked.tell() > MOST_BYTES:
                     raise ValueError(f"the file expands to more than {MOST_BYTES >> 20} MiB")
+                if len(rows) > MOST_ROWS:
+                    raise ValueError(f"more than {MOST_ROWS:,} rows")
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
     expected = rows_of(path)

@@ -61,9 +61,22 @@ def test_folders_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         (gzip.compress(b"[]\n"), "line 1 cannot be read: expected a JSON object with a version"),
         (gzip.compress(b'{"version": 1}\n'), "expected a JSON object with a version"),
         (gzip.compress(b'{"version": "1.0"}\n')[:-9], "cannot be read: "),
+        (gzip.compress(b'{"version": "new"}\n'), "line 1 cannot be read: the version 'new' is no release"),
+        (gzip.compress(b"")[:10] + b"\xff" * 20, "line 1 cannot be read: Error -3"),
+        (gzip.compress(b'{"version": "1.0", "a": [{"b": 1e9}]}\n'), "the number .* expected none beyond 100,000"),
         (gzip.compress(b""), r"decide.jsonl.gz: 0 rows; expected at least one"),
     ],
-    ids=["no gzip", "cut off in a line", "no object", "no version", "cut off", "no rows"],
+    ids=[
+        "no gzip",
+        "cut off in a line",
+        "no object",
+        "no version",
+        "cut off",
+        "no release",
+        "no deflate",
+        "huge",
+        "no rows",
+    ],
 )
 def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> None:
     (named / "decide.jsonl.gz").write_bytes(content)
