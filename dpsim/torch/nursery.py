@@ -89,7 +89,7 @@ class Nursery:
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         environment = {**os.environ, **FIXED, **dict.fromkeys(ONE_THREAD, "1"), "TMPDIR": str(self.folder)}
         with its:
-            command = [sys.executable, "-m", PARENT, str(its.fileno())]
+            command = [sys.executable, "-m", PARENT, str(its.fileno()), str(self.folder)]
             path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
             self._process = subprocess.Popen(
                 command,

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -60,3 +64,22 @@ def test_a_file_that_is_not_there_is_bad_input() -> None:
     result = CliRunner().invoke(app, ["explore", "--torch", "no_such.py"])
     assert result.exit_code == 2
     assert "no_such.py" in result.output
+
+
+KILLED = """
+import os, signal
+from dpsim.torch.nursery import Nursery
+print(Nursery().folder, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_a_command_that_is_killed_leaves_no_folder() -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED], capture_output=True, text=True, check=False)
+    folder = Path(done.stdout.strip())
+    assert (done.returncode, folder.name[:12]) == (-signal.SIGKILL, "dpsim-ranks-")
+    deadline = time.monotonic() + 30
+    while folder.exists() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not folder.exists()

@@ -107,7 +107,10 @@ def test_stored_answers(seconds: float) -> None:
     assert fuzzed("stored answers", seeds, read, seconds, make=folder_of)
 
 
-BOMBS = {"long rows": ({"pad": "x" * 60_000}, 1_000, 12), "short rows": ({"a": []}, 100_000, 25)}
+BOMBS: dict[str, tuple[dict[str, Any], int, int]] = {
+    "long rows": ({"pad": "x" * 60_000}, 1_000, 12),
+    "short rows": ({"a": []}, 100_000, 25),
+}
 """13 MB took 4.7 GB."""
 
 

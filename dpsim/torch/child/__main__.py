@@ -1,6 +1,6 @@
 """The warm parent: it imports torch and what ranks import, forks children, and computes nothing.
 
-    python -m dpsim.torch.child DESCRIPTOR
+    python -m dpsim.torch.child DESCRIPTOR FOLDER
 
 Started by `dpsim.torch.nursery`, which sends requests on the socket of that descriptor:
 
@@ -10,7 +10,8 @@ Started by `dpsim.torch.nursery`, which sends requests on the socket of that des
     ["warm", modules]       import these, without an answer
 
 A fork keeps one thread, and OpenMP hangs in a child whose parent has computed. So this process starts no thread and
-touches no tensor. When the socket closes it ends with all of its children.
+touches no tensor. When the socket closes it ends with all of its children, and removes the folder of their temporary
+files: what started it may have been killed.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -141,8 +143,11 @@ def main() -> None:
     parent = Parent(control)
     try:
         parent.serve()
+    except OSError:  # the other end was killed while it was answered
+        pass
     finally:
         parent.close()
+        shutil.rmtree(sys.argv[2], ignore_errors=True)
 
 
 if __name__ == "__main__":
