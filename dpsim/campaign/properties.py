@@ -186,7 +186,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     there is nothing to type.
     """
     from dpsim.campaign.drawn import running_test
-    from dpsim.campaign.token import MOST_SCHEDULES, Token
+    from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
     from dpsim.scenario.modules import names_to_import
 
     shown = explored.shown[0]
@@ -196,7 +196,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
     test = running_test()
     if not word:
-        return "", f"too large for a token ({scenario.beyond() or 'the word would be too long'})"
+        return "", f"too large for a token ({beyond(scenario) or 'the word would be too long'})"
     if test and "dpsim.pytest_plugin" in sys.modules:
         return f"pytest {shlex.quote(test)} --dpsim-replay={word}", ""
     modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)

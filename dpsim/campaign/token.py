@@ -9,7 +9,7 @@ A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes
 the object itself, compressed. What comes from a log may be anything, so it is read as a file is: at most `LONGEST`
 characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
 scenario file, and read by the reader of such files; every other field is checked, and is printable. A few bytes may
-ask for a huge world, so its size is bounded before anything is made of it (`Scenario.beyond`); and the word of a
+ask for a huge world, so its size is bounded before anything is made of it (`beyond`); and the word of a
 stranger opens no file, so a scenario that names one is refused. Whatever the word is, the outcome is a `Token` or a
 `TokenError` in one line.
 
@@ -28,11 +28,13 @@ import re
 import zlib
 from typing import Any, NamedTuple
 
+from dpsim.contract.registry import protocol
 from dpsim.contract.words import BadInput
 from dpsim.explore import LONGEST as MOST_STEPS
 from dpsim.explore import STRATEGIES
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
 from dpsim.scenario.errors import shown
+from dpsim.scenario.estimate import above_token
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
@@ -61,7 +63,7 @@ class Token(NamedTuple):
 
     def __str__(self) -> str:
         """The word; empty where it would be refused: too long, not printable, or of too large a world."""
-        if self.scenario.beyond() or not all(map(_is_word, self.steps)):
+        if beyond(self.scenario) or not all(map(_is_word, self.steps)):
             return ""
         fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
         content = json.dumps(fields, separators=(",", ":")).encode()
@@ -84,9 +86,14 @@ def read_token(word: str) -> Token:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
         raise TokenError(str(error).partition("\n")[0]) from None
-    if too_large := scenario.beyond():
+    if too_large := beyond(scenario):
         raise TokenError(f"the token {shown(word, 40)}: {too_large}")
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+
+
+def beyond(scenario: Scenario) -> str:
+    """What of a scenario is too large for a token; empty if nothing is. No file is opened."""
+    return scenario.beyond() or above_token(protocol(scenario.protocol.name).program, scenario.arguments(None))
 
 
 def fields_of(word: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.contract.program import Program
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.words import gigabytes
 from dpsim.scenario.errors import ScenarioError, shown
 
@@ -27,6 +27,9 @@ MOST = 8_000_000_000
 
 LARGE = 500_000_000
 """Bytes of a run from which on it is announced."""
+
+MOST_OF_TOKEN = 500_000_000
+"""Bytes of a run for which a word in a log may ask."""
 
 UNITS = {"MB": 10**6, "GB": 10**9}
 
@@ -66,6 +69,19 @@ def refuse_enormous(name: str, program: type[Program[Any]], args: Any) -> None:
     if estimate.bytes > LARGE and line != _allowed.told:
         _allowed.told = line
         _allowed.tell(line)
+
+
+def above_token(program: type[Program[Any]], args: Any) -> str:
+    """What is too large where a token asks for it; empty if nothing is, or if the program does not know."""
+    if program.estimate is Program.estimate:
+        return ""
+    try:
+        estimate = program().estimate(program.with_params(args))
+    except Unsuitable:  # which is said where it is run
+        return ""
+    if estimate is None or estimate.bytes <= MOST_OF_TOKEN:
+        return ""
+    return f"{estimate}; expected at most {gigabytes(MOST_OF_TOKEN)}"
 
 
 def parse_memory(text: str) -> int:

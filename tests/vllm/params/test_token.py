@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign.token import Token, read_token
+from dpsim.campaign.token import Token, beyond, read_token
 from dpsim.scenario import Scenario, dump_scenario, scenario_from
 from tests.campaign.test_token import of, refused
 
@@ -75,3 +75,14 @@ def test_a_world_at_the_limits_is_read(scenario: Scenario) -> None:
 def test_what_goes_in_comes_out() -> None:
     assert read_token(str(TOKEN)) == TOKEN
     assert len(str(TOKEN)) < 400
+
+
+def test_a_run_that_keeps_much_is_refused_though_its_requests_are_few() -> None:
+    """One of 64 records took 5 GB: each of its slots has room for the longest request."""
+    request = {"prompt_tokens": 5, "output_tokens": 90_000, "stop_after": 1}
+    made = {"name": "x", "protocol": "pp_tokens", "topology": {"pipeline_parallel_size": 2}}
+    for slots, said in ((2, ""), (1_000, "GB; expected at most 0.5 GB")):
+        config = {"max_num_seqs": slots}
+        one = scenario_from({**made, "config": config, "workload": {"requests": [request]}})
+        assert beyond(one).endswith(said)
+        assert bool(str(Token(one, (), "HANG", "dpor", 1))) == (not said)
