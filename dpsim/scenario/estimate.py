@@ -77,7 +77,7 @@ def above_token(program: type[Program[Any]], args: Any) -> str:
         return ""
     try:
         estimate = program().estimate(program.with_params(args))
-    except Unsuitable:  # which is said where it is run
+    except Unsuitable:  # a run says why
         return ""
     if estimate is None or estimate.bytes <= MOST_OF_TOKEN:
         return ""

@@ -10,8 +10,8 @@ Started by `dpsim.torch.nursery`, which sends requests on the socket of that des
     ["warm", modules]       import these, without an answer
 
 A fork keeps one thread, and OpenMP hangs in a child whose parent has computed. So this process starts no thread and
-touches no tensor. When the socket closes it ends with all of its children, and removes the folder of their temporary
-files: what started it may have been killed.
+touches no tensor. When the socket closes it ends with all of its children. Then it removes the folder of their
+temporary files, as what started it may have been killed.
 """
 
 from __future__ import annotations

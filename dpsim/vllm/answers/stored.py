@@ -28,9 +28,7 @@ SUFFIX = ".jsonl.gz"
 README = "README.md"
 
 MOST_BYTES, MOST_ROWS, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 100_000, 64 << 10, 100_000
-"""Of a file that is expanded, its rows, a line of it, a number in a row: ten times what the stored ones have, and
-more.
-"""
+"""Of a file that is expanded: bytes, rows, bytes of a row, a number in it. The stored ones have a tenth at most."""
 
 MOST_OF_README = 1 << 20
 """Bytes that are looked at."""

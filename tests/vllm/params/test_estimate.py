@@ -80,7 +80,7 @@ SESSION = [{"prompt_tokens": 5, "output_tokens": 50_000, "stop_after": 1, "sessi
 
 @pytest.mark.parametrize("requests", [[SHORT], SESSION])
 def test_the_room_of_a_request_that_ends_early(requests: list[dict[str, Any]]) -> None:
-    """A stage has memory for all that it may come to: 3.5 kB a position."""
+    """A stage has memory for all that a request may be: 3.5 kB a position."""
     args = scenario("pp_tokens", TWO_STAGES, requests=requests).arguments()
     assert 6 * 10**9 < estimate_of(args, table=True).bytes < 11 * 10**9
     args = scenario("whole_engine_dp", {"data_parallel_size": 2}, requests=[SHORT] * 999).arguments()
