@@ -21,7 +21,7 @@ import threading
 from contextlib import suppress
 from typing import Any, NoReturn
 
-NO_VERDICT = 3
+NO_VERDICT, BUG = 3, 70
 _leave = os._exit
 REPLACES = "execv", "execve"
 """What puts another program in the place of this one, whose exit status would be ours."""
@@ -40,11 +40,12 @@ def main() -> NoReturn:
         run()
     except SystemExit as end:
         code = end.code
-    except Exception as error:
-        if not _for_lack_of_memory(error):
-            raise
-        _say(b"dpsim: no memory\n")
-        code = NO_VERDICT
+    except BaseException as error:  # Python must not end by itself: what C calls at its exit needs Python
+        code = NO_VERDICT if _for_lack_of_memory(error) else BUG
+        if code == NO_VERDICT:
+            _say(b"dpsim: no memory\n")
+        else:
+            sys.excepthook(type(error), error, error.__traceback__)
     _end(code)
 
 

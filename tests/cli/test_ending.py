@@ -111,6 +111,14 @@ def test_a_bug_has_no_control_characters_and_its_own_code(monkeypatch: pytest.Mo
     assert ended.value.code == app.BUG
 
 
+def test_an_installation_that_is_broken_is_no_crash() -> None:
+    """Python ended by itself, and then C's exit called it: SIGSEGV."""
+    code = "import sys; sys.modules['dpsim.cli.app'] = None; from dpsim.cli.ending import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert done.returncode == 70
+    assert done.stderr.endswith("import of dpsim.cli.app halted; None in sys.modules\n")
+
+
 def test_processes_of_its_own_end_as_they_like(healthy: Path) -> None:
     write(
         Path("forks.py"),
