@@ -201,7 +201,16 @@ def environment(process: int) -> list[bytes]:
 
 
 def shared() -> set[str]:
-    return {entry for entry in os.listdir("/dev/shm") if entry.startswith(("dpsim-", "torch_"))}
+    """What no process holds: a pool has a lock on its folder, and other commands of this machine have pools."""
+    there = [entry for entry in os.listdir("/dev/shm") if entry.startswith(("dpsim-", "torch_"))]
+    return {entry for entry in there if entry.startswith("torch_") or is_left(Path("/dev/shm", entry))}
+
+
+def is_left(pool: Path) -> bool:
+    held = folder._lock(pool)
+    if held is not None:
+        os.close(held)
+    return held is not None
 
 
 def hit(
