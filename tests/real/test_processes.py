@@ -248,3 +248,27 @@ def test_ctrl_c_is_ignored_before_torch_is_imported(monkeypatch: pytest.MonkeyPa
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_a_parent_that_was_killed_leaves_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What forks the workers removes it, once the parent's socket has closed. A folder that is held stays."""
+
+    def serve(link: object) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
+    monkeypatch.setattr(fork_server, "serve", serve)
+    monkeypatch.setattr(fork_server, "Connection", lambda number: None)
+    monkeypatch.setattr(fork_server, "_has_children", lambda: False)
+    monkeypatch.setattr(os, "getppid", iter([7, 8]).__next__)
+    monkeypatch.setattr(sys, "argv", ["fork_server", "3", "cpu"])
+    held = PoolFolder()
+    (tmp_path / "dpsim-pool-of-one-killed").mkdir()
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        fork_server.main()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert list(tmp_path.iterdir()) == [held.path]
+    held.remove()
