@@ -34,9 +34,15 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.checks.thread_records import awaited, is_idle
 from dpsim.contract.ops import (
+    CALL,
+    COMMUNICATOR,
+    COUNT,
+    DTYPE,
     FLAG,
     KIND,
     MAIN,
+    OP,
+    SEQ,
     SITE,
     STORE_HOW,
     STORE_KEY,
@@ -46,6 +52,7 @@ from dpsim.contract.ops import (
     TAKE_MAILBOX,
     THREAD,
     THREAD_NAME,
+    TRANSFER_PEER,
     RawRecord,
 )
 
@@ -110,7 +117,7 @@ class HostStands:
         if end == "died" or end == "raised":
             return ActorState(actor, thread, end, end, (), last)
         living, stuck = self.run_index.living(actor), self.stuck.get(actor, [])
-        ops = [op for one in living if (op := _op(one)) is not None]
+        ops = [op for one in living if (op := _op(one)) is not None and not _over(self.run_index, op)]
         told = self._told(actor, ops, stuck, last)
         in_ops = bool(living) and len(ops) == len(living)
         if in_ops and all(is_idle(op.raw) for op in ops) and actor not in self.busy:
@@ -120,7 +127,8 @@ class HostStands:
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
         if in_ops or held or limits.stands_at(self.run_index, actor) is not None:
             return ActorState(actor, thread, "waits", *told)
-        device = actor in self.busy or (last is not None and last.raw[KIND] in limits.PLAIN)
+        plain = last is not None and last.raw[KIND] in limits.PLAIN and not awaited(last.raw)
+        device = actor in self.busy or plain
         if device and (last is None or not self.places.goes_on(last)):
             return ActorState(actor, thread, "waits", told[0] or "its device", *told[1:])
         return ActorState(actor, thread, "stopped", "no op", (), last)
@@ -130,7 +138,7 @@ class HostStands:
     ) -> tuple[str, tuple[int, ...], Entry | None]:
         """In what an actor stands, for whom, and since when: in its calls that have no end, else in other ops."""
         what = [(f"{one.communicator} #{one.seq}", one.missing) for one in stuck]
-        what = what or [_waits(self.letters, actor, op.raw) for op in ops]
+        what = what or [waits_of(self.letters, actor, op.raw) for op in ops]
         since = stuck[0].joined[actor] if stuck else ops[0] if ops else last
         waits_for = dict.fromkeys(one for _, actors in what for one in actors)
         return ", ".join(text for text, _ in what), tuple(waits_for), since
@@ -144,7 +152,22 @@ def _op(last: Entry) -> Entry | None:
     return last if awaited(raw) else None
 
 
-def _waits(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
+def _over(run_index: RunIndex, op: Entry) -> bool:
+    """Whether a call of a host has ended, though its thread did nothing behind it: all sides made it, and alike."""
+    raw = op.raw
+    if raw[KIND] not in ("collective", "transfer") or run_index.aborted:
+        return False
+    if raw[KIND] == "collective":
+        sides = [*run_index.collectives[raw[COMMUNICATOR]].values()]
+    else:
+        pair = (op.rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], op.rank)
+        sides = [*run_index.transfers[raw[COMMUNICATOR], *pair]]
+    calls = [own[raw[SEQ]].raw for own in sides if len(own) > raw[SEQ]]
+    field = CALL if raw[KIND] == "collective" else slice(COUNT, DTYPE + 1)
+    return len(calls) == len(sides) and all(one[field] == raw[field] for one in calls)
+
+
+def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
     """What an op waits for, in few words, and for whom."""
     kind = raw[KIND]
     if kind == "take":

@@ -21,7 +21,7 @@ from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP, THREA
 LONGEST = 32
 """The number of ops before a place that are compared at most."""
 
-NO_OP = frozenset({"learned", "injected", "probe", "decision", "free"})
+NO_OP = frozenset({"learned", "injected", "probe", "free"})
 """Records of nothing that an actor reaches: results, and notes in between."""
 
 ENDS = frozenset({"finished", "ended", "raised"})
@@ -67,13 +67,14 @@ class OpPlaces:
         return bool(places) and all(at + 1 < len(ops) and ops[at + 1].token[0] not in ENDS for ops, at in places)
 
     def next_op(self, last: Entry) -> NextOp | None:
-        """The op that always comes behind a place like that of a record. None if places differ, if there is no other
-        place, or if the program ended there.
+        """The op that always comes behind a place like that of a record, or of the op before an exception. None if
+        places differ, if there is no other place, or if the program ended there.
         """
-        own = self._ops[last.rank, last.raw[THREAD]]
+        whole = self._ops[last.rank, last.raw[THREAD]]
+        own = whole[:-1] if whole and whole[-1].token[0] == "raised" else whole
         best, found = 0, list[NextOp]()
         for ops, at in self._at[own[-1].token] if own else ():
-            if at + 1 < len(ops):
+            if at + 1 < len(ops) and not (ops is whole and at + 1 == len(own)):
                 alike = _alike(own, ops, at)
                 if alike > best:
                     best, found = alike, []

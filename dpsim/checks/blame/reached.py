@@ -58,10 +58,12 @@ def _stands(run_index: RunIndex, last: Entry) -> bool:
 
 
 def _set_last(run_index: RunIndex, actor: int) -> int | None:
-    """The step that the program of an actor has set behind its last record; None if there is none, or none is known."""
+    """The step that the program of an actor has set behind its last record; None if there is none, or none is known.
+    Of a rank with several host threads another one may have set it.
+    """
     steps, journal = run_index.run.steps_set, run_index.run.journals[actor]
     most = max((raw[STEP] for raw in journal if raw[KIND] != "injected"), default=-1)
-    return steps[actor] if steps and steps[actor] > most else None
+    return steps[actor] if steps and steps[actor] > most and actor not in run_index.threaded else None
 
 
 def _told(run_index: RunIndex, last: Entry) -> Culprit | None:

@@ -8,7 +8,8 @@ or made it twice, breaks the rules between this call and nearly all else in the 
 
 So a name is odd where more of its rules break than hold. One more rule is how often a step makes the name, where that
 never changes. A step that the rank is not done with may end early: that says nothing of what would come. A rank that
-has no other step with this name is held against the steps of other ranks that make it.
+has no other step with this name is held against the steps of other ranks that make it. One that has a single such step
+is held against those of ranks that make the same names, too.
 
 Steps may be of several kinds, with work and without. So a step that makes a name and lacks another one breaks no rule
 about the two.
@@ -61,10 +62,7 @@ class Rules(NamedTuple):
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
     """What the other steps say of a name in a step. `apart`: the steps that are no evidence."""
-    rows = [row for _, row in steps.others(apart, at[0])]
-    own = any(_has(row, name) for row in rows)
-    if not own:
-        rows = [row for _, row in steps.others(apart) if _has(row, name)]
+    rows, own = _samples(steps, at[0], name, apart)
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
         return Rules(0, 0, 0, None)
@@ -77,6 +75,21 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
         made = steps.made(at, name)
         fits += [made == usual] if done or made >= usual else []
     return Rules(fits.count(False), fits.count(True), len(with_name), usual, own)
+
+
+def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) -> tuple[list[list[Did]], bool]:
+    """The steps that speak of a name, and whether they are the rank's own. One own step is too few: then those of all
+    ranks that make the same names count, if they are more.
+    """
+    own = [row for _, row in steps.others(apart, rank)]
+    number = sum(_has(row, name) for row in own)
+    if not number:
+        return [row for _, row in steps.others(apart) if _has(row, name)], False
+    if number < FEW:
+        alike = [row for (other, _), row in steps.others(apart) if steps.names[other] == steps.names[rank]]
+        if sum(_has(row, name) for row in alike) >= FEW:
+            return alike, False
+    return own, True
 
 
 def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done: bool) -> bool | None:

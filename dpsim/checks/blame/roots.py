@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from dpsim.checks.blame.chain import SAID, ActorState, chain, waits_text, way
+from dpsim.checks.blame.chain import SAID, ActorState, chain, waits_of, waits_text, way
+from dpsim.checks.blame.letters import LetterIndex
 from dpsim.checks.blame.reached import reached
 from dpsim.checks.blame.root_classes import STOOD, of_dead
 from dpsim.checks.blame.witnesses import gave_up
@@ -55,13 +56,43 @@ def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], fin
         crash = next((one for one in findings if matches(one.klass, "CRASH") and root in _ranks(one)), None)
         hangs = [one for one in findings if one.check == "deadlock" and one.culprit is not None]
         waits = [one for one in hangs if _root(standings, [root], one, False) == root]
-        if crash is None or not waits:
+        told = [one for one in findings if one is not crash and _tells_of(run_index, standings, one, root, raised)]
+        if crash is None or not (waits or told):
             continue
-        step, at = min(one.position for one in (crash, *waits))
-        later = [replace(one, position=max(one.position, (step, at + 1))) for one in waits]
-        rest = [one for one in findings if not any(one is other for other in (crash, *waits))]
-        findings = [replace(crash, position=(step, at)), *rest, *(_of(standings[root], one) for one in later)]
+        step, at = min(one.position for one in (crash, *waits, *told))
+        rest = [one for one in findings if not any(one is other for other in (crash, *waits, *told))]
+        later = [*told, *(_of(standings[root], one) for one in waits)]
+        later = [replace(one, position=max(one.position, (step, at + 1))) for one in later]
+        findings = [replace(crash, position=(step, at)), *rest, *later]
     return findings
+
+
+def _tells_of(
+    run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, root: int, raised: Sequence[int]
+) -> bool:
+    """Whether a finding is the exception of witnesses that waited, in the end, for an actor that raised. Where no
+    record says for whom one waited, it was for the only one that raised for its own reason.
+    """
+    if not matches(finding.klass, "CRASH") or finding.culprit is None:
+        return False
+    if any(gave_up(run_index, actor) is None for actor in _ranks(finding)):
+        return False
+    waited = [_waited_for(run_index, standings, actor) for actor in _ranks(finding)]
+    return all(root in some or (not some and len(raised) == 1) for some in waited)
+
+
+def _waited_for(run_index: RunIndex, standings: Mapping[int, ActorState], witness: int) -> set[int]:
+    """All for whom a witness waited when it gave up: those that may have answered, and whom these wait for."""
+    letters, found, left = LetterIndex(run_index.run.journals), set[int](), [witness]
+    while left:
+        actor = left.pop()
+        passed, others = gave_up(run_index, actor), standings[actor].waits_for
+        if passed is not None:
+            told_by = passed.told_by
+            others = waits_of(letters, actor, passed.op.raw)[1] if told_by is None else (told_by.rank,)
+        left += [one for one in others if one not in found]
+        found |= {*others}
+    return found
 
 
 def _ranks(finding: Finding) -> tuple[int, ...]:

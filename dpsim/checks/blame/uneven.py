@@ -19,11 +19,13 @@ often than the other made any. So what a victim raises later, or waits for, accu
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from dpsim.checks.blame.chain import chain, way
 from dpsim.checks.blame.meetings import Partners
+from dpsim.checks.blame.places import OpPlaces
 from dpsim.checks.blame.regular import Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
@@ -34,14 +36,19 @@ FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 """Classes of what may follow from a call that is missing."""
 
 
+RankCalls: TypeAlias = tuple[int, list[Entry], int]
+"""A rank, its calls on one side, and for how many ranks it stands."""
+
+
 class Side(NamedTuple):
     """The calls of one rank. `names`: what such a side makes, its own and those of sides that share a name with it, or
-    whose peers do.
+    whose peers do. `stands_for`: how many members of a group are like it.
     """
 
     rank: int
     calls: list[Entry]
     names: frozenset[Name]
+    stands_for: int = 1
 
 
 class Uneven(NamedTuple):
@@ -76,14 +83,15 @@ def _open(run_index: RunIndex, finding: Finding) -> bool:
         return False
     if culprit is None or len(culprit.ranks) > 1 or matches(finding.klass, "CRASH"):
         return True
-    return finding.check == "deadlock" and run_index.end(culprit.rank) != "raised"
+    return finding.check in ("deadlock", "livelock") and run_index.end(culprit.rank) != "raised"
 
 
 def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     if cause.culprit is None and finding.culprit is None:
         return finding
     klass = finding.klass
-    if cause.culprit is not None and finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"):
+    missing = finding.check == "deadlock" and klass == "HANG:COLLECTIVE:MISSING_RANK"
+    if cause.culprit is not None and (missing or (finding.check == "ledger" and matches(klass, "HANG:COLLECTIVE"))):
         klass = "HANG:COLLECTIVE:EXTRA_CALL" if cause.more else "HANG:COLLECTIVE:MISSING_RANK"
     undecided = finding.check == "ledger" and finding.culprit is None and matches(finding.klass, "*:COLLECTIVE:*")
     message = cause.text if undecided else f"{cause.text}; {finding.message}"
@@ -92,18 +100,35 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
 
 def _pairs(run_index: RunIndex) -> Iterator[tuple[Side, Side]]:
     """The two sides of each line of transfers, and the members of each group of two."""
-    pairs = [
-        ((sender, line.sends), (receiver, line.receives)) for (_, sender, receiver), line in run_index.transfers.items()
+    pairs: list[tuple[RankCalls, ...]] = [
+        ((sender, line.sends, 1), (receiver, line.receives, 1))
+        for (_, sender, receiver), line in run_index.transfers.items()
     ]
-    pairs += [tuple(members.items()) for members in run_index.collectives.values() if len(members) == 2]  # type: ignore[misc]
-    kinds = [tuple(frozenset(name_of(entry.raw) for entry in calls) for _, calls in pair) for pair in pairs]
+    groups = [members for members in run_index.collectives.values() if len(members) > 1]
+    pairs += [pair for members in groups if (pair := _of_group(members))]
+    kinds = [tuple(frozenset(name_of(entry.raw) for entry in calls) for _, calls, _ in pair) for pair in pairs]
     for pair, mine in zip(pairs, kinds, strict=True):
         like = [kind for kind in kinds if mine[0] & kind[0] or mine[1] & kind[1]]
         one, other = (
-            Side(rank, calls, frozenset(name for kind in like for name in kind[which]))
-            for which, (rank, calls) in enumerate(pair)
+            Side(rank, calls, frozenset(name for kind in like for name in kind[which]), number)
+            for which, (rank, calls, number) in enumerate(pair)
         )
         yield one, other
+
+
+def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
+    """The members of a group of two. Of a larger one the only member whose numbers of calls differ from those of all
+    others, and one of these; empty if there is none.
+    """
+    if len(members) == 2:
+        return tuple((rank, calls, 1) for rank, calls in members.items())
+    alike: dict[frozenset[tuple[int, int]], list[int]] = {}
+    for rank, calls in members.items():
+        alike.setdefault(frozenset(Counter(entry.step for entry in calls).items()), []).append(rank)
+    odd, *others = sorted(alike.values(), key=len)
+    if len(odd) > 1 or len(others) != 1:
+        return ()
+    return tuple((ranks[0], members[ranks[0]], len(ranks)) for ranks in (odd, others[0]))
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
@@ -120,7 +145,8 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
         told = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
         odd = [any(one.odd for one in own.values()) for own in told]
         if any(odd):
-            return _departs(steps, pair, odd.index(True), step, told) if sum(odd) == 1 else None
+            alone = sum(odd) == 1 and pair[odd.index(True)].stands_for == 1
+            return _departs(steps, pair, odd.index(True), step, told) if alone else None
         found = _against_a_sound_peer(steps, pair, step, told)
         if found is not None:
             return found
@@ -171,6 +197,8 @@ def _against_a_sound_peer(
 def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     """Where one side of transfers made more, and one call more often than its peer made any: either may be wrong."""
     peer, side = sorted(pair, key=lambda one: len(_of(one, step)))
+    if _stopped_before(steps.run_index, peer.rank, step, side.rank):
+        return None
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
     if not others or often[0][1] <= others[0][1] or often[0][0][0] == "collective":
         return None
@@ -183,6 +211,21 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
         f"rank {side.rank} made {len(_of(side, step))} calls in step {step} and rank {peer.rank} {len(_of(peer, step))}"
     )
     return Uneven(steps.run_index.position(first), None, True, f"{numbers}, and nothing says which is right", ground)
+
+
+def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
+    """Whether a rank had more calls to make in a step, and raised or stands in no op before them, or waits for others
+    that do not wait for its peer.
+    """
+    standings = chain(run_index)
+    own = standings.get(rank)
+    if own is None or own.since is None or own.since.step != step:
+        return False
+    held = own.state == "waits" and bool(own.waits_for) and not way(standings, rank, {peer})
+    if own.state not in ("raised", "stopped") and not held:
+        return False
+    following = OpPlaces(run_index).next_op(own.since)
+    return following is not None and following.step == step
 
 
 def _of(side: Side, step: int) -> list[Entry]:
