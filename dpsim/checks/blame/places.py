@@ -121,6 +121,7 @@ def form(site: str) -> str:
 
 
 def _alike(own: list[OpToken], ops: list[OpToken], at: int) -> int:
-    """Over how many ops the end of `own` is as what leads to a place of another list."""
+    """Over how many ops the end of `own` is as what leads to a place of another list; one more if both begin alike."""
     most = min(len(own), at + 1, LONGEST)
-    return next((count for count in range(most) if own[-1 - count].token != ops[at - count].token), most)
+    whole = most + (len(own) == at + 1)
+    return next((count for count in range(most) if own[-1 - count].token != ops[at - count].token), whole)

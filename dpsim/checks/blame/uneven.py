@@ -30,6 +30,7 @@ from dpsim.checks.blame.regular import Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex, by_step
+from dpsim.contract.ops import SITE
 from dpsim.contract.words import times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
@@ -143,6 +144,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             continue
         apart = frozenset((side.rank, step) for side in pair)
         told = [{name: rules(steps, (side.rank, step), name, apart) for name in sorted(side.names)} for side in pair]
+        told = [_explaining(steps, pair, which, step, own) for which, own in enumerate(told)]
         odd = [any(one.odd for one in own.values()) for own in told]
         if any(odd):
             alone = sum(odd) == 1 and pair[odd.index(True)].stands_for == 1
@@ -152,6 +154,19 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
             return found
         either = either or _either(steps, pair, step)
     return either
+
+
+def _explaining(
+    steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: dict[Name, Rules]
+) -> dict[Name, Rules]:
+    """What is told of a side, less names that it left out though it made more than its peer, or the other way about."""
+    more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
+    at = pair[which].rank, step
+    return {
+        name: own
+        for name, own in told.items()
+        if not (own.odd and own.usual is not None) or (steps.made(at, name) - own.usual) * more >= 0
+    }
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:
@@ -200,7 +215,9 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     if _stopped_before(steps.run_index, peer.rank, step, side.rank):
         return None
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
-    if not others or often[0][1] <= others[0][1] or often[0][0][0] == "collective":
+    if not others or often[0][1] <= others[0][1]:
+        return None
+    if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
         return None
     [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
     ground = (
@@ -214,18 +231,25 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
-    """Whether a rank had more calls to make in a step, and raised or stands in no op before them, or waits for others
-    that do not wait for its peer.
+    """Whether a rank had more calls to make in a step, and raised or stands in no op before them. Or it waits within
+    the step for others that do not wait for its peer.
     """
     standings = chain(run_index)
     own = standings.get(rank)
     if own is None or own.since is None or own.since.step != step:
         return False
-    held = own.state == "waits" and bool(own.waits_for) and not way(standings, rank, {peer})
-    if own.state not in ("raised", "stopped") and not held:
+    if own.state == "waits" and own.waits_for:
+        return not way(standings, rank, {peer})
+    if own.state not in ("raised", "stopped"):
         return False
     following = OpPlaces(run_index).next_op(own.since)
-    return following is not None and following.step == step
+    return following is not None and following.step == step and following.op.token[0] != "decision"
+
+
+def _other_sites(side: Side, peer: Side, step: int) -> bool:
+    """Whether calls at different sites meet in a step."""
+    met = zip(_of(side, step), _of(peer, step), strict=False)
+    return any(one.raw[SITE] != other.raw[SITE] for one, other in met)
 
 
 def _of(side: Side, step: int) -> list[Entry]:

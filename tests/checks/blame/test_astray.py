@@ -69,8 +69,11 @@ def test_a_call_left_out(ordinal: int, layers: int) -> None:
 
 @pytest.mark.parametrize("kind", ["skip", "repeat"])
 def test_with_one_place_and_two_ranks_nothing_decides(kind: str) -> None:
-    """The twin: no other layer and no other step shows what is usual."""
-    assert not [one for one in planted(kind, 0, 0, layers=1) if one.ground]
+    """The twin: no other layer and no other step shows what is usual. The rank that raises may be the victim."""
+    assert not [one for one in planted(kind, 0, 0, layers=1) if one.ground and one.culprit]
+    if kind == "repeat":
+        [found] = planted(kind, 0, 0, layers=1)
+        assert (found.klass, found.culprit) == ("CRASH:ASSERTIONERROR", None)
 
 
 def test_one_that_does_something_new_may_be_right_to() -> None:
