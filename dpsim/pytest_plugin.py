@@ -246,10 +246,12 @@ class ExploredItem(ScenarioItem):
 
 
 def _text(item: ScenarioItem, result: Result) -> str:
+    from dpsim.campaign.calls import with_calls
     from dpsim.checks.judge import switched_off_text
     from dpsim.diagnose.report import report
     from dpsim.scenario import excerpt
 
+    with_calls(result, item.path.parent)
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
     body = [
         report(result.run, result.findings, item.extras),

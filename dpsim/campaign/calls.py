@@ -1,6 +1,7 @@
 """The calls that led to the line of a culprit, from a second run of the same world.
 
-    with_calls(result, folder)         # afterwards result.run.chains has that chain
+    with_calls(result, folder)                          # afterwards result.run.chains has that chain
+    with_calls_along(subject, run, findings, schedule)  # the same of a run without time
 
 A backend keeps for each line the calls that led there first. A line that several functions call needs more: the
 simulation makes the run once more, and looks at each call of the culprit's site. An op that was left out has the calls
@@ -10,12 +11,17 @@ long one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dpsim.backend.journal.call_site import Seen, watched
-from dpsim.checks.finding import Culprit
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.contract.chain import Chain
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Run
+from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.runner import SIMULATION, Result, find_backend
 from dpsim.scenario.to_world import prepare
 
@@ -25,14 +31,35 @@ LONGEST = 100_000
 
 def with_calls(result: Result, base: Path | None = None) -> None:
     """Let a run know the calls that led to its culprit's line. `base`: the folder of the scenario's files."""
-    run, culprit = result.run, result.primary.culprit if result.primary else None
-    if culprit is None or culprit.where not in run.chains or run.backend != SIMULATION or run.lost:
-        return
-    if sum(map(len, run.journals)) > LONGEST:
-        return
-    _, args, _ = prepare(result.scenario, base)
-    with watched(culprit.site) as seen:
+
+
+    def again() -> None:
+        _, args, _ = prepare(result.scenario, base)
         find_backend(SIMULATION).run(result.world, result.scenario.protocol.name, args)
+
+    if result.run.backend == SIMULATION:
+        _look(result.run, result.findings, again)
+
+
+def with_calls_along(subject: Subject, run: Run, findings: Sequence[Finding], schedule: Sequence[str]) -> None:
+    """The same of a run of the simulation along a schedule."""
+
+    def again() -> None:
+        follow = ScheduleReplay(schedule, strict=False, longest=subject.longest)
+        follow.begin()
+        with suppress(CutOff):
+            subject.run(follow)
+
+    _look(run, findings, again)
+
+
+def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> None:
+    """Look at the calls of the culprit's site while the run is made once more."""
+    culprit = findings[0].culprit if findings else None
+    if culprit is None or culprit.where not in run.chains or run.lost or sum(map(len, run.journals)) > LONGEST:
+        return
+    with watched(culprit.site) as seen:
+        again()
     chain = of_culprit(seen, culprit)
     if chain:
         run.chains = {**run.chains, culprit.where: chain}

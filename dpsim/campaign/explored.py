@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
+from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
@@ -213,6 +214,7 @@ def show(subject: Subject, failure: Failure) -> Shown:
         except CutOff:  # an actor that the normal form leaves out polls for ever where it comes last
             continue
         if findings and identity(findings[0]) == failure.problem.what:
+            with_calls_along(subject, run, findings, follow.schedule)
             return Shown(failure, run, findings, follow.schedule, confirmed)
     return Shown(failure, None, (), failure.schedule, False)
 

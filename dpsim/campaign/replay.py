@@ -22,6 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
 from dpsim.campaign.subject import Subject, kept
@@ -105,18 +106,21 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Re
     """The run of a trace made again on the simulation."""
     if trace.schedule is None:
         result = run_scenario(scenario, base=base)
+        with_calls(result, base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
         return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
     follow = ScheduleReplay(trace.schedule.steps, strict)
     follow.begin()
     try:
-        run, findings = Subject.of(scenario, base).run(follow)
+        subject = Subject.of(scenario, base)
+        run, findings = subject.run(follow)
     except CutOff as error:
         raise Mismatch(
             f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
             "that did not poll so long when the trace was written"
         ) from None
     follow.end(True)
+    with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
     noted, steps = trace.header.klass, len(trace.schedule.steps)
     return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
@@ -136,6 +140,7 @@ def replay_token(token: Token) -> Replayed:
     except CutOff as error:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
+    with_calls_along(subject, run, findings, follow.schedule)
     if not (findings or token.steps):
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
         run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))

@@ -103,9 +103,7 @@ def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
     if not result.findings:
         return extras
     from dpsim.campaign.alternatives import of_result
-    from dpsim.campaign.calls import with_calls
 
-    with_calls(result, base)
     return of_result(extras, result, base)
 
 

@@ -40,8 +40,8 @@ class Trace:
     """A recorded run. `name` is its file, for messages.
 
     `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `chains` (place ->
-    the calls that led there), `schedule` (None for a run in time) and `counts` (records by kind) are known when
-    `journals` has come to its end.
+    the calls that led there), `steps_set` (as of a `Run`), `schedule` (None for a run in time) and `counts` (records by
+    kind) are known when `journals` has come to its end.
     """
 
     def __init__(
@@ -56,6 +56,7 @@ class Trace:
         self.places: Mapping[str, Mapping[str, list[str]]] = {}
         self.messages: Mapping[str, str] = {}
         self.chains: Mapping[str, Chain] = {}
+        self.steps_set: tuple[int, ...] = ()
         self.schedule: Schedule | None = None
         self.counts: Counter[str] = Counter()
         self._source = source
@@ -108,6 +109,7 @@ class Trace:
             observed=header.observed,
             versions=dict(header.versions),
             chains=self.chains,
+            steps_set=self.steps_set,
         )
 
 
@@ -203,6 +205,10 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
     if surplus.startswith(b'{"section":"chains"'):
         trace.chains = _chains(lines, surplus)
         surplus = lines.next()
+    if surplus.startswith(b'{"section":"steps"'):
+        steps = _section(lines, "steps", lambda value: _are_steps(value, len(header.ends)), surplus)
+        trace.steps_set = tuple(steps[str(rank)] for rank in range(len(header.ends)))
+        surplus = lines.next()
     if surplus.startswith(b'{"section":"schedule"'):
         try:
             trace.schedule = Schedule.parse(surplus)
@@ -248,6 +254,12 @@ def _are_chains(value: Any) -> bool:
         and all(isinstance(call, list) and len(call) == 2 and _are_texts(call) for call in chain)
         for chain in value.values()
     )
+
+
+def _are_steps(value: Any, actors: int) -> bool:
+    """A step for each actor, by its number."""
+    known = isinstance(value, dict) and value.keys() == {str(rank) for rank in range(actors)}
+    return known and all(type(step) is int and -1 <= step < 1 << 63 for step in value.values())
 
 
 def _are_places(value: Any) -> bool:

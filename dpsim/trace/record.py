@@ -5,11 +5,13 @@
 Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
 each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
-led there, a third line has them.
+led there, a third line has them. Of a run that did not end a line has the steps that programs have set last, for who
+stands before the first op of a step has no record of it. Traces of older versions of dpsim lack these two lines.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
     {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
+    {"section":"steps","steps":{"0":3,"1":4}}
 
 A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
 `dpsim replay` makes the same run again.
@@ -72,6 +74,8 @@ def write_trace(
         file.write(_section("messages", messages_of(run.journals)))
         if chains := chains_of(run):
             file.write(_section("chains", chains))
+        if steps := steps_of(run):
+            file.write(_section("steps", steps))
         if schedule is not None:
             file.write(_section("schedule", schedule.content()))
         file.seek(len(PREFIX))
@@ -100,6 +104,11 @@ def chains_of(run: Run) -> dict[str, Chain]:
         return {}
     places = {raw[WHERE] for journal in run.journals for raw in journal}
     return {place: run.chains[place] for place in sorted(places & run.chains.keys())}
+
+
+def steps_of(run: Run) -> dict[str, int]:
+    """rank -> the highest step that its program has set, of a run that did not come to its end and knows these."""
+    return {} if run.finished else {str(rank): step for rank, step in enumerate(run.steps_set)}
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

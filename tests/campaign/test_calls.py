@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,11 +11,18 @@ from pydantic import Field
 
 from dpsim.campaign import calls
 from dpsim.campaign.calls import with_calls
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.replay import replay
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments
 from dpsim.contract.registry import register_protocol
+from dpsim.contract.world import Run
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import scenario_from
+from dpsim.trace import read_trace, write_trace
+from dpsim.trace.schedule import Schedule
 from tests.sized import Sized, SizedProgram
 
 
@@ -60,6 +69,12 @@ def functions(result: Result) -> list[str]:
     return [function for function, _ in result.run.chains[result.primary.culprit.where]]
 
 
+def called(run: Run, findings: Sequence[Finding]) -> list[str]:
+    culprit = findings[0].culprit
+    assert culprit is not None
+    return [function for function, _ in run.chains[culprit.where]][:2]
+
+
 @pytest.mark.parametrize(("step", "caller"), [(0, "warm"), (1, "warm"), (2, "warm"), (3, "serve_one")])
 def test_an_op_that_was_left_out_has_the_calls_of_the_nearest_step(step: int, caller: str) -> None:
     """Of two neighbours the earlier one: step 2 is left out, and step 1 warmed up."""
@@ -86,3 +101,19 @@ def test_without_a_second_run_it_is_the_first_caller_of_the_process(monkeypatch:
     result = judged("die", 3)
     with_calls(result)
     assert functions(result)[:2] == ["agree", "warm"]
+
+
+def test_a_failure_of_an_exploration_has_its_own_calls(tmp_path: Path) -> None:
+    """So has its replay, from a trace and from one in time."""
+    judged("skip", 0)  # the first caller of this process
+    result = judged("die", 3)
+    explored = explore_subject(Subject.of(result.scenario), schedules=3)
+    [shown, *_] = explored.shown
+    assert shown.run is not None
+    assert called(shown.run, shown.findings) == ["agree", "serve_one"]
+    for schedule in (Schedule("dpor", shown.schedule), None):
+        run = shown.run if schedule else result.run
+        plain = result.scenario.model_dump(mode="json", exclude_unset=True)
+        write_trace(tmp_path / "x", run, scenario=plain, verdict="violated", klass=None, schedule=schedule)
+        replayed = replay(read_trace(tmp_path / "x"))
+        assert called(replayed.run, replayed.findings) == ["agree", "serve_one"]

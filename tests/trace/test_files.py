@@ -29,7 +29,7 @@ Write = Callable[[Run], Path]
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     def write(run: Run) -> Path:
-        path, run = tmp_path / "trace.jsonl", replace(run, chains={})
+        path, run = tmp_path / "trace.jsonl", replace(run, chains={}, steps_set=())
         write_trace(path, run, scenario={"name": "x", "list": [1]}, verdict="held", klass=None, versions={"dpsim": "1"})
         return path
 
@@ -84,7 +84,7 @@ def test_the_calls_that_led_to_its_places_come_behind_them(tmp_path: Path, crash
     path = tmp_path / "x"
     write_trace(path, crashed, scenario={}, verdict="held", klass=None)
     trace = read_trace(path)
-    assert [json.loads(line)["section"] for line in lines_of(path)[-3:]] == ["places", "messages", "chains"]
+    assert [json.loads(line)["section"] for line in lines_of(path)[-4:]] == ["places", "messages", "chains", "steps"]
     place = trace.run().journals[0][-1][WHERE]
     assert trace.run().chains[place] == crashed.chains[place] != ()
     spoilt = path.read_bytes().replace(b'"chains":{"', b'"chains":{"x.py:1":[["f"]],"')
