@@ -15,13 +15,15 @@ from dpsim.contract.world import At, Fault, Run
 from dpsim.trace import TraceError, read_trace, write_trace
 from tests.programs import run, world_of
 
+SITES = (("a", "b", "c", "d"), ("meet", "load", "serve", "leave"), ("k", "l", "m", "n"))
+
 WORLD = world_of(3, hosts=["h"])
 
 
 async def rounds(rank: Rank) -> None:
-    """A step has a site of its own, so no other step tells what comes next."""
+    """A step of a rank has a site of its own, so no other step and no other rank tells what comes next."""
     for rank.step in range(4):
-        await rank.host("h").barrier(site=("meet", "load", "serve", "leave")[rank.step])
+        await rank.host("h").barrier(site=SITES[rank.rank][rank.step])
 
 
 @pytest.fixture
