@@ -16,6 +16,7 @@ stores.py            who stands at a port or at a key for ever; a part of deadlo
 deadlock.py          who waits for whom in a run that did not come to its end
 given_up.py          peers that stand where another member has aborted; a part of deadlock
 thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock
+alike_hangs.py       one finding for ranks whose threads hang alike
 stream_flags.py      streams that wait for a flag which no host sets; a part of deadlock
 recorded_again.py    an event that is recorded again behind such a wait
 thread_records.py    what single records of threads say

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from dpsim.checks import thread_hangs
+from dpsim.checks.alike_hangs import folded
 from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.flags import passings
 from dpsim.checks.recorded_again import recorded_again
@@ -29,7 +30,7 @@ def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
     for rank in sorted(holding(run_index)):
         if rank not in waiting and not thread_hangs.stands_elsewhere(run_index, rank):
             found.append(_finding(run_index, _standing(run_index, rank)[0]))
-    return thread_hangs.folded(found, len(run_index.run.journals))
+    return folded(found, len(run_index.run.journals))
 
 
 def holding(run_index: RunIndex) -> list[int]:

@@ -18,10 +18,10 @@ A thread that raised, and that nobody joined, is told by itself (`raised`), befo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.alike_hangs import folded
+from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, sets, waits, who
@@ -37,7 +37,9 @@ from dpsim.contract.ops import (
     THREAD_NAME,
     RawRecord,
 )
-from dpsim.contract.words import ranks_text
+
+
+THREAD_ENDED = "HANG:FLAG:THREAD_ENDED"
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -140,10 +142,21 @@ class _Rank:
             check="deadlock",
             klass=klass,
             message=f"thread {name} of rank {self.rank} {why}",
-            culprit=self.run_index.culprit(entry),
+            culprit=self.run_index.culprit(entry) if klass != THREAD_ENDED else self._culprit(name),
             position=position,
             details=tuple(self.lines()),
         )
+
+    def _culprit(self, name: str) -> Culprit:
+        """Of a thread that waits for one that has ended: that one where it raised, or where it set another flag; else
+        the one that waits.
+        """
+        entry = self.living[name]
+        ended = [self.ends[one] for one in self._setters(entry.raw[FLAG]) or self.ends if one in self.ends]
+        raised = next((one for one in ended if one.raw[KIND] == "ended" and one.raw[ENDED_MESSAGE]), None)
+        if raised is not None:
+            return replace(self.run_index.culprit(raised), site=raised.raw[ENDED_MESSAGE].partition(":")[0])
+        return self.run_index.culprit(self._other_set(entry.raw) or entry)
 
     def _within(self, name: str) -> bool:
         """Whether all for whom a thread may wait in the end wait for flags and threads, too, or have ended."""
@@ -207,19 +220,24 @@ class _Rank:
             ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
-        klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
+        klass = THREAD_ENDED if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
         return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}{self._instead(raw)}: {rest}"
 
     def _instead(self, awaited: RawRecord) -> str:
+        """The flag that another thread set instead, in words."""
+        last = self._other_set(awaited)
+        if last is None:
+            return ""
+        return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
+
+    def _other_set(self, awaited: RawRecord) -> Entry | None:
         """The flag that another thread set last, if it is not the awaited one and no thread waited for it since."""
         flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
         at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
-        last = flags[at]
+        last = flags[at]  # there is one: a thread waits
         again = any((one.raw[FLAG], one.raw[FLAG_HOW]) == (last.raw[FLAG], "wait") for one in flags[at:])
         other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
-        if last.raw[FLAG_HOW] != "set" or again or not other:
-            return ""
-        return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
+        return None if last.raw[FLAG_HOW] != "set" or again or not other else last
 
     def _history(self, flag: FlagHistory, own: str) -> str:
         """Who set a flag and who cleared it."""
@@ -264,26 +282,3 @@ class _Rank:
     def lines(self) -> list[str]:
         names = [*self.living, *self.ends]
         return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
-
-
-def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
-    """Those of ranks that hang alike share one. `size`: how many ranks there are, services too."""
-    alike: dict[object, list[Finding]] = {}
-    for finding in findings:
-        if finding.culprit is not None:
-            alike.setdefault((replace(finding.culprit, rank=-1), finding.klass), []).append(finding)
-    return [_folded(row, size) for row in alike.values()]
-
-
-def _folded(findings: list[Finding], size: int) -> Finding:
-    """One finding for ranks that hang alike. If all do, that line is to blame on every rank; else none of them is."""
-    first = findings[0]
-    if len(findings) == 1 or first.culprit is None:
-        return first
-    ranks = [finding.culprit.rank for finding in findings if finding.culprit is not None]
-    return replace(
-        first,
-        message=first.message.replace(f"of rank {first.culprit.rank}", f"of {ranks_text(ranks)}", 1),
-        culprit=replace(first.culprit, ranks=tuple(ranks), every=True) if len(ranks) == size else None,
-        position=min(finding.position for finding in findings),
-    )

@@ -77,7 +77,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
         Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
-        Passage(2, block("one more", [f"with a rank more: {extras.one_more}"] if extras.one_more else [])),
+        Passage(2, block("one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else [])),
         Passage(6, block("ground", primary.ground)),
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]
@@ -146,7 +146,7 @@ def _what(primary: Finding) -> list[str]:
     """What the culprit did or left out; else what each side did."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
-        return labelled("", folded(_said(primary, head), 2 if primary.culprit else 3))
+        return labelled("", folded(_said(primary, head), 3))
     if primary.culprit is None:
         lines = folded(head.partition(": rank")[0], 1)
         most = 2 if len(sides) < 3 else 1

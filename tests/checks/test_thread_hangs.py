@@ -135,6 +135,8 @@ def test_a_thread_that_ended_on_one_rank_and_set_the_flag_on_another() -> None:
     assert [finding.klass for finding in findings] == ["HANG:FLAG:THREAD_ENDED"]
     assert "thread u1 of rank 1 set its own (ready.set" in findings[0].message
     assert findings[0].message.endswith("u1 has ended (step 0)")
+    assert findings[0].culprit is not None
+    assert (findings[0].culprit.rank, findings[0].culprit.thread) == (0, "main"), "no record says what it did instead"
     assert any(line.startswith("h #0: 1 of 2 joined: rank 1") for line in findings[0].details)
 
 
@@ -208,3 +210,38 @@ def test_no_hang_of_random_worlds_is_undecided() -> None:
         case = threaded_case(seed)
         run = SimBackend(memory=case.memory).run_program(case.world, case.program, case.args)
         assert all(finding.klass != "HANG:UNDECIDED" for finding in judge(case.world, run)), case.name
+
+
+async def joins_one_that_raised(rank: Rank) -> None:
+    """What u1 raised is heard, and u2 waits for it all the same."""
+
+    async def raises_at_once(rank: Rank) -> None:
+        raise ValueError("bad")
+
+    async def waits_for_it(rank: Rank) -> None:
+        await rank.flag("ready").wait("ready.wait")
+
+    first, second = rank.start("u1", raises_at_once), rank.start("u2", waits_for_it)
+    await first.join("u1.join")
+    await second.join("u2.join")
+
+
+async def sets_another_flag(rank: Rank) -> None:
+    async def sets_and_ends(rank: Rank) -> None:
+        rank.flag("steady").set("steady.set")
+
+    first = rank.start("u1", sets_and_ends)
+    await first.join("u1.join")
+    await rank.flag("ready").wait("ready.wait")
+
+
+@pytest.mark.parametrize(
+    ("script", "site"), [(joins_one_that_raised, "ValueError"), (sets_another_flag, "steady.set")]
+)
+def test_the_thread_that_ended_is_to_blame_for_what_it_raised_or_set_instead(script: Script, site: str) -> None:
+    """The one that waits for it is not."""
+    [finding], _ = found(script)
+    assert finding.klass == "HANG:FLAG:THREAD_ENDED"
+    assert finding.culprit is not None
+    assert (finding.culprit.thread, finding.culprit.site) == ("u1", site)
+    assert finding.culprit.where.startswith("tests/checks/test_thread_hangs.py:")

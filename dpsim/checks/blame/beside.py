@@ -2,16 +2,21 @@
 
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
 
-Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. A
-flag's hang names the flag that was set instead, and the ledger the graph that was replayed instead.
+Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. Two
+actors may take equal messages of one sender. Then one of them stands in a call behind it, and the one for which it
+waits did nothing at its own: that is a line more of what each side did.
+
+A flag's hang names the flag that was set instead, and the ledger the graph that was replayed instead.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.stuck import find_stuck
 from dpsim.checks.thread_records import place
 from dpsim.contract.ops import (
     ADDRESS,
@@ -19,6 +24,8 @@ from dpsim.contract.ops import (
     LEARNED_OUTCOME,
     TAKE_MAILBOX,
     THREAD,
+    WHERE,
+    RawRecord,
     posted,
 )
 from dpsim.contract.words import short
@@ -28,7 +35,66 @@ ASLEEP = ("HANG:COLLECTIVE", "HANG:MAILBOX", "HANG:UNDECIDED", "HANG:P2P")
 
 def beside(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     """The findings, with what their messages say besides."""
-    return [replace(one, message=f"{one.message}{_said(run_index, one)}") for one in findings]
+    return [_beside(run_index, one) for one in findings]
+
+
+def _beside(run_index: RunIndex, finding: Finding) -> Finding:
+    said = _said(run_index, finding)
+    if said:
+        return replace(finding, message=f"{finding.message}{said}")
+    if not matches(finding.klass, "HANG:COLLECTIVE"):
+        return finding
+    acted = _one_acted(run_index)
+    if finding.culprit is None:
+        return replace(finding, details=(*finding.details, *acted.values()))
+    line = acted.get(finding.culprit.rank)
+    return finding if line is None else replace(finding, message=f"{finding.message}; {line}")
+
+
+def _one_acted(run_index: RunIndex) -> dict[int, str]:
+    """The actors that dropped a message on which another one acted, which stands in a call for them; in words."""
+    lines: dict[int, str] = {}
+    for stuck in find_stuck(run_index):
+        for rank in stuck.waits:
+            letter = _last_letter(run_index, stuck.joined[rank])
+            for other in stuck.missing if letter is not None else ():
+                took = _dropped_letter(run_index, other, *letter)
+                if took is not None:
+                    what = short(repr(letter[1]), 40)
+                    line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} went on"
+                    lines.setdefault(other, line)
+    return lines
+
+
+def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
+    """The mailbox and the content of the last message that an actor took before a call, if it made no other between."""
+    for raw in reversed(run_index.run.journals[call.rank][: call.at]):
+        if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not None:
+            took = _take_of(run_index, call.rank, raw)
+            if took is not None:
+                return took.raw[TAKE_MAILBOX], raw[LEARNED_OUTCOME]
+        if raw[KIND] in ("collective", "transfer", "post"):
+            return None
+    return None
+
+
+def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
+    """The last take by which an actor got an equal message, if it only looked for the next one behind it."""
+    journal = run_index.run.journals[rank]
+    for at in range(len(journal) - 1, -1, -1):
+        raw = journal[at]
+        if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] == content:
+            took = _take_of(run_index, rank, raw)
+            only_looks = at + 1 < len(journal) and journal[at + 1][KIND] == "take"
+            return took if took is not None and took.raw[TAKE_MAILBOX] == box and only_looks else None
+    return None
+
+
+def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None:
+    """The look into a mailbox by which an actor learned something."""
+    journal = enumerate(run_index.run.journals[rank])
+    looks = (Entry(rank, at, raw) for at, raw in journal if raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS])
+    return next(looks, None)
 
 
 def _said(run_index: RunIndex, finding: Finding) -> str:

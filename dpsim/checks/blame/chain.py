@@ -5,7 +5,7 @@
 
     rank 1 -> rank 0 (dp_cpu #0)                 what `waits_text` says of the way from rank 1
     rank 0 -> coordinator (input)                rank 0 is in an idle get, and hears from the coordinator
-    coordinator stands in no op
+    coordinator stands between two ops
 
 A *state* is that of an actor, a rank or service:
 
@@ -200,7 +200,7 @@ def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -
 
 
 SAID = {
-    "stopped": "stands in no op",
+    "stopped": "stands between two ops",
     "died": "died",
     "raised": "raised",
     "ended": "has ended",

@@ -1,6 +1,6 @@
 """Roots first: an actor that died, or stands in no op, is behind all who wait for something.
 
-    engine.0 stands in no op               HANG:HOST:NO_OP, culprit engine.0: the op that it reached
+    engine.0 stands between two ops        HANG:HOST:NO_OP, culprit engine.0: the op that it reached
     engine.1 raised: its time was up       behind it
     rank 0 waits in a collective           behind it
 
@@ -163,7 +163,7 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
-    behind = "did nothing" if since is None else f"stands in no op behind {since.record.site} (step {since.step})"
+    behind = "did nothing" if since is None else f"stands between two ops, behind {since.record.site} (step {since.step})"
     return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and goes no further", culprit, (0, 0))
 
 
@@ -174,5 +174,5 @@ def _ground(standings: Mapping[int, ActorState], root: int) -> str:
         "no other actor does" if len(moves) == 1 else f"so {'does' if len(moves) == 2 else 'do'} {len(moves) - 1} more"
     )
     if standings[root].state == "died":
-        return f"rank {root} died; {'no other actor died or stands in no op' if len(moves) == 1 else alone}"
-    return f"rank {root} stands in no op; {alone}"
+        return f"rank {root} died; {'no other actor died or stands between two ops' if len(moves) == 1 else alone}"
+    return f"rank {root} stands between two ops; {alone}"

@@ -180,7 +180,8 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
     did = f"made {site} {times(number)}" if number else f"left out {site}"
     if found.usual is None:
         of = "other steps" if found.own else "steps of other ranks"
-        rests = f"{site} breaks {found.broken} of {found.broken + found.kept} rules that {found.steps} {of} keep"
+        orders = f"{found.broken} of {found.broken + found.kept} orders of ops"
+        rests = f"{site} is not at its place: step {step} breaks {orders} that {found.steps} {of} keep"
     elif found.own:
         rests = f"rank {side.rank} made {site} {times(found.usual)} in {found.steps} of {found.steps} other steps"
     else:

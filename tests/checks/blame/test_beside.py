@@ -6,6 +6,7 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from tests.checks.handmade import Made
+from tests.programs import world_of
 
 
 def found(ops_behind: int = 0, message: object = ("START", 0)) -> Finding:
@@ -34,3 +35,32 @@ def test_the_message_and_who_sent_it() -> None:
 @pytest.mark.parametrize(("ops_behind", "message"), [(1, ("START", 0)), (0, None)])
 def test_one_that_did_something_with_it_dropped_nothing(ops_behind: int, message: object) -> None:
     assert "took" not in found(ops_behind, message).message
+
+
+def told(heard: object = ("START", 0), behind: bool = False) -> Finding:
+    """The coordinator, rank 2, tells both; rank 0 calls, and rank 1 heard this and ended, perhaps behind a kernel."""
+    made = Made(3)
+    made.world = world_of(3, ["cpu"], ["dp"], among=2)
+    for to in (0, 1):
+        made[2].post(to, ("START", 0))
+    made[0].learned(made[0].take("idle"), ("START", 0))
+    made[0].launch("forward", "main")
+    made[0].collective("cpu", None)
+    made[1].learned(made[1].take("idle"), heard)
+    if behind:
+        made[1].launch("forward", "main")
+    made[1].learned(made[1].take("idle"), ("STOP",))
+    return made.findings("blocked", "finished", "finished")[0]
+
+
+def test_of_two_that_took_equal_messages_one_acted() -> None:
+    found = told()
+    assert found.culprit is not None
+    assert found.culprit.rank == 1
+    assert found.message.endswith("; rank 1 took ('START', 0) at here.py:0 and did nothing; rank 0 went on")
+
+
+@pytest.mark.parametrize(("heard", "behind"), [(("START", 1), False), (("START", 0), True)])
+def test_another_message_or_an_op_behind_it_is_none(heard: object, behind: bool) -> None:
+    """The twin."""
+    assert "did nothing" not in told(heard, behind).message

@@ -112,7 +112,7 @@ def test_a_rank_that_did_not_come_so_far_left_nothing_out() -> None:
 
 def test_a_death_is_no_victim() -> None:
     found = stages(EQUAL, left_out(1, "rest.send"), until={0: 3}).findings("died", "blocked")
-    assert found[0].ground == ("rank 0 died; no other actor died or stands in no op",)
+    assert found[0].ground == ("rank 0 died; no other actor died or stands between two ops",)
     assert all(one.ground == () for one in found[1:])
 
 
@@ -225,7 +225,7 @@ def test_rounds_that_change_in_number_are_one_pattern() -> None:
                     hand.transfer(op, 1 - hand.rank, "main")
     found, culprit = primary(made)
     assert (culprit.rank, culprit.step, culprit.site) == (0, 2, "send")
-    assert found.ground[0] == "send breaks 2 of 2 rules that 2 other steps keep"
+    assert found.ground[0] == "send is not at its place: step 2 breaks 2 of 2 orders of ops that 2 other steps keep"
 
 
 def test_a_rank_that_sleeps_left_nothing_out_of_its_last_step() -> None:

@@ -1,0 +1,36 @@
+"""Hangs of host threads that are alike on several ranks: one finding for all of them.
+
+    rank 0   thread u1 waits for flag ready         thread u1 of ranks 0, 1 waits for flag ready
+    rank 1   thread u1 waits for flag ready         culprit every rank, if there is no other one
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dpsim.checks.finding import Finding
+from dpsim.contract.words import ranks_text
+
+
+def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
+    """Those of ranks that hang alike share one. `size`: how many ranks there are, services too."""
+    alike: dict[object, list[Finding]] = {}
+    for finding in findings:
+        if finding.culprit is not None:
+            alike.setdefault((replace(finding.culprit, rank=-1), finding.klass), []).append(finding)
+    return [_folded(row, size) for row in alike.values()]
+
+
+def _folded(findings: list[Finding], size: int) -> Finding:
+    """One finding for ranks that hang alike. If all do, that line is to blame on every rank; else none of them is."""
+    first = findings[0]
+    if len(findings) == 1 or first.culprit is None:
+        return first
+    ranks = [finding.culprit.rank for finding in findings if finding.culprit is not None]
+    return replace(
+        first,
+        message=first.message.replace(f"of rank {first.culprit.rank}", f"of {ranks_text(ranks)}", 1),
+        culprit=replace(first.culprit, ranks=tuple(ranks), every=True) if len(ranks) == size else None,
+        position=min(finding.position for finding in findings),
+    )
