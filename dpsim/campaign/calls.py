@@ -32,7 +32,6 @@ LONGEST = 100_000
 def with_calls(result: Result, base: Path | None = None) -> None:
     """Let a run know the calls that led to its culprit's line. `base`: the folder of the scenario's files."""
 
-
     def again() -> None:
         _, args, _ = prepare(result.scenario, base)
         find_backend(SIMULATION).run(result.world, result.scenario.protocol.name, args)

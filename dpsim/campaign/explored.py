@@ -19,9 +19,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
+from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
-from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff

@@ -1,7 +1,7 @@
 """Hangs of host threads that are alike on several ranks: one finding for all of them.
 
-    rank 0   thread u1 waits for flag ready         thread u1 of ranks 0, 1 waits for flag ready
-    rank 1   thread u1 waits for flag ready         culprit every rank, if there is no other one
+rank 0   thread u1 waits for flag ready         thread u1 of ranks 0, 1 waits for flag ready
+rank 1   thread u1 waits for flag ready         culprit every rank, if there is no other one
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ from dpsim.contract.ops import (
     RawRecord,
 )
 
-
 THREAD_ENDED = "HANG:FLAG:THREAD_ENDED"
 
 

@@ -77,7 +77,12 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
         Passage(6, labelled("turning", _turning(extras)), 2),
         Passage(2, _schedule(extras.schedule), 0),
-        Passage(2, block("one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else [])),
+        Passage(
+            2,
+            block(
+                "one more", [f"the same world with one rank more blames {extras.one_more}"] if extras.one_more else []
+            ),
+        ),
         Passage(6, block("ground", primary.ground)),
         Passage(8, labelled("next", commands(extras.next)), 1, marked=False),
     ]

@@ -5,8 +5,8 @@
 Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
 each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
-led there, a third line has them. Of a run that did not end a line has the steps that programs have set last, for who
-stands before the first op of a step has no record of it. Traces of older versions of dpsim lack these two lines.
+led there, a third line has them. Of a run that did not end a line has the steps that programs have set last: a rank
+before the first op of a step has no record of that step. Traces of older versions of dpsim lack these two lines.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}

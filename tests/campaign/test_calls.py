@@ -111,7 +111,7 @@ def test_a_failure_of_an_exploration_has_its_own_calls(tmp_path: Path) -> None:
     [shown, *_] = explored.shown
     assert shown.run is not None
     assert called(shown.run, shown.findings) == ["agree", "serve_one"]
-    for schedule in (Schedule("dpor", shown.schedule), None):
+    for schedule in (Schedule("dpor", tuple(shown.schedule)), None):
         run = shown.run if schedule else result.run
         plain = result.scenario.model_dump(mode="json", exclude_unset=True)
         write_trace(tmp_path / "x", run, scenario=plain, verdict="violated", klass=None, schedule=schedule)

@@ -235,9 +235,7 @@ async def sets_another_flag(rank: Rank) -> None:
     await rank.flag("ready").wait("ready.wait")
 
 
-@pytest.mark.parametrize(
-    ("script", "site"), [(joins_one_that_raised, "ValueError"), (sets_another_flag, "steady.set")]
-)
+@pytest.mark.parametrize(("script", "site"), [(joins_one_that_raised, "ValueError"), (sets_another_flag, "steady.set")])
 def test_the_thread_that_ended_is_to_blame_for_what_it_raised_or_set_instead(script: Script, site: str) -> None:
     """The one that waits for it is not."""
     [finding], _ = found(script)

@@ -21,7 +21,7 @@ WORLD = world_of(3, hosts=["h"])
 
 
 async def rounds(rank: Rank) -> None:
-    """A step of a rank has a site of its own, so no other step and no other rank tells what comes next."""
+    """Each step of each rank has its own site, so no other step and no other rank shows what comes next."""
     for rank.step in range(4):
         await rank.host("h").barrier(site=SITES[rank.rank][rank.step])
 

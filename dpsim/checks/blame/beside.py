@@ -3,8 +3,8 @@
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
 
 Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. Two
-actors may take equal messages of one sender. Then one of them stands in a call behind it, and the one for which it
-waits did nothing at its own: that is a line more of what each side did.
+actors may take equal messages of one sender. One of them stands in a call behind it, and waits for the other one. If
+that one did nothing with its own message, a line more says so.
 
 A flag's hang names the flag that was set instead, and the ledger the graph that was replayed instead.
 """
@@ -57,9 +57,9 @@ def _one_acted(run_index: RunIndex) -> dict[int, str]:
     for stuck in find_stuck(run_index):
         for rank in stuck.waits:
             letter = _last_letter(run_index, stuck.joined[rank])
-            for other in stuck.missing if letter is not None else ():
-                took = _dropped_letter(run_index, other, *letter)
-                if took is not None:
+            for other in stuck.missing:
+                took = None if letter is None else _dropped_letter(run_index, other, *letter)
+                if letter is not None and took is not None:
                     what = short(repr(letter[1]), 40)
                     line = f"rank {other} took {what} at {took.raw[WHERE]} and did nothing; rank {rank} went on"
                     lines.setdefault(other, line)

@@ -49,19 +49,19 @@ class OpPlaces:
 
     def __init__(self, run_index: RunIndex) -> None:
         self._ops: dict[tuple[int, str], list[OpToken]] = {}
-        self._at: dict[Token, list[tuple[list[OpToken], int]]] = {}
+        self._at: dict[tuple[str, str], list[tuple[list[OpToken], int]]] = {}
         for rank, journal in enumerate(run_index.run.journals):
             for thread in dict.fromkeys(raw[THREAD] for raw in journal):
                 ops = self._ops[rank, thread] = _ops(journal, thread)
                 for at, op in enumerate(ops):
-                    self._at.setdefault(op.token, []).append((ops, at))
+                    self._at.setdefault(op.token[:2], []).append((ops, at))
 
     def goes_on(self, last: Entry) -> bool:
         """Whether others show that the actor of this last record had more to do. They did the same in that step, and
         all of them went on.
         """
         own = self._ops[last.rank, last.raw[THREAD]]
-        alike = self._at[own[-1].token] if own else []
+        alike = self._at[own[-1].token[:2]] if own else []
         row = _row(own, len(own) - 1) if alike else []
         places = [(ops, at) for ops, at in alike if ops is not own and _row(ops, at) == row]
         return bool(places) and all(at + 1 < len(ops) and ops[at + 1].token[0] not in ENDS for ops, at in places)
@@ -73,7 +73,7 @@ class OpPlaces:
         whole = self._ops[last.rank, last.raw[THREAD]]
         own = whole[:-1] if whole and whole[-1].token[0] == "raised" else whole
         best, found = 0, list[NextOp]()
-        for ops, at in self._at[own[-1].token] if own else ():
+        for ops, at in self._at[own[-1].token[:2]] if own else ():
             if at + 1 < len(ops) and not (ops is whole and at + 1 == len(own)):
                 alike = _alike(own, ops, at)
                 if alike > best:
@@ -121,7 +121,12 @@ def form(site: str) -> str:
 
 
 def _alike(own: list[OpToken], ops: list[OpToken], at: int) -> int:
-    """Over how many ops the end of `own` is as what leads to a place of another list; one more if both begin alike."""
+    """Over how many ops the end of `own` is as what leads to a place of another list; one more if both begin alike. Of
+    its last op the outcome may not be known yet.
+    """
+    last, there = own[-1].token, ops[at].token
+    if last[:2] != there[:2] or (last[2] is not None and last[2] != there[2]):
+        return 0
     most = min(len(own), at + 1, LONGEST)
     whole = most + (len(own) == at + 1)
-    return next((count for count in range(most) if own[-1 - count].token != ops[at - count].token), whole)
+    return next((count for count in range(1, most) if own[-1 - count].token != ops[at - count].token), whole)

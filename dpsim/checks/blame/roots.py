@@ -163,7 +163,9 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
-    behind = "did nothing" if since is None else f"stands between two ops, behind {since.record.site} (step {since.step})"
+    behind = (
+        "did nothing" if since is None else f"stands between two ops, behind {since.record.site} (step {since.step})"
+    )
     return Finding("deadlock", STOOD, f"rank {root.actor} {behind}, and goes no further", culprit, (0, 0))
 
 

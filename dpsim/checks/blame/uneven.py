@@ -119,7 +119,7 @@ def _pairs(run_index: RunIndex) -> Iterator[tuple[Side, Side]]:
 
 def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
     """The members of a group of two. Of a larger one the only member whose numbers of calls differ from those of all
-    others, and one of these; empty if there is none.
+    others, and one of the others. Empty if there is none.
     """
     if len(members) == 2:
         return tuple((rank, calls, 1) for rank, calls in members.items())
@@ -159,7 +159,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 def _explaining(
     steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: dict[Name, Rules]
 ) -> dict[Name, Rules]:
-    """What is told of a side, less names that it left out though it made more than its peer, or the other way about."""
+    """What steps say of a side, less names that it left out though it made more than its peer, and the other way."""
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
     at = pair[which].rank, step
     return {
@@ -216,13 +216,15 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     if _stopped_before(steps.run_index, peer.rank, step, side.rank):
         return None
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
-    if not others or often[0][1] <= others[0][1]:
+    few = others[0][1] if others else 0
+    if often[0][1] <= few or not (others or _tags(pair, step)):  # one wait and no call that met another is as it is
         return None
     if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
         return None
+    most = f"no call more than {times(few)}" if few else "none"
     [(name, number)], first = often, min(_of(side, step), key=steps.run_index.position)
     ground = (
-        f"rank {side.rank} made {name[1]} {times(number)}, rank {peer.rank} no call more than {times(others[0][1])}",
+        f"rank {side.rank} made {name[1]} {times(number)}, rank {peer.rank} {most}",
         f"no other step tells how often: one too many of rank {side.rank}, or one too few of rank {peer.rank}",
     )
     numbers = (

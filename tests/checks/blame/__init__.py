@@ -4,6 +4,7 @@ lines.py          a line of two stages, made by hand, and what goes wrong with i
 test_astray.py    a call of a collective that met another call
 test_uneven.py    a call that one of two sides left out or made twice
 test_uneven_groups.py  the same of collectives of two members
+test_small_programs.py rings, stages, orders and threads with one planted fault
 test_shapes.py    of two calls that differ the one that is odd
 test_plain_calls.py  plain lists of calls, without steps and sites
 test_settings.py  the settings of single ranks, beside a difference of ranks

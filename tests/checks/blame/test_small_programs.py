@@ -1,0 +1,193 @@
+"""Small programs with one planted fault, of which no record is left: who is blamed, and in which step.
+
+ring        each rank sends to the next one, and receives from the one before
+stages      a mailbox for each stage; a get gives up after a time
+ordered     ranks get orders from rank 0, which takes part in nothing else
+starts      two calls of a start, then steps with one call
+threaded    main and a second host thread take turns by flags
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import judge
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import At, Fault, World
+from tests.programs import Script, world_of
+from tests.sim.test_threads import done
+
+STEPS = 4
+
+
+def planted(
+    world: World, script: Script, kind: Any, rank: int, site: str, ordinal: int, thread: str = "main"
+) -> Finding:
+    fault = Fault(kind, rank, At(site, ordinal, thread=thread))
+    made = done(script, replace(world, faults=(fault,)))
+    plain = [[raw for raw in own if raw[KIND] != "injected"] for own in made.journals]
+    assert plain != made.journals, "the fault was applied"
+    return judge(world, replace(made, journals=plain))[0]
+
+
+def blamed(found: Finding) -> tuple[int, int] | None:
+    culprit = found.culprit
+    return None if culprit is None else (culprit.rank, culprit.step)
+
+
+# ---- rings
+
+
+async def ring(rank: Rank) -> None:
+    group = rank.host("h")
+    right, left = (rank.rank + 1) % group.size, (rank.rank - 1) % group.size
+    for rank.step in range(STEPS):
+        total = piece = np.full(2, rank.rank + 10 * rank.step, np.int32)
+        for _ in range(group.size - 1):
+            sent = group.send(piece, right, site="ring.send")
+            piece = await group.recv(2, "int32", left, site="ring.recv")
+            await sent
+            total = total + piece
+        expected = sum(one + 10 * rank.step for one in group.ranks)
+        assert int(total[0]) == expected
+        rank.decide("total", int(total[0]), "h")
+
+
+@pytest.mark.parametrize("ordinal", [0, 2, 5, 7])
+@pytest.mark.parametrize("site", ["ring.send", "ring.recv"])
+@pytest.mark.parametrize("kind", ["raise", "hang", "die"])
+def test_a_rank_that_stops_within_a_step_left_nothing_out(kind: str, site: str, ordinal: int) -> None:
+    """Its calls are fewer than those of both its neighbours, and neither of these made one too many."""
+    found = planted(world_of(3, hosts=["h"]), ring, kind, 1, site, ordinal)
+    assert blamed(found) == (1, ordinal // 2)
+    assert "nothing says" not in found.message
+
+
+@pytest.mark.parametrize("kind", ["skip", "repeat"])
+@pytest.mark.parametrize("site", ["ring.send", "ring.recv"])
+def test_one_own_step_and_that_of_a_rank_alike_are_enough(kind: str, site: str) -> None:
+    """Two ranks, and the second step: each has one other step, and both make the same calls."""
+    found = planted(world_of(2, hosts=["h"]), ring, kind, 0, site, 1)
+    assert blamed(found) == (0, 1)
+
+
+@pytest.mark.parametrize("kind", ["skip", "repeat"])
+def test_in_the_first_step_of_two_ranks_nothing_decides(kind: str) -> None:
+    """The twin: the one that raises may be a victim."""
+    assert blamed(planted(world_of(2, hosts=["h"]), ring, kind, 0, "ring.send", 0)) is None
+
+
+# ---- stages with mailboxes
+
+
+async def stages(rank: Rank) -> None:
+    for rank.step in range(STEPS):
+        if rank.rank:
+            assert await rank.mailbox("in").get("in.get", timeout_ns=10**9) is not None, "none came"
+        if rank.rank < 2:
+            rank.send(rank.rank + 1, "in", ("hidden", rank.step), "in.post")
+
+
+@pytest.mark.parametrize("ordinal", [0, 2])
+def test_an_exception_comes_before_those_of_actors_whose_time_was_up(ordinal: int) -> None:
+    """Stages 1 and 2 raise as well, in the same step or an earlier one. Before its first post nothing names rank 0."""
+    found = planted(world_of(3), stages, "raise", 0, "in.post", ordinal)
+    assert found.klass == "CRASH:INJECTEDERROR"
+    assert blamed(found) == (0, ordinal)
+
+
+# ---- orders
+
+
+def ordered(ranks: int, polls: bool = False) -> tuple[World, Script]:
+    """Rank 0 orders each step, and waits for all others. These are in a step from its order on, and meet twice."""
+    world, others = world_of(ranks, hosts=["h"]), tuple(range(1, ranks))
+
+    async def orders(rank: Rank) -> None:
+        box = rank.mailbox("box")
+        for step in range(STEPS):
+            if rank.rank == 0:
+                rank.step = step
+                for to in others:
+                    rank.send(to, "box", step, "order.post")
+                for _ in others:
+                    await box.get("done.get")
+                continue
+            while (order := await (box.poll("order.poll") if polls else box.get("order.get"))) is None:
+                pass
+            assert isinstance(order, int)
+            rank.step = order
+            await rank.host("h").barrier(site="meet")
+            await rank.host("h").all_reduce(np.ones(1, np.int32), site="sum")
+            rank.send(0, "box", rank.rank, "done.post")
+
+    return replace(world, communicators=(world.communicators[0]._replace(ranks=others),)), orders
+
+
+@pytest.mark.parametrize(("kind", "klass"), [("skip", "MISSING_RANK"), ("repeat", "EXTRA_CALL")])
+@pytest.mark.parametrize("ordinal", [1, 3])
+def test_a_member_that_waits_in_a_mailbox_is_held_against_its_other_steps(kind: str, klass: str, ordinal: int) -> None:
+    """It posted behind the call that it left out; or the others did, and it stands in the one that it made twice."""
+    found = planted(*ordered(4), kind, 2, "sum", ordinal)
+    assert blamed(found) == (2, ordinal)
+    assert found.klass == f"HANG:COLLECTIVE:{klass}"
+
+
+def test_one_that_looks_in_vain_is_no_culprit_where_another_made_a_call_twice() -> None:
+    found = planted(*ordered(3, polls=True), "repeat", 2, "sum", 2)
+    assert (found.klass, blamed(found)) == ("LIVELOCK:POLL", (2, 2))
+    assert found.message.startswith("rank 2 made sum twice in step 2; ")
+
+
+# ---- a start, and then other steps
+
+
+async def starts(rank: Rank) -> None:
+    group = rank.host("h")
+    rank.step = 0
+    await group.barrier(site="start")
+    await group.all_gather(np.ones(1, np.int32), site="sizes")
+    for rank.step in range(1, STEPS):
+        await group.all_reduce(np.ones(1, np.int32), site="work")
+    rank.step = STEPS
+    await group.barrier(site="end")
+
+
+@pytest.mark.parametrize("site", ["start", "sizes"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_no_rank_makes_in_a_step_is_not_what_one_left_out(site: str, rank: int) -> None:
+    """Two ranks: one lacks a call of the start, which has no other step like it. All other steps work once."""
+    assert blamed(planted(world_of(2, hosts=["h"]), starts, "skip", rank, site, 0)) is None
+
+
+# ---- threads
+
+
+async def threaded(rank: Rank) -> None:
+    ready, done = rank.flag("ready"), rank.flag("done")
+
+    async def second(rank: Rank) -> None:
+        for rank.step in range(STEPS):
+            await ready.wait("ready.wait")
+            ready.clear("ready.clear")
+            await rank.host("h").barrier(site="meet")
+            done.set("done.set")
+
+    thread = rank.start("u1", second)
+    for rank.step in range(STEPS):
+        ready.set("ready.set")
+        await done.wait("done.wait")
+        done.clear("done.clear")
+    await thread.join("join")
+
+
+def test_the_step_of_another_host_thread_is_not_that_of_the_one_that_stands() -> None:
+    """u1 waits in step 2 when main stands in step 1."""
+    found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.clear", 1)
+    assert blamed(found) == (1, 1)
