@@ -147,9 +147,7 @@ class _Rank:
         )
 
     def _culprit(self, name: str) -> Culprit:
-        """Of a thread that waits for one that has ended: that one where it raised, or where it set another flag; else
-        the one that waits.
-        """
+        """For a thread that waits: the one that has ended, where it raised or set another flag; else itself."""
         entry = self.living[name]
         ended = [self.ends[one] for one in self._setters(entry.raw[FLAG]) or self.ends if one in self.ends]
         raised = next((one for one in ended if one.raw[KIND] == "ended" and one.raw[ENDED_MESSAGE]), None)

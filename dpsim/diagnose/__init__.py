@@ -4,6 +4,7 @@ report.py        the report of a run that did not hold: its first screen, and al
 first_screen.py  at most ten lines: verdict, culprit, what followed, who waits, what to type
 evidence.py      the facts that it is made of, for text and JSON alike
 class_words.py   the class of a finding in words
+first_wrong.py   the first value of another step, and who raised first
 fitting.py       text that has to fit into a few lines
 variants.py      the file of a variant
 last_ops.py      what each rank did last, in columns

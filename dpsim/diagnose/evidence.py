@@ -9,6 +9,7 @@ sentence of the check that found the hang.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -104,7 +105,17 @@ def waits(findings: Sequence[Finding]) -> list[str]:
 
 def kinds(findings: Sequence[Finding]) -> list[str]:
     """The kinds of trouble of a run, each once, the primary one first."""
-    return list(dict.fromkeys(kind_words(one.klass, one.culprit.site if one.culprit else "") for one in findings))
+    return list(dict.fromkeys(kind_words(one.klass, exception_of(one)) for one in findings))
+
+
+def exception_of(finding: Finding) -> str:
+    """The name of the exception that a finding is about, as its program writes it; empty if it is about none. The
+    culprit may be another rank than the one that raised, at an op.
+    """
+    klass = finding.klass.removeprefix("CRASH:")
+    names = [finding.culprit.site] if finding.culprit else []
+    names += re.findall(r"raised (\w+)", finding.message)
+    return next((name for name in names if name.upper() == klass), "") if klass != finding.klass else ""
 
 
 def later(findings: Sequence[Finding]) -> list[str]:
@@ -122,6 +133,6 @@ def _later(some: Sequence[Finding]) -> str:
     if culprit is None:
         return f"{first.klass} in step {step}{more}"
     who = culprit.service or culprit.who
-    if first.klass.startswith("CRASH:"):
+    if exception_of(first) == culprit.site:
         return f"{who} raised {culprit.site} in step {culprit.step}{more}"
     return f"{first.klass} of {who} in step {culprit.step}{more}"

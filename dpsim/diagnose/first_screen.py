@@ -25,6 +25,7 @@ from dpsim.diagnose.class_words import class_words
 from dpsim.diagnose.evidence import (
     Extras,
     chain_of,
+    exception_of,
     finding_in_words,
     in_words,
     kinds,
@@ -32,6 +33,7 @@ from dpsim.diagnose.evidence import (
     later,
     waits,
 )
+from dpsim.diagnose.first_wrong import first_wrong
 from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
 from dpsim.diagnose.timeouts import passed_timeouts
 
@@ -73,6 +75,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
         Passage(6, block("waits", waits(findings)), 1),
+        Passage(5, block("first", [in_words(run, line) for line in first_wrong(run)] if primary.culprit else []), 1),
         Passage(1, block("observed", [run.observed] * bool(run.observed))),
         Passage(3, block("agreed", [] if agreed is None else [f"all steps up to {agreed}" if agreed else "step 0"])),
         Passage(6, labelled("turning", _turning(extras)), 2),
@@ -91,9 +94,8 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
 
 def verdict_line(findings: Sequence[Finding]) -> str:
     """Class, kinds of trouble and what happened. As many kinds are named as there is room for."""
-    klass, known, culprit = findings[0].klass, kinds(findings), findings[0].culprit
-    raised = f" {culprit.site}" if culprit is not None and klass.startswith("CRASH:") else ""
-    happened = class_words(klass) + raised
+    klass, known, raised = findings[0].klass, kinds(findings), exception_of(findings[0])
+    happened = class_words(klass) + f" {raised}" * bool(raised)
     for count in range(len(known), 0, -1):
         line = f"VIOLATED  {klass}  {', '.join(known[:count])}: {happened}"
         if len(line) <= WIDTH:

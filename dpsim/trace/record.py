@@ -5,7 +5,7 @@
 Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
 each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
-led there, a third line has them. Of a run that did not end a line has the steps that programs have set last: a rank
+led there, a third line has them. Of a run that did not end a line has the steps that programs have set last. A rank
 before the first op of a step has no record of that step. Traces of older versions of dpsim lack these two lines.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
@@ -107,7 +107,7 @@ def chains_of(run: Run) -> dict[str, Chain]:
 
 
 def steps_of(run: Run) -> dict[str, int]:
-    """rank -> the highest step that its program has set, of a run that did not come to its end and knows these."""
+    """rank -> the highest step that its program has set; empty for a run that ended, or that does not know."""
     return {} if run.finished else {str(rank): step for rank, step in enumerate(run.steps_set)}
 
 

@@ -1,0 +1,60 @@
+"""The first value that is of another step, and who raised first: how far a fault was carried before a rank noticed.
+
+    first     wrong value: rank 2, step 2, hidden.receive got hidden.send of step 3; raised: step 8, ranks 0 to 2,
+              WrongToken
+
+A value is wrong where a receive met a send of another step, behind transfers between these two ranks that were of equal
+steps. Ranks that always receive what an earlier step sent have no such transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SITE, STEP, TRANSFER_PEER, RawRecord
+from dpsim.contract.words import ranks_text
+from dpsim.contract.world import Run
+
+
+def first_wrong(run: Run) -> list[str]:
+    """The two parts; empty where no value is known to be wrong, one part where no rank raised."""
+    wrong = min(_wrong(run), default=None)
+    if wrong is None:
+        return []
+    return [f"wrong value: {wrong[2]}", *_raised(run)]
+
+
+def _wrong(run: Run) -> Iterator[tuple[int, int, str]]:
+    """Of each line of transfers the first receive of another step: its step, its rank, and it in words."""
+    for (_, sender, receiver), (sends, receives) in _lines(run).items():
+        equal = 0
+        for send, receive in zip(sends, receives, strict=False):
+            if send[STEP] == receive[STEP]:
+                equal += 1
+                continue
+            if equal:
+                got = f"{receive[SITE]} got {send[SITE]} of step {send[STEP]} from rank {sender}"
+                yield receive[STEP], receiver, f"rank {receiver}, step {receive[STEP]}, {got}"
+            break
+
+
+def _lines(run: Run) -> dict[tuple[str, int, int], tuple[list[RawRecord], list[RawRecord]]]:
+    """(communicator, sender, receiver) -> its sends and receives, in order."""
+    lines: dict[tuple[str, int, int], tuple[list[RawRecord], list[RawRecord]]] = {}
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            if raw[KIND] == "transfer":
+                sends, peer = raw[OP] == "send", raw[TRANSFER_PEER]
+                pair = (rank, peer) if sends else (peer, rank)
+                lines.setdefault((raw[COMMUNICATOR], *pair), ([], []))[not sends].append(raw)
+    return lines
+
+
+def _raised(run: Run) -> list[str]:
+    """The ranks that raised in the first step in which any did, and what."""
+    lasts = [(rank, journal[-1]) for rank, journal in enumerate(run.journals) if journal]
+    ends = [(raw[STEP], rank, raw[SITE]) for rank, raw in lasts if raw[KIND] == "raised"]
+    if not ends:
+        return []
+    step, _, what = min(ends)
+    return [f"raised: step {step}, {ranks_text(rank for at, rank, said in ends if (at, said) == (step, what))}, {what}"]

@@ -1,0 +1,67 @@
+"""The first screen says which value was wrong first, and who raised first; and the exception's own name."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.diagnose.evidence import NOTHING, exception_of
+from dpsim.diagnose.first_screen import first_screen
+from dpsim.diagnose.first_wrong import first_wrong
+from tests.checks.handmade import Made
+
+
+def shifted(left_out: int | None = 1, lag: int = 0) -> Made:
+    """Rank 0 sends to rank 1 in each step, but for one. `lag`: steps from a send to its receive. Rank 1 raises."""
+    made = Made(2)
+    for step in range(4):
+        for hand in made.hands:
+            hand.step = step
+        if step != left_out:
+            made[0].transfer("send", 1, None)
+        made[1].step = step + lag
+        made[1].transfer("recv", 0, None)
+    made[1].add("raised", "WrongToken", where="here.py:9", message="a token")
+    return made
+
+
+def test_the_value_and_who_raised() -> None:
+    found = first_wrong(shifted().run("finished", "raised"))
+    assert found == [
+        "wrong value: rank 1, step 1, recv got send of step 2 from rank 0",
+        "raised: step 3, rank 1, WrongToken",
+    ]
+
+
+@pytest.mark.parametrize("made", [shifted(None), shifted(None, lag=1), shifted(0)])
+def test_values_of_the_right_step_or_never_of_it_say_nothing(made: Made) -> None:
+    """The twin: no send is missing, receives are always of an earlier step, or no pair before was equal."""
+    assert first_wrong(made.run("finished", "raised")) == []
+
+
+def test_the_screen_has_a_line_of_it() -> None:
+    made = shifted()
+    run = made.run("finished", "raised")
+    culprit = Culprit(0, 1, "send", "here.py:3")
+    finding = Finding("fault", "CRASH:WRONGTOKEN", "rank 0 left out send; rank 1 raised WrongToken", culprit, (1, 0))
+    verdict, *lines = first_screen(run, [finding], NOTHING)
+    assert verdict == "VIOLATED  CRASH:WRONGTOKEN  WRONG TOKEN: the program raised WrongToken"
+    [first] = [line for line in lines if line.startswith("first ")]
+    assert first.endswith("from rank 0; raised: step 3, rank 1, WrongToken")
+    undecided = Finding("fault", "CRASH:WRONGTOKEN", "rank 1 raised WrongToken", None, (1, 0))
+    assert not any(line.startswith("first ") for line in first_screen(run, [undecided], NOTHING))
+
+
+@pytest.mark.parametrize(
+    ("klass", "site", "message", "name"),
+    [
+        ("CRASH:KEYERROR", "KeyError", "rank 1 raised KeyError in step 1: 'a'", "KeyError"),
+        ("CRASH:WRONGTOKEN", "send", "rank 0 left out send; ranks 0, 1 raised WrongToken in step 3", "WrongToken"),
+        ("CRASH:WRONGTOKEN", "send", "rank 0 left out send", ""),
+        ("HANG:JOIN", "join", "thread u1 raised ValueError", ""),
+    ],
+)
+def test_an_exception_has_its_own_name_where_the_culprit_is_at_an_op(
+    klass: str, site: str, message: str, name: str
+) -> None:
+    assert exception_of(Finding("fault", klass, message, Culprit(0, 1, site, ""), (1, 0))) == name
