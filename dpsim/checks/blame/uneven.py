@@ -67,7 +67,9 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
     if "died" in run_index.run.ends or not any(_open(run_index, one) for one in findings):
         return findings
     steps, partners = Steps(run_index), Partners(run_index)
-    found = [one for one in (_first(steps, partners, pair) for pair in _pairs(run_index)) if one is not None]
+    known = any(one.check == "ledger" and one.culprit is not None for one in findings)  # by a majority
+    pairs = _pairs(run_index, groups_of=2 if known else len(run_index.run.journals))
+    found = [one for one in (_first(steps, partners, pair) for pair in pairs) if one is not None]
     if not found:
         return findings
     cause = min(found, key=lambda one: (one.position[0], one.culprit is None, one.position))
@@ -99,13 +101,13 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
     return replace(finding, klass=klass, message=message, culprit=cause.culprit, ground=cause.ground)
 
 
-def _pairs(run_index: RunIndex) -> Iterator[tuple[Side, Side]]:
-    """The two sides of each line of transfers, and the members of each group of two."""
+def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
+    """The two sides of each line of transfers, and two members of each group, which has as many at most."""
     pairs: list[tuple[RankCalls, ...]] = [
         ((sender, line.sends, 1), (receiver, line.receives, 1))
         for (_, sender, receiver), line in run_index.transfers.items()
     ]
-    groups = [members for members in run_index.collectives.values() if len(members) > 1]
+    groups = [members for members in run_index.collectives.values() if 1 < len(members) <= groups_of]
     pairs += [pair for members in groups if (pair := _of_group(members))]
     kinds = [tuple(frozenset(name_of(entry.raw) for entry in calls) for _, calls, _ in pair) for pair in pairs]
     for pair, mine in zip(pairs, kinds, strict=True):
