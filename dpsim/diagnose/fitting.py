@@ -20,18 +20,16 @@ WIDTH = 120
 LABEL = 10
 """Columns of a label, with the space behind it."""
 
-_STEPS = re.compile(rf"\b(?:in |of )?step (-1|{NO_STEP})\b")
-
-_IN_WORDS = {"-1": "before its first step", str(NO_STEP): "in no step"}
+_STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
 
 
 def step_words(text: str) -> str:
-    """Words for the step of an actor that has begun none, or that works in none.
+    """Words for the step of an actor that has begun none, or that works in none. A warm-up may have negative steps.
 
     >>> step_words("raised in step -1; rank 2, step 1000000, drain")
     'raised before its first step; rank 2, in no step, drain'
     """
-    return _STEPS.sub(lambda found: _IN_WORDS[found[1]], text)
+    return _STEPS.sub(lambda found: "in no step" if found[1] == str(NO_STEP) else "before its first step", text)
 
 
 def labelled(label: str, lines: Sequence[str]) -> list[str]:
