@@ -82,18 +82,20 @@ class UsualStep:
         return self._odd_calls(communicator, step, here)
 
     def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """The steps before all have as many calls, or calls of one op, count, dtype, root, reduction or sizes:
-        then that is right.
+        """The steps before that call one of these sites have as many calls, so that is right. Or all steps before have
+        calls of one op, count, dtype, root, reduction or sizes.
         """
         place = {rank: index for index, rank in enumerate(self.run_index.collectives[communicator])}
-        before = [
-            signatures(entries, place[rank])
+        steps = [
+            (rank, entries)
             for rank, own in self.run_index.collectives[communicator].items()
             for when, entries in by_step(own).items()
             if when < step and self.run_index.passed(rank, when)
         ]
+        before = [signatures(entries, place[rank]) for rank, entries in steps]
         now = {rank: signatures(entries, place[rank]) for rank, entries in here.items()}
-        lengths = {len(calls) for calls in before}
+        sites = {entry.raw[SITE] for entries in here.values() for entry in entries}
+        lengths = {len(entries) for _, entries in steps if not sites.isdisjoint(entry.raw[SITE] for entry in entries)}
         if len(lengths) == 1 and len({len(calls) for calls in now.values()}) > 1:
             return _only(rank for rank, calls in now.items() if len(calls) not in lengths)
         for field in range(len(SIGNATURE)):

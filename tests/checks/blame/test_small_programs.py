@@ -166,6 +166,12 @@ def test_what_no_rank_makes_in_a_step_is_not_what_one_left_out(site: str, rank: 
     assert blamed(planted(world_of(2, hosts=["h"]), starts, "skip", rank, site, 0)) is None
 
 
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_start_does_not_tell_how_often_a_step_works(rank: int) -> None:
+    """The start has two calls, and so has the first step in which one rank works twice."""
+    assert blamed(planted(world_of(2, hosts=["h"]), starts, "repeat", rank, "work", 0)) == (rank, 1)
+
+
 # ---- threads
 
 
