@@ -32,7 +32,7 @@ from dpsim.checks.happens_before.points import NullSink
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.checks.thread_records import awaited, is_idle
+from dpsim.checks.thread_records import awaited, is_idle, waits
 from dpsim.contract.ops import (
     CALL,
     COMMUNICATOR,
@@ -124,6 +124,9 @@ class HostStands:
             return ActorState(actor, thread, "idle", *told)
         if end == "finished":
             return ActorState(actor, thread, "ended", "ended", (), last)
+        if ops and all(waits(op.raw) for op in ops) and actor not in self.busy:
+            for free in (one for one in living if _op(one) is None and self.places.goes_on(one)):
+                return ActorState(actor, free.raw[THREAD], "stopped", "no op", (), free)
         held = any(not is_idle(op.raw) for op in ops) or any(one.joined[actor].raw[STREAM] is None for one in stuck)
         if in_ops or held or limits.stands_at(self.run_index, actor) is not None:
             return ActorState(actor, thread, "waits", *told)

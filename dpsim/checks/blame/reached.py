@@ -41,7 +41,7 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
     died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
     if died is not None:  # a planted death has a record of the op that the actor reached
         return Culprit.of(actor, as_record(died))
-    last = run_index.last(actor)
+    last = _last(run_index, actor)
     if last is None:
         return Culprit(actor, -1 if set_last is None else set_last, "start", "")
     if _stands(run_index, last):
@@ -50,6 +50,12 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
     if set_last is None or (told is not None and told.step == set_last):
         return told or run_index.culprit(last)
     return replace(run_index.culprit(last), step=set_last, site=f"after {last.raw[SITE]}")
+
+
+def _last(run_index: RunIndex, actor: int) -> Entry | None:
+    """The last record of an actor; of one whose other threads wait, that of the only thread that stands in no op."""
+    free = [one for one in run_index.living(actor) if not awaited(one.raw)] if actor in run_index.threaded else []
+    return free[0] if len(free) == 1 and run_index.end(actor) == "blocked" else run_index.last(actor)
 
 
 def _stands(run_index: RunIndex, last: Entry) -> bool:

@@ -197,3 +197,10 @@ def test_the_step_of_another_host_thread_is_not_that_of_the_one_that_stands() ->
     """u1 waits in step 2 when main stands in step 1."""
     found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.clear", 1)
     assert blamed(found) == (1, 1)
+
+
+def test_a_thread_that_stands_is_behind_those_that_wait_for_its_flag() -> None:
+    """u1 stands behind its second meeting, and main waits for its flag."""
+    found = planted(world_of(3, hosts=["h"]), threaded, "hang", 1, "done.set", 1, thread="u1")
+    assert found.culprit is not None
+    assert (blamed(found), found.culprit.thread, found.culprit.site) == ((1, 1), "u1", "done.set")
