@@ -163,12 +163,12 @@ def _explaining(
 ) -> dict[Name, Rules]:
     """What steps say of a side, less names that it left out though it made more than its peer, and the other way."""
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
-    at = pair[which].rank, step
-    return {
-        name: own
-        for name, own in told.items()
-        if not (own.odd and own.usual is not None) or (steps.made(at, name) - own.usual) * more >= 0
-    }
+
+    def surplus(name: Name, own: Rules) -> int:
+        made = steps.made((pair[which].rank, step), name)
+        return made - own.usual if own.usual is not None else -(not made)
+
+    return {name: own for name, own in told.items() if not own.odd or surplus(name, own) * more >= 0}
 
 
 def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: list[dict[Name, Rules]]) -> Uneven:

@@ -19,7 +19,7 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
-from dpsim.contract.world import At, Fault, World
+from dpsim.contract.world import At, CommunicatorSpec, Fault, World
 from tests.programs import Script, world_of
 from tests.sim.test_threads import done
 
@@ -170,6 +170,25 @@ def test_what_no_rank_makes_in_a_step_is_not_what_one_left_out(site: str, rank: 
 def test_a_start_does_not_tell_how_often_a_step_works(rank: int) -> None:
     """The start has two calls, and so has the first step in which one rank works twice."""
     assert blamed(planted(world_of(2, hosts=["h"]), starts, "repeat", rank, "work", 0)) == (rank, 1)
+
+
+async def warms_up(rank: Rank) -> None:
+    """Two groups of two. Both meet in step 0, and add three times in step 1."""
+    group = rank.host("a" if rank.rank < 2 else "b")
+    rank.step = 0
+    await group.barrier(site="meet")
+    rank.step = 1
+    for site in ("coordinate", "rows", "experts"):
+        await group.all_reduce(np.ones(1, np.int32), site=site)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("site", ["rows", "experts"])
+def test_the_peer_of_one_that_raised_left_out_no_call_of_another_step(rank: int, site: str) -> None:
+    """Its steps lack "meet" in step 1, which all others have in another step; but it made more calls."""
+    pairs = [CommunicatorSpec(kind, kind, "host", members) for kind, members in (("a", (0, 1)), ("b", (2, 3)))]
+    found = planted(World(4, tuple(pairs)), warms_up, "raise", rank, site, 0)
+    assert blamed(found) in ((rank, 1), None)
 
 
 # ---- threads
