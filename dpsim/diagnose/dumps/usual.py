@@ -1,0 +1,134 @@
+"""Usual: what follows what in all ranks of a job, and where one of them departs from it.
+
+    receive  receive  size  text  hidden  hidden  size  text  hidden  hidden      as everywhere
+    receive  receive  size  text  hidden  size  text  hidden  hidden              here hidden comes once, elsewhere twice
+
+A call is seen by its place, what it is and its kind of group. A dump has no steps, so a rank's calls are one list, in
+which equal neighbours count as one call made several times. Two departures say something:
+
+* a number of times that this call has nowhere else, while it has another one in two places or more;
+* a call that follows another one nowhere else, where a third one comes between the two elsewhere.
+
+That a rank does something new is no evidence by itself: it may be right to. Both are of use only beside a hang: they
+tell which of two sides made a call too often, or left it out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple, TypeAlias
+
+from dpsim.contract.words import counted, times
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.job import Job
+
+PLACES = 2
+"""Other places on which a departure rests at least."""
+
+
+class Token(NamedTuple):
+    """A call as others make it. `way`: of a transfer, whether the peer lies behind or before."""
+
+    line: str
+    op: str
+    kind: str
+    way: str
+
+    def __str__(self) -> str:
+        return f"{self.op} on {self.kind}"
+
+
+Runs: TypeAlias = list[tuple[Token, int, int]]
+"""A call, how often it was made in a row, and at which index of the rank's calls that begins."""
+
+
+class Departure(NamedTuple):
+    """Where a rank departs from what is usual. `at`: the index of the call in the rank's list. `more`: a call too many,
+    else one left out. `call`: one like it.
+    """
+
+    rank: int
+    at: int
+    token: Token
+    more: bool
+    why: str
+
+
+class Usual:
+    """What is usual in a job."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.tokens = {rank: [token_of(job, rank, call) for call in own] for rank, own in job.calls.items()}
+        self.runs: dict[int, Runs] = {rank: _runs(own) for rank, own in self.tokens.items()}
+        self._often = Counter((token, often) for runs in self.runs.values() for token, often, _ in runs)
+        self._pairs = Counter(
+            (one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs)
+        )
+        self._numbers: dict[Token, set[int]] = {}
+        for token, often in self._often:
+            self._numbers.setdefault(token, set()).add(often)
+        self._after: dict[Token, set[Token]] = {}
+        for one, other in self._pairs:
+            self._after.setdefault(one, set()).add(other)
+
+    def departures(self, rank: int) -> list[Departure]:
+        """Where a rank departs from what is usual."""
+        found = []
+        runs = self.runs[rank]
+        for at, (token, often, begin) in enumerate(runs):
+            last = at == len(runs) - 1
+            found += self._number(rank, token, often, begin, last)
+            if at:
+                found += self._left_out(rank, runs[at - 1][0], token, begin)
+        return found
+
+    def _number(self, rank: int, token: Token, often: int, begin: int, last: bool) -> list[Departure]:
+        others = {number: self._often[token, number] for number in self._numbers[token] if number != often}
+        if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
+            return []
+        usual = max(others, key=lambda number: others[number])
+        why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
+        return [Departure(rank, begin + min(often, usual), token, often > usual, f"{why} ({counted(others[usual], 'place')})")]
+
+    def _left_out(self, rank: int, before: Token, token: Token, begin: int) -> list[Departure]:
+        if self._pairs[before, token] > 1:
+            return []
+        for between in self._after[before] - {token}:
+            number = min(self._pairs[before, between], self._pairs[between, token])
+            if number:
+                why = f"{between} comes between {before} and {token} in {counted(number, 'other place')}"
+                return [Departure(rank, begin, between, False, why)]
+        return []
+
+
+def token_of(job: Job, rank: int, call: RecordedCall) -> Token:
+    """A call as others make it."""
+    way = ""
+    if call.shape.is_transfer:
+        way = "behind" if job.peer(call) > rank else "before"
+    return Token(call.place.line, call.shape.op, job.groups[call.group].kind, way)
+
+
+def _runs(tokens: Sequence[Token]) -> Runs:
+    runs, begin = [], 0
+    for token, own in groupby(tokens):
+        often = sum(1 for _ in own)
+        runs.append((token, often, begin))
+        begin += often
+    return runs
+
+
+def nearest(departures: Mapping[int, Sequence[Departure]], at: Mapping[int, int]) -> Departure | None:
+    """The departure of the one rank that has some, else the one nearest before or at the calls with these indices; None
+    where two ranks are as near.
+    """
+    own = {rank: some for rank, some in departures.items() if some}
+    if not own:
+        return None
+    last = {rank: min(some, key=lambda one: abs(at.get(rank, one.at) - one.at)) for rank, some in own.items()}
+    if len(last) == 1:
+        return next(iter(last.values()))
+    return None
