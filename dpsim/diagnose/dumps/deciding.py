@@ -18,7 +18,7 @@ from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import Job
 from dpsim.diagnose.dumps.partings import Parting, of_call
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
-from dpsim.diagnose.dumps.usual import Departure, Usual, nearest
+from dpsim.diagnose.dumps.usual import Departure, Usual, lone
 
 LEFT_OUT, TOO_MANY = "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:EXTRA_CALL"
 DEAD, ORDER, UNKNOWN = "HANG:COLLECTIVE:DEAD_RANK", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", "HANG:UNDECIDED"
@@ -91,14 +91,23 @@ def _alike(one: list[object], other: list[object]) -> int:
 def _by_habit(job: Job, usual: Usual, group: str, at: Mapping[int, RecordedCall]) -> Departure | None:
     """The departure of one of these ranks from what is usual, before its call and on a group of this kind."""
     kind = job.groups[group].kind
-    found, index = {}, {}
+    found = {}
     for rank, call in at.items():
-        if rank not in job.calls:
-            continue
-        index[rank] = next(i for i, one in enumerate(job.calls[rank]) if one is call or one == call)
-        own = usual.departures(rank)
-        found[rank] = [one for one in own if one.token.kind == kind and one.at <= index[rank] + 1]
-    return nearest(found, index)
+        if rank in job.calls:
+            index = _index(job, rank, call)
+            own = usual.departures(rank)
+            found[rank] = [one for one in own if one.token.kind == kind and one.at <= index + 1]
+    return _only(found) or _only(lone(found))
+
+
+def _only(departures: Mapping[int, list[Departure]]) -> Departure | None:
+    """The last departure of the one rank that has any."""
+    own = [some for some in departures.values() if some]
+    return own[0][-1] if len(own) == 1 else None
+
+
+def _index(job: Job, rank: int, call: RecordedCall) -> int:
+    return next(at for at, one in enumerate(job.calls[rank]) if one is call or one == call)
 
 
 def _departed(job: Job, departure: Departure, calls: Mapping[int, RecordedCall], klass: str) -> Decided:
@@ -113,59 +122,81 @@ def _departed(job: Job, departure: Departure, calls: Mapping[int, RecordedCall],
 
 
 def _by_own_calls(job: Job, usual: Usual, parting: Parting) -> Decided | None:
-    """The side whose call is not as its own at this place are, where the other one's is."""
-    strange = {}
-    for rank, call in parting.calls.items():
-        token = next(t for t, one in zip(usual.tokens[rank], job.calls[rank], strict=True) if one is call)
-        same = [
-            of_call(one)
-            for other, own in job.calls.items()
-            for t, one in zip(usual.tokens[other], own, strict=True)
-            if t == token and one is not call
-        ]
-        strange[rank] = _strange(of_call(call), same)
-    odd = [rank for rank, why in strange.items() if why]
-    if len(odd) != 1 or len(strange) < 2:
-        return None
-    call = parting.calls[odd[0]]
-    said = f"rank {odd[0]} called {of_call(call)}, unlike its other calls there"
-    return Decided(parting.klass, (odd[0],), (), parting.group, call, said, "medium", (strange[odd[0]], *parting.ground))
+    """The side whose call is not as others at its place are, where the other one's is: behind an equal call, or at all."""
+    for behind in (True, False):
+        strange = {rank: _strange(job, usual, rank, call, behind) for rank, call in parting.calls.items()}
+        odd = [rank for rank, why in strange.items() if why]
+        if len(odd) == 1:
+            call = parting.calls[odd[0]]
+            said = f"rank {odd[0]} called {of_call(call)}, unlike its other calls there"
+            ground = (strange[odd[0]], *parting.ground)
+            return Decided(parting.klass, (odd[0],), (), parting.group, call, said, "medium", ground)
+    return None
 
 
-def _strange(call: object, same: list[object]) -> str:
-    """Why a call is unlike others at its place; empty if it is not."""
-    often = Counter(same).most_common(1)
-    if len(same) >= 2 and often and often[0][1] == len(same) and often[0][0] != call:
-        return f"{often[0][1]} other calls at this place are {often[0][0]}, this one is {call}"
-    kinds = {getattr(one, "dtype", "") for one in same}
-    if len(same) >= 2 and len(kinds) == 1 and getattr(call, "dtype", "") not in kinds:
+def _strange(job: Job, usual: Usual, rank: int, call: RecordedCall, behind: bool) -> str:
+    """Why a call is unlike others at its place; empty if it is not. `behind`: of those behind an equal call only."""
+    at = _index(job, rank, call)
+
+    def seen(who: int, index: int) -> tuple[object, ...]:
+        before = (usual.tokens[who][index - 1], of_call(job.calls[who][index - 1])) if behind and index else ()
+        return usual.tokens[who][index], before
+
+    here = seen(rank, at)
+    same = [
+        of_call(one)
+        for who, own in job.calls.items()
+        for index, one in enumerate(own)
+        if usual.tokens[who][index] == here[0] and one is not call and seen(who, index) == here
+    ]
+    mine, often = of_call(call), Counter(same).most_common(1)
+    if len(same) >= 2 and often[0][1] == len(same) and often[0][0] != mine:
+        return f"{often[0][1]} other calls at this place are {often[0][0]}, this one is {mine}"
+    kinds = {one.dtype for one in same}
+    if len(same) >= 2 and len(kinds) == 1 and mine.dtype not in kinds:
         return f"{len(same)} other calls at this place have the type {next(iter(kinds))}"
     return ""
 
 
 def decide_waits(job: Job, usual: Usual, stands: Standings) -> Decided:
     """Who is behind waits, where all calls that met are the same."""
-    dead = tuple(rank for rank in stands.roots if rank in job.missing)
-    if dead:
-        wait = _wait_for(stands, dead)
-        said = f"{ranks_text(dead)} left no dump; others wait for it" if len(dead) == 1 else f"{ranks_text(dead)} left no dump"
-        ground = (f"{ranks_text(job.missing)} left no dump, and {ranks_text(stands.waits)} wait",)
-        return Decided(_dead_class(wait), dead, (), wait.call.group, wait.call, said, "high", ground)
+    if job.missing:
+        return _dead(job, stands)
+    by_habit = _only(lone({rank: usual.departures(rank) for rank in job.calls}))
     for wait in _first_waits(stands):
         decided = _minority(job, usual, stands, wait)
         if decided is not None:
+            if by_habit is not None and decided.confidence != "high" and decided.ranks != (by_habit.rank,):
+                break
             return decided
+    if by_habit is not None and stands.waits:
+        wait = _first_waits(stands)[0]
+        return _departed(job, by_habit, {one: wait.call for one in (wait.rank, *wait.absent)}, _class_of(wait, by_habit))
     return _undecided(job, stands)
+
+
+def _dead(job: Job, stands: Standings) -> Decided:
+    awaited = {one for own in stands.waits.values() for wait in own for one in wait.absent}
+    dead = tuple(rank for rank in job.missing if rank in awaited) or job.missing
+    waits = [wait for own in stands.waits.values() for wait in own]
+    wait = next((one for one in waits if {*dead} & {*one.absent}), waits[0] if waits else None)
+    call = wait.call if wait is not None else next(iter(stands.joined.values()))
+    said = f"{ranks_text(dead)} left no dump, and others wait"
+    ground = (f"{ranks_text(job.missing)} left no dump, and {ranks_text(stands.waits)} wait",)
+    klass = DEAD if wait is None else _dead_class(wait)
+    sure: Literal["high", "low"] = "high" if awaited & {*dead} else "low"
+    return Decided(klass, dead, (), call.group, call, said, sure, ground)
+
+
+def _class_of(wait: DumpWait, departure: Departure) -> str:
+    if wait.call.shape.is_transfer:
+        return f"HANG:P2P:UNMATCHED_{wait.call.shape.op.upper()}"
+    return TOO_MANY if departure.more else LEFT_OUT
 
 
 def _dead_class(wait: DumpWait) -> str:
     op = wait.call.shape.op
     return {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}.get(op, DEAD)
-
-
-def _wait_for(stands: Standings, ranks: Iterable[int]) -> DumpWait:
-    wanted = {*ranks}
-    return next(wait for own in stands.waits.values() for wait in own if wanted & {*wait.absent})
 
 
 def _first_waits(stands: Standings) -> list[DumpWait]:
@@ -219,10 +250,7 @@ def _by_habit_of_waits(
     departure = _by_habit(job, usual, group, last)
     if departure is None:
         return None
-    klass = LEFT_OUT if not departure.more else TOO_MANY
-    if wait.call.shape.is_transfer:
-        klass = f"HANG:P2P:UNMATCHED_{wait.call.shape.op.upper()}"
-    return _departed(job, departure, last, klass)
+    return _departed(job, departure, last, _class_of(wait, departure))
 
 
 def _last_of(job: Job, ranks: Iterable[int]) -> list[str]:

@@ -86,7 +86,8 @@ def _ended(job: Job) -> Explanation:
     uneven = [group for group in job.groups.values() if len({own[-1].seq for own in group.calls.values() if own}) > 1]
     if job.missing:
         why = f"{ranks_text(job.missing)} left no dump; all calls of the others are over"
-        return _plain("failed", why, "medium", "DEATH:RANK")._replace(undecided_ranks=job.missing)
+        gone = Suspect(job.missing, "", None, "", NOWHERE)
+        return _plain("failed", why, "low", "DEATH:RANK")._replace(culprit=gone, said=why)
     if uneven:
         group = uneven[0]
         last = {rank: own[-1].seq for rank, own in group.calls.items() if own}

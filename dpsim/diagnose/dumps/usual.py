@@ -121,14 +121,13 @@ def _runs(tokens: Sequence[Token]) -> Runs:
     return runs
 
 
-def nearest(departures: Mapping[int, Sequence[Departure]], at: Mapping[int, int]) -> Departure | None:
-    """The departure of the one rank that has some, else the one nearest before or at the calls with these indices; None
-    where two ranks are as near.
-    """
-    own = {rank: some for rank, some in departures.items() if some}
-    if not own:
-        return None
-    last = {rank: min(some, key=lambda one: abs(at.get(rank, one.at) - one.at)) for rank, some in own.items()}
-    if len(last) == 1:
-        return next(iter(last.values()))
-    return None
+def lone(departures: Mapping[int, Sequence[Departure]]) -> dict[int, list[Departure]]:
+    """The departures of ranks that no other rank has of the same call: what several ranks do is no slip of one."""
+    ranks: dict[tuple[str, str], set[int]] = {}
+    for rank, own in departures.items():
+        for one in own:
+            ranks.setdefault((one.token.op, one.token.kind), set()).add(rank)
+    kept = {
+        rank: [one for one in own if len(ranks[one.token.op, one.token.kind]) == 1] for rank, own in departures.items()
+    }
+    return {rank: own for rank, own in kept.items() if own}
