@@ -1,0 +1,18 @@
+"""A hung job, explained from what torch's flight recorders kept of it.
+
+A dump has a rank's last calls of groups: operation, sizes, types, the lines that led there, whether each is over. It
+has no steps, no roots, no decisions. So other evidence counts than in a journal of dpsim.
+
+plain_pickle.py  a pickle of a stranger: plain data, or an error
+entries.py       the entries of a recorder, as calls
+reading.py       a folder of dumps: files, ranks, recorders
+job.py           groups and lines of transfers, with the calls of their members
+pace.py          whether the job still moved
+partings.py      the first calls that met and differ
+standings.py     who waits for whom
+usual.py         what follows what in all ranks, and who departs from it
+deciding.py      which ranks a difference or a wait is due to
+judgement.py     outcome, class, culprit, and on what they rest
+of_run.py        the same fields of a run of dpsim
+text.py          in ten lines, and as JSON
+"""
