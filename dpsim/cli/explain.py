@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import painted, say
+from dpsim.cli.console import one_line_errors, painted, say
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.console import one_line_errors
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 if TYPE_CHECKING:
@@ -27,7 +26,9 @@ if TYPE_CHECKING:
 def explain(
     dumps: Annotated[
         list[Path],
-        typer.Argument(metavar="FOLDER", help="Dumps, a file for each rank; a second folder of later ones; or a trace."),
+        typer.Argument(
+            metavar="FOLDER", help="Dumps, a file for each rank; a second folder of later ones; or a trace."
+        ),
     ],
     module: Modules = None,
     as_json: AsJson = False,

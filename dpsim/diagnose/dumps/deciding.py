@@ -10,7 +10,7 @@ Each decision has a ground. Without one it has suspects.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from dpsim.contract.words import ranks_text
@@ -25,7 +25,7 @@ DEAD, ORDER, UNKNOWN = "HANG:COLLECTIVE:DEAD_RANK", "HANG:COLLECTIVE:ORDER_ACROS
 
 
 class Decided(NamedTuple):
-    """`ranks`: the culprits; without any, `suspects` has those in question. `call`: one of theirs, or that of a peer."""
+    """`ranks`: the culprits; without any, `suspects` are in question. `call`: one of theirs, or that of a peer."""
 
     klass: str
     ranks: tuple[int, ...]
@@ -65,9 +65,7 @@ def _by_majority(job: Job, usual: Usual, parting: Parting) -> Decided:
     return Decided(klass, odd, (), parting.group, theirs if left_out else mine, said, "high", parting.ground)
 
 
-def _shifted(
-    job: Job, parting: Parting, odd: int, mine: RecordedCall, theirs: RecordedCall
-) -> tuple[str, str]:
+def _shifted(job: Job, parting: Parting, odd: int, mine: RecordedCall, theirs: RecordedCall) -> tuple[str, str]:
     """The class, and what the odd one did: left a call out, made one too many, or called something else."""
     other = next(rank for rank in parting.calls if rank not in parting.odd)
     own, those = ([of_call(one) for one in job.groups[parting.group].calls[rank]] for rank in (odd, other))
@@ -83,7 +81,7 @@ def _shifted(
     return parting.klass, f"called {of_call(mine)}"
 
 
-def _alike(one: list[object], other: list[object]) -> int:
+def _alike(one: Sequence[object], other: Sequence[object]) -> int:
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
 
@@ -122,9 +120,14 @@ def _departed(job: Job, departure: Departure, calls: Mapping[int, RecordedCall],
 
 
 def _by_own_calls(job: Job, usual: Usual, parting: Parting) -> Decided | None:
-    """The side whose call is not as others at its place are, where the other one's is: behind an equal call, or at all."""
+    """The side whose call is not as others at its place are, behind an equal call or at all, where its peer's is."""
     for behind in (True, False):
-        strange = {rank: _strange(job, usual, rank, call, behind) for rank, call in parting.calls.items()}
+        strange = {}
+        for rank, call in parting.calls.items():
+            peers = {
+                (of_call(other).elements, of_call(other).dtype) for one, other in parting.calls.items() if one != rank
+            }
+            strange[rank] = _strange(job, usual, rank, call, behind, peers)
         odd = [rank for rank, why in strange.items() if why]
         if len(odd) == 1:
             call = parting.calls[odd[0]]
@@ -134,8 +137,12 @@ def _by_own_calls(job: Job, usual: Usual, parting: Parting) -> Decided | None:
     return None
 
 
-def _strange(job: Job, usual: Usual, rank: int, call: RecordedCall, behind: bool) -> str:
-    """Why a call is unlike others at its place; empty if it is not. `behind`: of those behind an equal call only."""
+def _strange(
+    job: Job, usual: Usual, rank: int, call: RecordedCall, behind: bool, peers: set[tuple[int | None, str]]
+) -> str:
+    """Why a call is unlike others at its place, which would fit `peers`; empty if it is not. `behind`: of those behind
+    an equal call only.
+    """
     at = _index(job, rank, call)
 
     def seen(who: int, index: int) -> tuple[object, ...]:
@@ -150,10 +157,15 @@ def _strange(job: Job, usual: Usual, rank: int, call: RecordedCall, behind: bool
         if usual.tokens[who][index] == here[0] and one is not call and seen(who, index) == here
     ]
     mine, often = of_call(call), Counter(same).most_common(1)
-    if len(same) >= 2 and often[0][1] == len(same) and often[0][0] != mine:
+    if (
+        len(same) >= 2
+        and often[0][1] == len(same)
+        and often[0][0] != mine
+        and {(often[0][0].elements, often[0][0].dtype)} == peers
+    ):
         return f"{often[0][1]} other calls at this place are {often[0][0]}, this one is {mine}"
     kinds = {one.dtype for one in same}
-    if len(same) >= 2 and len(kinds) == 1 and mine.dtype not in kinds:
+    if len(same) >= 2 and len(kinds) == 1 and mine.dtype not in kinds and {kind for _, kind in peers} == kinds:
         return f"{len(same)} other calls at this place have the type {next(iter(kinds))}"
     return ""
 
@@ -162,7 +174,12 @@ def decide_waits(job: Job, usual: Usual, stands: Standings) -> Decided:
     """Who is behind waits, where all calls that met are the same."""
     if job.missing:
         return _dead(job, stands)
-    by_habit = _only(lone({rank: usual.departures(rank) for rank in job.calls}))
+    concerned = {
+        *stands.waits,
+        *stands.joined,
+        *(one for own in stands.waits.values() for w in own for one in w.absent),
+    }
+    by_habit = _only(lone({rank: usual.departures(rank) for rank in job.calls if rank in concerned}))
     for wait in _first_waits(stands):
         decided = _minority(job, usual, stands, wait)
         if decided is not None:
@@ -171,7 +188,7 @@ def decide_waits(job: Job, usual: Usual, stands: Standings) -> Decided:
             return decided
     if by_habit is not None and stands.waits:
         wait = _first_waits(stands)[0]
-        return _departed(job, by_habit, {one: wait.call for one in (wait.rank, *wait.absent)}, _class_of(wait, by_habit))
+        return _departed(job, by_habit, dict.fromkeys((wait.rank, *wait.absent), wait.call), _class_of(wait, by_habit))
     return _undecided(job, stands)
 
 
@@ -222,7 +239,7 @@ def _minority(job: Job, usual: Usual, stands: Standings, wait: DumpWait) -> Deci
     if len(absent) < len(came):
         roots = [rank for rank in absent if rank in stands.roots] or absent
         stuck = [rank for rank in roots if rank in stands.waits]
-        klass = ORDER if stuck and _ahead_elsewhere(job, stands, stuck[0], came) else LEFT_OUT
+        klass = ORDER if stuck and _at_first_calls(stands, stuck[0], wait) else LEFT_OUT
         did = "did not make" if not stuck else "left out, or will make later,"
         said = f"{ranks_text(roots)} {did} {name}; {ranks_text(came)} stand in it"
         ground = (f"{len(came)} of {len(came) + len(absent)} members made it", *_last_of(job, roots))
@@ -234,15 +251,15 @@ def _minority(job: Job, usual: Usual, stands: Standings, wait: DumpWait) -> Deci
     return None
 
 
-def _ahead_elsewhere(job: Job, stands: Standings, rank: int, came: list[int]) -> bool:
-    """Whether a rank waits in another group for those that wait for it."""
+def _at_first_calls(stands: Standings, rank: int, wait: DumpWait) -> bool:
+    """Whether a rank and those that wait for it stand in the first calls of two groups: then their order is in doubt.
+    Later, a call left out is more likely.
+    """
     own = stands.waits[rank][0]
-    return any(one in came for one in own.absent)
+    return wait.rank in own.absent and own.call.seq == 1 == wait.call.seq
 
 
-def _by_habit_of_waits(
-    job: Job, usual: Usual, wait: DumpWait, came: list[int], absent: list[int]
-) -> Decided | None:
+def _by_habit_of_waits(job: Job, usual: Usual, wait: DumpWait, came: list[int], absent: list[int]) -> Decided | None:
     """Which of two sides departs from what is usual."""
     group = wait.call.group
     last = {rank: job.calls[rank][-1] for rank in (*came, *absent) if job.calls.get(rank)}
@@ -262,7 +279,9 @@ def _last_of(job: Job, ranks: Iterable[int]) -> list[str]:
             call = own[-1]
             where = f" at {call.place.line}" if call.place.line else ""
             state = "over" if call.over else "not over"
-            told.append(f"the last call of rank {rank} is {call.shape.op} #{call.seq} on {job.groups[call.group].name}{where}, {state}")
+            told.append(
+                f"the last call of rank {rank} is {call.shape.op} #{call.seq} on {job.groups[call.group].name}{where}, {state}"
+            )
     return told
 
 
@@ -279,7 +298,8 @@ def _undecided(job: Job, stands: Standings) -> Decided:
         return Decided(klass, (), circle, group.group, group, said, "low", ())
     if stands.waits:
         wait = _first_waits(stands)[0]
-        suspects = tuple(sorted({wait.rank, *wait.absent}))
+        hidden = {*wait.absent} <= {*job.hidden} and not wait.call.shape.is_transfer
+        suspects = tuple(sorted({*wait.absent} if hidden else {wait.rank, *wait.absent}))
         klass = _dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
         said = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and nothing says which side is wrong"
         return Decided(klass, (), suspects, wait.call.group, wait.call, said, "low", tuple(_last_of(job, suspects)))

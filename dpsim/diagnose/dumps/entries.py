@@ -7,7 +7,7 @@ What the recorder's fields mean, as NCCL and gloo of torch 2.11 to 2.14 write th
 
 * `retired` says that a call is over. `state` may lie: a host that still stands within the call of the library reads
   "completed", and gloo reads "scheduled" always.
-* The calls of a coalesced group have no state of their own. They are over if the entry that closes the group is.
+* The calls of a coalesced group have no own state. They are over if the entry that closes the group is.
 * In "send 0->1" and "recv 1<-0" the numbers are positions in the group.
 * Neither root nor reduction are recorded. JSON has no stacks.
 
@@ -29,7 +29,9 @@ FRAMES = 100
 """Frames of a stack that are looked at."""
 
 _TRANSFER = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})")
-_OF_TORCH = re.compile(r"(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/|(?:^|/)site-packages/torch/|^<(?!stdin|string)")
+_OF_TORCH = re.compile(
+    r"(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/|(?:^|/)site-packages/torch/|^<(?!stdin|string)"
+)
 
 
 class DumpError(BadInput):

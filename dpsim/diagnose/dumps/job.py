@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import prod
 from typing import NamedTuple, TypeAlias
 
-from dpsim.diagnose.dumps.entries import RecordedCall
-from dpsim.diagnose.dumps.reading import Dumps, RankDump
+from dpsim.diagnose.dumps.entries import RecordedCall, Shape
+from dpsim.diagnose.dumps.reading import RANKS, Dumps, RankDump
 
 DEFAULT = ("default_pg", "0")
 """Description and name of the group of all ranks."""
@@ -77,7 +78,7 @@ def job_of(dumps: Dumps) -> Job:
             mine = members.setdefault(rank, [])
             if not call.shape.is_transfer:
                 mine.append(call)
-    ranks = tuple(sorted({*dumps.ranks, *(rank for listed in dumps.members.values() for rank in listed)}))
+    ranks = _ranks(dumps, calls)
     names = _names(dumps.described)
     groups = {
         key: DumpGroup(key, names[key], kind_of(dumps.described[key]), *_members(dumps, key, own, ranks), own)
@@ -86,6 +87,26 @@ def job_of(dumps: Dumps) -> Job:
     missing = tuple(rank for rank in ranks if rank not in dumps.ranks)
     lines = _lines(calls, groups)
     return Job(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls))
+
+
+def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
+    """All ranks: those that a group lists, those with a dump and those before them, and as many as a gathering of all
+    ranks shows.
+    """
+    listed = {rank for members in dumps.members.values() for rank in members}
+    last = max(dumps.ranks)
+    if not listed:
+        everyone = {key for key, said in dumps.described.items() if said == DEFAULT[0]}
+        shapes = {call.shape for own in calls.values() for call in own if call.group in everyone}
+        last = max([last, *(size - 1 for shape in shapes if (size := _gathered(shape)) <= RANKS)])
+    return tuple(sorted({*listed, *dumps.ranks, *(range(last + 1) if not listed else ())}))
+
+
+def _gathered(shape: Shape) -> int:
+    """How many members a gathering has, by its sizes; 0 if they do not tell."""
+    inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
+    gathers = shape.op.lstrip("_").startswith(("all_gather", "allgather"))
+    return outputs // inputs if gathers and inputs > 0 and outputs > 0 and outputs % inputs == 0 else 0
 
 
 def kind_of(description: str) -> str:

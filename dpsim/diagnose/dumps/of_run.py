@@ -46,7 +46,7 @@ def _blocked(run: Run) -> tuple[int, ...]:
 
 
 def _suspect(run: Run, culprit: Culprit) -> Suspect:
-    """With the call at its site: its own in this step, else one of its own there, else another rank's."""
+    """With the call at its site: its own in this step, else one that it made elsewhere, else another rank's."""
     calls = [
         (rank, raw)
         for rank, journal in enumerate(run.journals)

@@ -3,7 +3,7 @@
 A dump of a healthy job has calls that are not over, too. Three things tell it from a hang:
 
 * two dumps of a rank differ: it has called or ended something between them;
-* a call that one rank did not make is over at another one, and their calls are the same so far: the dumps are of
+* a call is over at one rank that another one did not make, and their calls so far are the same. Then the dumps are of
   different times, and the job went on between them;
 * the newest call is no older than the job's own pauses between calls. A dump's age is the time at which its file was
   written, which a copy may lose: `cp -p`, `rsync -t` and `tar` keep it.

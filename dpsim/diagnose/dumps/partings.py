@@ -94,7 +94,9 @@ def _in_group(job: Job, group: DumpGroup) -> Parting | None:
     if len(calls) < 2:
         return None
     first = max(own[0].seq for own in calls.values())
-    aligned = {rank: own if own[0].seq == first else [one for one in own if one.seq >= first] for rank, own in calls.items()}
+    aligned = {
+        rank: own if own[0].seq == first else [one for one in own if one.seq >= first] for rank, own in calls.items()
+    }
     columns = {rank: [called(one.shape) for one in own] for rank, own in aligned.items()}
     longest = max(columns.values(), key=len)
     if all(own == longest[: len(own)] for own in columns.values()):
@@ -113,9 +115,7 @@ def _on_line(job: Job, line: DumpLine) -> Parting | None:
     for send, receive in met(job, line):
         sent, got = of_call(send), of_call(receive)
         if sent[1:] != got[1:]:
-            ground = (
-                f"rank {sender} sends {sent.elements:,} {sent.dtype}, rank {receiver} receives {got.elements:,} {got.dtype}"
-            )
+            ground = f"rank {sender} sends {sent.elements:,} {sent.dtype}, rank {receiver} receives {got.elements:,} {got.dtype}"
             return Parting(group, (), {sender: send, receiver: receive}, (ground,))
     return None
 

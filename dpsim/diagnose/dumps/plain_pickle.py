@@ -61,7 +61,7 @@ def plain(data: bytes) -> Any:
     for at in _pairs(data):
         safe[at] = _GLOBAL
     try:
-        return _Plain(io.BufferedReader(io.BytesIO(safe), 1 << 20)).load()  # type: ignore[arg-type]
+        return _Plain(io.BufferedReader(io.BytesIO(safe), 1 << 20)).load()
     except (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise NotPlain(f"a pickle that is damaged: {type(error).__name__}: {error}") from None
 

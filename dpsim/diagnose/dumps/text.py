@@ -1,7 +1,7 @@
 """An explanation in words: at most ten lines of 120 columns, the verdict first; and the same as JSON.
 
     HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
-    culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps < train.py:48
+    culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
               rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 stand in it
     waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
     ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, over
@@ -28,7 +28,7 @@ LINES = 10
 """Of the text."""
 
 PLAIN = {
-    "finished": "the job came to its end: no rank is to blame",
+    "finished": "the job ended: no rank is to blame",
     "moving": "the job moved when it was dumped: no rank is to blame",
     "failed": "a rank is gone, and no rank waits",
     "undecided": "the dumps do not say whether the job hangs",
@@ -83,7 +83,9 @@ def _next(found: Explanation) -> str:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
     if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not culprit.op:
-        return f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
+        return (
+            f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
+        )
     line = culprit.place.line or "the code around this call"
     return f"read {line} as {ranks_text(culprit.ranks)} runs it; py-spy dump --pid PID shows where it stands now"
 

@@ -63,10 +63,10 @@ class Usual:
         self.job = job
         self.tokens = {rank: [token_of(job, rank, call) for call in own] for rank, own in job.calls.items()}
         self.runs: dict[int, Runs] = {rank: _runs(own) for rank, own in self.tokens.items()}
-        self._often = Counter((token, often) for runs in self.runs.values() for token, often, _ in runs)
-        self._pairs = Counter(
-            (one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs)
-        )
+        self._often = Counter(
+            (token, often) for runs in self.runs.values() for token, often, begin in runs if begin
+        )  # what a rank begins with may run into its first step
+        self._pairs = Counter((one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs))
         self._numbers: dict[Token, set[int]] = {}
         for token, often in self._often:
             self._numbers.setdefault(token, set()).add(often)
@@ -80,23 +80,31 @@ class Usual:
         runs = self.runs[rank]
         for at, (token, often, begin) in enumerate(runs):
             last = at == len(runs) - 1
-            found += self._number(rank, token, often, begin, last)
             if at:
-                found += self._left_out(rank, runs[at - 1][0], token, begin)
+                found += self._number(rank, token, often, begin, last)
+                found += self._left_out(rank, at, runs[at - 1][0], token, begin)
         return found
 
     def _number(self, rank: int, token: Token, often: int, begin: int, last: bool) -> list[Departure]:
-        others = {number: self._often[token, number] for number in self._numbers[token] if number != often}
+        others = {number: self._often[token, number] for number in self._numbers.get(token, ()) if number != often}
+        usual = max(others, key=lambda number: others[number], default=often)
         if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
             return []
-        usual = max(others, key=lambda number: others[number])
+        if abs(usual - often) != 1:  # a slip makes a call once too often, or leaves one out
+            return []
         why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
-        return [Departure(rank, begin + min(often, usual), token, often > usual, f"{why} ({counted(others[usual], 'place')})")]
+        return [
+            Departure(
+                rank, begin + min(often, usual), token, often > usual, f"{why} ({counted(others[usual], 'place')})"
+            )
+        ]
 
-    def _left_out(self, rank: int, before: Token, token: Token, begin: int) -> list[Departure]:
+    def _left_out(self, rank: int, at: int, before: Token, token: Token, begin: int) -> list[Departure]:
+        """A habit that the rank has shown before: a first step may lack what later ones have."""
         if self._pairs[before, token] > 1:
             return []
-        for between in self._after[before] - {token}:
+        earlier = {other[0] for one, other in pairwise(self.runs[rank][:at]) if one[0] == before}
+        for between in sorted(self._after[before] & earlier - {token}):
             number = min(self._pairs[before, between], self._pairs[between, token])
             if number:
                 why = f"{between} comes between {before} and {token} in {counted(number, 'other place')}"

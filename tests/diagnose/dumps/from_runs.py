@@ -20,10 +20,10 @@ from dpsim.contract.ops import (
     DTYPE,
     KIND,
     OP,
-    TRANSFER_PEER,
     SEQ,
     STREAM,
     TRANSFER_GROUP,
+    TRANSFER_PEER,
     WHERE,
     RawRecord,
 )
