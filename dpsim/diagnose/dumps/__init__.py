@@ -11,7 +11,8 @@ pace.py          whether the job still moved
 partings.py      the first calls that met and differ
 standings.py     who waits for whom
 usual.py         what follows what in all ranks, and who departs from it
-deciding.py      which ranks a difference or a wait is due to
+deciding.py      which rank is behind calls that met and differ
+deciding_waits.py  which rank is behind waits
 judgement.py     outcome, class, culprit, and on what they rest
 of_run.py        the same fields of a run of dpsim
 text.py          in ten lines, and as JSON

@@ -1,7 +1,7 @@
 """Entries of a flight recorder: each becomes a `RecordedCall`, or the reader says which field is wrong.
 
     {"process_group": ["0", "default_pg"], "collective_seq_id": 6, "profiling_name": "nccl:all_reduce", ...}
-    RecordedCall(group="nccl:0", seq=6, shape=Shape("all_reduce", ...), place=Place("train.py:42", ...), over=False, ...)
+    RecordedCall(group="nccl:0", seq=6, shape=Shape("all_reduce", ...), place=CallPlace("train.py:42", ...), ...)
 
 What the recorder's fields mean, as NCCL and gloo of torch 2.11 to 2.14 write them:
 
@@ -39,7 +39,7 @@ class DumpError(BadInput):
 
 
 class Shape(NamedTuple):
-    """What is called. `me` and `peer`: of a transfer, positions in the group. `dims`, `types`: of inputs and outputs."""
+    """What is called. `me`, `peer`: of a transfer, positions in the group. `dims`, `types`: of inputs and outputs."""
 
     op: str
     me: int
@@ -52,14 +52,14 @@ class Shape(NamedTuple):
         return self.op in ("send", "recv")
 
 
-class Place(NamedTuple):
+class CallPlace(NamedTuple):
     """Where the user's program made a call: its line, and the functions that led there, the innermost first."""
 
     line: str
     chain: Chain
 
 
-NOWHERE = Place("", ())
+NOWHERE = CallPlace("", ())
 
 
 class RecordedCall(NamedTuple):
@@ -71,7 +71,7 @@ class RecordedCall(NamedTuple):
     group: str
     seq: int
     shape: Shape
-    place: Place
+    place: CallPlace
     over: bool
     created: int
     ended: int
@@ -80,7 +80,7 @@ class RecordedCall(NamedTuple):
     timeout_ms: int
 
 
-class Recorded(NamedTuple):
+class RecordedCalls(NamedTuple):
     """The calls of a dump, in order, and the descriptions of their groups."""
 
     calls: list[RecordedCall]
@@ -92,29 +92,28 @@ class EntryReader:
 
     def __init__(self) -> None:
         self._shapes: dict[Any, tuple[str, Shape]] = {}
-        self._places: dict[Any, Place] = {}
+        self._places: dict[Any, CallPlace] = {}
         self._names: dict[Any, str] = {}
 
-    def read(self, entries: Any, name: str) -> Recorded:
+    def read(self, entries: Any, name: str) -> RecordedCalls:
         """The calls of a list of entries. `name`: the file. Raises DumpError that names the entry."""
         if type(entries) is not list:
             raise DumpError(f"{name}: `entries` is {_kind(entries)}; expected a list")
         calls: list[RecordedCall] = []
         described: dict[str, str] = {}
-        by_id: dict[int, Place] = {}
-        at = -1
+        by_id: dict[int, CallPlace] = {}
         try:
-            for at, entry in enumerate(entries):
+            for entry in entries:
                 calls.append(self._call(entry, described, by_id))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             said = f"no {error}" if isinstance(error, KeyError) else f"{error}"
             raise DumpError(
-                f"{name}: entries[{at}]: {short(said)}; expected an entry as torch's flight recorder writes it"
+                f"{name}: entries[{len(calls)}]: {short(said)}; expected an entry as torch's flight recorder writes it"
             ) from None
         calls.sort(key=lambda call: call.record)
-        return Recorded(_coalesced(calls), described)
+        return RecordedCalls(_coalesced(calls), described)
 
-    def _call(self, entry: Any, described: dict[str, str], by_id: dict[int, Place]) -> RecordedCall:
+    def _call(self, entry: Any, described: dict[str, str], by_id: dict[int, CallPlace]) -> RecordedCall:
         if type(entry) is not dict:
             raise TypeError(f"is {_kind(entry)}")
         group = entry["process_group"]
@@ -165,7 +164,7 @@ class EntryReader:
         shape = Shape(found[1] if found else op, *who, (key[1], key[2]), (key[3], key[4]))
         return self._shapes.setdefault(key, (library or "nccl", shape))
 
-    def _place(self, frames: Any, by_id: dict[int, Place]) -> Place:
+    def _place(self, frames: Any, by_id: dict[int, CallPlace]) -> CallPlace:
         """Where the user's program made the call. `by_id`: a pickle has equal stacks once, as one object."""
         if not frames:
             return NOWHERE
@@ -176,7 +175,7 @@ class EntryReader:
             known = by_id[id(frames)] = self._of_frames(frames[:FRAMES])
         return known
 
-    def _of_frames(self, frames: list[Any]) -> Place:
+    def _of_frames(self, frames: list[Any]) -> CallPlace:
         key = tuple([(frame["name"], frame["filename"], frame["line"]) for frame in frames])
         known = self._places.get(key)
         if known is None:
@@ -184,7 +183,7 @@ class EntryReader:
                 raise TypeError("`frames` have no name, filename and line")
             own = [frame for frame in key if not _OF_TORCH.search(frame[1])] or [*key]
             chain = tuple((short(name, 60), f"{short(file, 160)}:{line}") for name, file, line in own)
-            known = self._places[key] = Place(chain[0][1], chain)
+            known = self._places[key] = CallPlace(chain[0][1], chain)
         return known
 
 

@@ -47,7 +47,7 @@ class DumpLine(NamedTuple):
     receives: list[RecordedCall]
 
 
-class Job(NamedTuple):
+class DumpedJob(NamedTuple):
     """`ranks`: all that are known. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks
     that made works which their recorder does not show.
     """
@@ -68,7 +68,7 @@ class Job(NamedTuple):
         return (call for call in self.calls[rank] if not call.over)
 
 
-def job_of(dumps: Dumps) -> Job:
+def job_of(dumps: Dumps) -> DumpedJob:
     """The job of some dumps."""
     calls = _settled({rank: dump.calls for rank, dump in dumps.ranks.items()})
     by_group: dict[str, dict[int, list[RecordedCall]]] = {}
@@ -86,7 +86,7 @@ def job_of(dumps: Dumps) -> Job:
     }
     missing = tuple(rank for rank in ranks if rank not in dumps.ranks)
     lines = _lines(calls, groups)
-    return Job(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls))
+    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls))
 
 
 def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ def kind_of(description: str) -> str:
 def _names(described: dict[str, str]) -> dict[str, str]:
     """What groups are called: by their description, where no other group has it and it says something."""
     often: dict[str, int] = {}
-    for key, said in described.items():
+    for said in described.values():
         often[said] = often.get(said, 0) + 1
     names = {}
     for key, said in described.items():

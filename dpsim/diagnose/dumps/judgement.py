@@ -18,9 +18,10 @@ from __future__ import annotations
 from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.contract.words import counted, ranks_text
-from dpsim.diagnose.dumps.deciding import Decided, decide_parting, decide_waits
-from dpsim.diagnose.dumps.entries import NOWHERE, Place
-from dpsim.diagnose.dumps.job import Job, job_of
+from dpsim.diagnose.dumps.deciding import Decided, decide_parting
+from dpsim.diagnose.dumps.deciding_waits import decide_waits
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
+from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.pace import Pace, pace
 from dpsim.diagnose.dumps.partings import partings
 from dpsim.diagnose.dumps.reading import Dumps
@@ -34,13 +35,13 @@ moving: the job went on when it was dumped. undecided: the dumps do not say whic
 
 
 class Suspect(NamedTuple):
-    """The cause. `seq`: the call of the group; `place`: where a rank made it; if none of `ranks` did, where others did."""
+    """The cause. `seq`: the call of the group; `place`: where one of `ranks` made it, or else another rank."""
 
     ranks: tuple[int, ...]
     group: str
     seq: int | None
     op: str
-    place: Place
+    place: CallPlace
 
 
 class Explanation(NamedTuple):
@@ -64,7 +65,7 @@ def judge_dumps(dumps: Dumps) -> Explanation:
     return judge_job(job_of(dumps))
 
 
-def judge_job(job: Job) -> Explanation:
+def judge_job(job: DumpedJob) -> Explanation:
     """What a job shows."""
     how = pace(job)
     stands = standings(job)
@@ -81,7 +82,7 @@ def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "lo
     return Explanation(outcome, klass, None, "", (), (), (), confidence, (why,))
 
 
-def _ended(job: Job) -> Explanation:
+def _ended(job: DumpedJob) -> Explanation:
     """All calls are over."""
     uneven = [group for group in job.groups.values() if len({own[-1].seq for own in group.calls.values() if own}) > 1]
     if job.missing:
@@ -97,7 +98,7 @@ def _ended(job: Job) -> Explanation:
     return _plain("finished", "all calls are over, and the members of each group made as many", "high")
 
 
-def _hang(job: Job, stands: Standings, how: Pace) -> Explanation:
+def _hang(job: DumpedJob, stands: Standings, how: Pace) -> Explanation:
     usual = Usual(job)
     undecided: Decided | None = None
     for parting in partings(job):
@@ -109,7 +110,7 @@ def _hang(job: Job, stands: Standings, how: Pace) -> Explanation:
     return _explained(job, stands, decided, how)
 
 
-def _explained(job: Job, stands: Standings, decided: Decided, how: Pace) -> Explanation:
+def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -> Explanation:
     culprit = None
     if decided.ranks:
         group = job.groups[decided.group]
@@ -131,7 +132,7 @@ def _explained(job: Job, stands: Standings, decided: Decided, how: Pace) -> Expl
     )
 
 
-def _limits(job: Job) -> list[str]:
+def _limits(job: DumpedJob) -> list[str]:
     """What the dumps do not show."""
     told = []
     if job.hidden:
@@ -139,7 +140,7 @@ def _limits(job: Job) -> list[str]:
     return told
 
 
-def waits_of(job: Job, stands: Standings) -> tuple[str, ...]:
+def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
     """Who waits for whom, ranks of one call together."""
     sides: dict[tuple[str, int, str, tuple[int, ...]], list[int]] = {}
     for rank, own in stands.waits.items():
@@ -161,6 +162,6 @@ def waits_of(job: Job, stands: Standings) -> tuple[str, ...]:
     return tuple(told)
 
 
-def size_text(job: Job) -> str:
+def size_text(job: DumpedJob) -> str:
     """How many ranks there are, and how many left a dump."""
     return f"{counted(len(job.dumps), 'dump')} of {counted(len(job.ranks), 'rank')}"

@@ -1,8 +1,8 @@
 """The explanation of a run of dpsim, in the words of dumps: what its first finding says.
 
-    explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, op="all_reduce", ...)
+    explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, ...)
 
-A journal has more than a dump: steps, roots, what a rank decided. So the checks judge it, and this file only translates.
+A journal has more than a dump: steps, roots, what a rank decided. So the checks judge it, and this file translates.
 `seq` counts from 1, as recorders do.
 """
 
@@ -15,7 +15,7 @@ from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecord
 from dpsim.contract.world import Run, World
-from dpsim.diagnose.dumps.entries import Place
+from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.judgement import Explanation, Outcome, Suspect
 from dpsim.diagnose.evidence import in_words, waits
 
@@ -55,7 +55,7 @@ def _suspect(run: Run, culprit: Culprit) -> Suspect:
     ]
     there = sorted(calls, key=lambda call: (call[1][STEP] != culprit.step, call[0] != culprit.rank))
     raw: RawRecord | None = there[0][1] if there else None
-    place = Place(culprit.where or culprit.site, run.chains.get(culprit.where, ()))
+    place = CallPlace(culprit.where or culprit.site, run.chains.get(culprit.where, ()))
     ranks = culprit.ranks or (culprit.rank,)
     if raw is None:
         return Suspect(ranks, "", None, "", place)

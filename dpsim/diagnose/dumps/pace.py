@@ -13,10 +13,11 @@ Without any of these the job is taken to stand still, for that is why it was dum
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 from dpsim.contract.words import duration, ranks_text
-from dpsim.diagnose.dumps.job import DumpGroup, Job
+from dpsim.diagnose.dumps.job import DumpedJob, DumpGroup
 from dpsim.diagnose.dumps.partings import called
 
 SECOND = 1_000_000_000
@@ -37,7 +38,7 @@ class Pace(NamedTuple):
     ground: tuple[str, ...]
 
 
-def pace(job: Job) -> Pace:
+def pace(job: DumpedJob) -> Pace:
     """Whether a job moved when it was dumped."""
     moved = [rank for rank, dump in job.dumps.items() if dump.moved]
     if moved:
@@ -79,15 +80,15 @@ def _ahead(group: DumpGroup) -> str:
     )
 
 
-def _quiet_ns(job: Job) -> int | None:
+def _quiet_ns(job: DumpedJob) -> int | None:
     """From the newest call to the first dump; None if the files do not tell."""
     newest = max((call.created for own in job.calls.values() for call in own[-1:]), default=0)
     written = min((dump.written_ns for dump in job.dumps.values()), default=0)
     return written - newest if 0 < newest <= written else None
 
 
-def _longest_pause_ns(job: Job) -> int:
+def _longest_pause_ns(job: DumpedJob) -> int:
     """The longest time without a call of any rank, in the newer half of the dumps."""
     times = sorted(call.created for own in job.calls.values() for call in own[-200:])
     newer = times[len(times) // 2 :]
-    return max((after - before for before, after in zip(newer, newer[1:], strict=False)), default=0)
+    return max((after - before for before, after in pairwise(newer)), default=0)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from dpsim.checks.blame.plain_calls import in_one_group
 from dpsim.diagnose.dumps.entries import RecordedCall, Shape
-from dpsim.diagnose.dumps.job import DumpGroup, DumpLine, Job
+from dpsim.diagnose.dumps.job import DumpedJob, DumpGroup, DumpLine
 
 SAME_INPUTS = ("all_reduce", "allreduce", "broadcast", "reduce_scatter", "_reduce_scatter")
 SAME_OUTPUTS = ("all_gather", "allgather", "_allgather")
@@ -38,7 +38,7 @@ class Called(NamedTuple):
         return f"{what} {self.dtype}".rstrip()
 
 
-class Parting(NamedTuple):
+class CallParting(NamedTuple):
     """Calls that meet and differ. `odd`: the ranks that part, none without a majority. `calls`: by rank."""
 
     group: str
@@ -82,14 +82,14 @@ def called(shape: Shape) -> Called:
     return Called(op, None, dtype if op.startswith("all") else "")
 
 
-def partings(job: Job) -> list[Parting]:
+def partings(job: DumpedJob) -> list[CallParting]:
     """The first parting of each group and line, the earliest first."""
     found = [parting for group in job.groups.values() if (parting := _in_group(job, group))]
     found += [parting for line in job.lines.values() if (parting := _on_line(job, line))]
     return sorted(found, key=lambda one: one.created)
 
 
-def _in_group(job: Job, group: DumpGroup) -> Parting | None:
+def _in_group(job: DumpedJob, group: DumpGroup) -> CallParting | None:
     calls = {rank: own for rank, own in group.calls.items() if own}
     if len(calls) < 2:
         return None
@@ -107,27 +107,31 @@ def _in_group(job: Job, group: DumpGroup) -> Parting | None:
     there = {rank: own[parted.at] for rank, own in aligned.items() if parted.at < len(own)}
     if len({call.seq for call in there.values()}) > 1:  # a gap: works that no recorder sees, such as those of a graph
         return None
-    return Parting(group.key, parted.ranks, there, parted.ground)
+    return CallParting(group.key, parted.ranks, there, parted.ground)
 
 
-def _on_line(job: Job, line: DumpLine) -> Parting | None:
+def _on_line(job: DumpedJob, line: DumpLine) -> CallParting | None:
     group, sender, receiver = line.key
     for send, receive in met(job, line):
         sent, got = of_call(send), of_call(receive)
         if sent[1:] != got[1:]:
-            ground = f"rank {sender} sends {sent.elements:,} {sent.dtype}, rank {receiver} receives {got.elements:,} {got.dtype}"
-            return Parting(group, (), {sender: send, receiver: receive}, (ground,))
+            ground = f"rank {sender} sends {_words(sent)}, rank {receiver} receives {_words(got)}"
+            return CallParting(group, (), {sender: send, receiver: receive}, (ground,))
     return None
 
 
-def met(job: Job, line: DumpLine) -> Iterator[tuple[RecordedCall, RecordedCall]]:
+def _words(called: Called) -> str:
+    return f"{called.elements:,} {called.dtype}" if called.elements is not None else called.dtype
+
+
+def met(job: DumpedJob, line: DumpLine) -> Iterator[tuple[RecordedCall, RecordedCall]]:
     """The sends and receives of a line that meet."""
     sends, receives = line.sends, line.receives
     skip = shift(job, line)
     yield from zip(sends[max(0, -skip) :], receives[max(0, skip) :], strict=False)
 
 
-def shift(job: Job, line: DumpLine) -> int:
+def shift(job: DumpedJob, line: DumpLine) -> int:
     """How many more of its first transfers the sender's ring has lost than the receiver's: by those that are over."""
     library = line.key[0].partition(":")[0]
     whole = all(rank in job.dumps and library not in job.dumps[rank].wrapped for rank in line.key[1:])

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract.words import counted, short
-from dpsim.diagnose.dumps.entries import DumpError, EntryReader, Recorded, RecordedCall
+from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
 from dpsim.trace.strict_json import loads
 
@@ -105,7 +105,7 @@ def _without_collector() -> Iterator[None]:
             gc.enable()
 
 
-def _read(reader: EntryReader, file: Path) -> tuple[Recorded, dict[str, tuple[int, ...]]]:
+def _read(reader: EntryReader, file: Path) -> tuple[RecordedCalls, dict[str, tuple[int, ...]]]:
     """The calls of a file, and the members of groups that it lists by name."""
     name = short(file, 200)
     size = file.stat().st_size
@@ -153,7 +153,7 @@ def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _merged(rank: int, recorded: list[Recorded], written_ns: int) -> RankDump:
+def _merged(rank: int, recorded: list[RecordedCalls], written_ns: int) -> RankDump:
     """The calls of all files of a rank, each once."""
     calls: dict[tuple[str, int, int], RecordedCall] = {}
     seen: list[Mapping[tuple[str, int, int], bool]] = []

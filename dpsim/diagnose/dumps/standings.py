@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from dpsim.diagnose.dumps.entries import RecordedCall
-from dpsim.diagnose.dumps.job import Job
+from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import shift
 
 
@@ -62,7 +62,7 @@ class Standings(NamedTuple):
         return tuple(path)
 
 
-def standings(job: Job) -> Standings:
+def standings(job: DumpedJob) -> Standings:
     """Where the ranks of a job stand."""
     last = {
         key: {rank: own[-1].seq if own else 0 for rank, own in group.calls.items()} for key, group in job.groups.items()
@@ -86,7 +86,7 @@ def standings(job: Job) -> Standings:
     return Standings(waits, joined, tuple(sorted(awaited - {*waits})))
 
 
-def _transfer_places(job: Job) -> Mapping[int, tuple[int, ...]]:
+def _transfer_places(job: DumpedJob) -> Mapping[int, tuple[int, ...]]:
     """For transfers that are not over and have no other side, the rank that is absent."""
     absent = {}
     for line in job.lines.values():

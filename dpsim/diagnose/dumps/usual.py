@@ -1,7 +1,7 @@
 """Usual: what follows what in all ranks of a job, and where one of them departs from it.
 
     receive  receive  size  text  hidden  hidden  size  text  hidden  hidden      as everywhere
-    receive  receive  size  text  hidden  size  text  hidden  hidden              here hidden comes once, elsewhere twice
+    receive  receive  size  text  hidden  size  text  hidden  hidden              hidden once, elsewhere twice
 
 A call is seen by its place, what it is and its kind of group. A dump has no steps, so a rank's calls are one list, in
 which equal neighbours count as one call made several times. Two departures say something:
@@ -22,13 +22,13 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.contract.words import counted, times
 from dpsim.diagnose.dumps.entries import RecordedCall
-from dpsim.diagnose.dumps.job import Job
+from dpsim.diagnose.dumps.job import DumpedJob
 
 PLACES = 2
 """Other places on which a departure rests at least."""
 
 
-class Token(NamedTuple):
+class UsualCall(NamedTuple):
     """A call as others make it. `way`: of a transfer, whether the peer lies behind or before."""
 
     line: str
@@ -40,7 +40,7 @@ class Token(NamedTuple):
         return f"{self.op} on {self.kind}"
 
 
-Runs: TypeAlias = list[tuple[Token, int, int]]
+Runs: TypeAlias = list[tuple[UsualCall, int, int]]
 """A call, how often it was made in a row, and at which index of the rank's calls that begins."""
 
 
@@ -51,7 +51,7 @@ class Departure(NamedTuple):
 
     rank: int
     at: int
-    token: Token
+    token: UsualCall
     more: bool
     why: str
 
@@ -59,7 +59,7 @@ class Departure(NamedTuple):
 class Usual:
     """What is usual in a job."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: DumpedJob) -> None:
         self.job = job
         self.tokens = {rank: [token_of(job, rank, call) for call in own] for rank, own in job.calls.items()}
         self.runs: dict[int, Runs] = {rank: _runs(own) for rank, own in self.tokens.items()}
@@ -67,10 +67,10 @@ class Usual:
             (token, often) for runs in self.runs.values() for token, often, begin in runs if begin
         )  # what a rank begins with may run into its first step
         self._pairs = Counter((one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs))
-        self._numbers: dict[Token, set[int]] = {}
+        self._numbers: dict[UsualCall, set[int]] = {}
         for token, often in self._often:
             self._numbers.setdefault(token, set()).add(often)
-        self._after: dict[Token, set[Token]] = {}
+        self._after: dict[UsualCall, set[UsualCall]] = {}
         for one, other in self._pairs:
             self._after.setdefault(one, set()).add(other)
 
@@ -85,7 +85,7 @@ class Usual:
                 found += self._left_out(rank, at, runs[at - 1][0], token, begin)
         return found
 
-    def _number(self, rank: int, token: Token, often: int, begin: int, last: bool) -> list[Departure]:
+    def _number(self, rank: int, token: UsualCall, often: int, begin: int, last: bool) -> list[Departure]:
         others = {number: self._often[token, number] for number in self._numbers.get(token, ()) if number != often}
         usual = max(others, key=lambda number: others[number], default=often)
         if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
@@ -99,7 +99,7 @@ class Usual:
             )
         ]
 
-    def _left_out(self, rank: int, at: int, before: Token, token: Token, begin: int) -> list[Departure]:
+    def _left_out(self, rank: int, at: int, before: UsualCall, token: UsualCall, begin: int) -> list[Departure]:
         """A habit that the rank has shown before: a first step may lack what later ones have."""
         if self._pairs[before, token] > 1:
             return []
@@ -112,15 +112,15 @@ class Usual:
         return []
 
 
-def token_of(job: Job, rank: int, call: RecordedCall) -> Token:
+def token_of(job: DumpedJob, rank: int, call: RecordedCall) -> UsualCall:
     """A call as others make it."""
     way = ""
     if call.shape.is_transfer:
         way = "behind" if job.peer(call) > rank else "before"
-    return Token(call.place.line, call.shape.op, job.groups[call.group].kind, way)
+    return UsualCall(call.place.line, call.shape.op, job.groups[call.group].kind, way)
 
 
-def _runs(tokens: Sequence[Token]) -> Runs:
+def _runs(tokens: Sequence[UsualCall]) -> Runs:
     runs, begin = [], 0
     for token, own in groupby(tokens):
         often = sum(1 for _ in own)
