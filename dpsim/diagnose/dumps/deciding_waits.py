@@ -23,22 +23,26 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
     """Who is behind waits, where all calls that met are the same."""
     if job.missing:
         return _dead(job, stands)
-    concerned = {
-        *stands.waits,
-        *stands.joined,
-        *(one for own in stands.waits.values() for w in own for one in w.absent),
-    }
-    by_habit = only(lone({rank: usual.departures(rank) for rank in job.calls if rank in concerned}))
+    by_habit = _of_habits(job, usual, stands) if job.lines else None
     for wait in _first_waits(stands):
         decided = _minority(job, usual, stands, wait)
         if decided is not None:
-            if by_habit is not None and decided.confidence != "high" and decided.ranks != (by_habit.rank,):
-                break
+            if by_habit is not None and decided.ranks != (by_habit.rank,):
+                break  # who is absent may wait on its device, for what the other one left out
             return decided
+    if by_habit is None and not job.lines:
+        by_habit = _of_habits(job, usual, stands)
     if by_habit is not None and stands.waits:
         wait = _first_waits(stands)[0]
         return departed(job, by_habit, dict.fromkeys((wait.rank, *wait.absent), wait.call), _class_of(wait, by_habit))
     return _undecided(job, stands)
+
+
+def _of_habits(job: DumpedJob, usual: Usual, stands: Standings) -> Departure | None:
+    """The departure of the one rank that has any, of those that stand or are absent somewhere."""
+    absent = (one for own in stands.waits.values() for wait in own for one in wait.absent)
+    concerned = {*stands.waits, *stands.joined, *absent} & {*job.calls}
+    return only(lone({rank: usual.departures(rank) for rank in sorted(concerned)}))
 
 
 def _dead(job: DumpedJob, stands: Standings) -> Decided:

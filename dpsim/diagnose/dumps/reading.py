@@ -155,6 +155,12 @@ def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
 
 def _merged(rank: int, recorded: list[RecordedCalls], written_ns: int) -> RankDump:
     """The calls of all files of a rank, each once."""
+    if len(recorded) == 1:
+        alone = recorded[0].calls
+        libraries = dict.fromkeys(_library(call) for call in alone)
+        starts = (next(call for call in alone if _library(call) == one) for one in libraries)
+        lost = frozenset(_library(call) for call in starts if call.record > 0)
+        return RankDump(rank, alone, lost, written_ns, False)
     calls: dict[tuple[str, int, int], RecordedCall] = {}
     seen: list[Mapping[tuple[str, int, int], bool]] = []
     for one in recorded:
@@ -164,8 +170,7 @@ def _merged(rank: int, recorded: list[RecordedCalls], written_ns: int) -> RankDu
             known = calls.get(key)
             calls[key] = call if known is None else _fuller(known, call)
     merged = [*calls.values()]
-    if len({library for library, _, _ in calls}) > 1 or len(recorded) > 1:
-        merged.sort(key=lambda call: (call.created, call.record))
+    merged.sort(key=lambda call: (call.created, call.record))
     first: dict[str, int] = {}
     for library, record, _ in calls:
         first[library] = min(first.get(library, record), record)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import groupby, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -61,18 +62,38 @@ class Usual:
 
     def __init__(self, job: DumpedJob) -> None:
         self.job = job
-        self.tokens = {rank: [token_of(job, rank, call) for call in own] for rank, own in job.calls.items()}
-        self.runs: dict[int, Runs] = {rank: _runs(own) for rank, own in self.tokens.items()}
-        self._often = Counter(
-            (token, often) for runs in self.runs.values() for token, often, begin in runs if begin
-        )  # what a rank begins with may run into its first step
-        self._pairs = Counter((one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs))
-        self._numbers: dict[UsualCall, set[int]] = {}
+
+    @cached_property
+    def tokens(self) -> dict[int, list[UsualCall]]:
+        """The calls of each rank, as others make them."""
+        return {rank: [token_of(self.job, rank, call) for call in own] for rank, own in self.job.calls.items()}
+
+    @cached_property
+    def runs(self) -> dict[int, Runs]:
+        return {rank: _runs(own) for rank, own in self.tokens.items()}
+
+    @cached_property
+    def _often(self) -> Counter[tuple[UsualCall, int]]:
+        """How often a call was made in a row. What a rank begins with may run into its first step."""
+        return Counter((token, often) for runs in self.runs.values() for token, often, begin in runs if begin)
+
+    @cached_property
+    def _pairs(self) -> Counter[tuple[UsualCall, UsualCall]]:
+        return Counter((one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs))
+
+    @cached_property
+    def _numbers(self) -> dict[UsualCall, set[int]]:
+        numbers: dict[UsualCall, set[int]] = {}
         for token, often in self._often:
-            self._numbers.setdefault(token, set()).add(often)
-        self._after: dict[UsualCall, set[UsualCall]] = {}
+            numbers.setdefault(token, set()).add(often)
+        return numbers
+
+    @cached_property
+    def _after(self) -> dict[UsualCall, set[UsualCall]]:
+        after: dict[UsualCall, set[UsualCall]] = {}
         for one, other in self._pairs:
-            self._after.setdefault(one, set()).add(other)
+            after.setdefault(one, set()).add(other)
+        return after
 
     def departures(self, rank: int) -> list[Departure]:
         """Where a rank departs from what is usual."""
