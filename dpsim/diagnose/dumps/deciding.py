@@ -59,6 +59,11 @@ def _by_majority(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
     mine = parting.calls[odd[0]]
     theirs = next(call for rank, call in parting.calls.items() if rank not in odd)
     klass, did = _shifted(job, parting, odd[0], mine, theirs)
+    if klass == "MISMATCH:COLLECTIVE:OP":
+        at = _index(job, odd[0], mine)
+        near = [one for one in usual.departures(odd[0]) if one.at == at]
+        if near and not near[0].more and near[0].token.op == theirs.shape.op:
+            klass, did = LEFT_OUT, f"left out {of_call(theirs)}, and made {of_call(mine)},"
     where = f"#{mine.seq} on {group.name}"
     others = ranks_text(rank for rank in parting.calls if rank not in odd)
     said = f"{ranks_text(odd)} {did} at {where}, where {others} called {of_call(theirs)}"

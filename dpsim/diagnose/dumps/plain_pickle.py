@@ -36,13 +36,12 @@ _PLAIN = re.compile(
     rb"|\x8c(?:" + _SHORT_TEXTS + rb")|X(?:" + _TEXTS + rb")"
     rb"|\x8a(?:" + _LONGS + rb")|[J].{4}|M..|G.{8}"  # whole numbers of up to 16 bytes, floats
     rb"|[jr]..[\x00-\x3f]\x00"  # get and put with an index below 4 Mi
-    rb"|\x95.{8}"  # frames
     rb")*+",
     re.DOTALL,
 )
 """Opcodes of plain data, as many as follow one another."""
 
-_PROTO, _PAIR, _GLOBAL, _TEXT, _STOP = 0x80, 0x86, 0x93, 0x58, 0x2E
+_PROTO, _PAIR, _GLOBAL, _TEXT, _FRAME, _STOP = 0x80, 0x86, 0x93, 0x58, 0x95, 0x2E
 _LONGER = frozenset(b"hqK\x8cX\x8aJMGjr\x95")
 """Opcodes of plain data that have more bytes."""
 
@@ -88,6 +87,8 @@ def _pairs(data: bytes) -> list[int]:
             if size > LONGEST_TEXT:
                 raise NotPlain(f"the text at byte {at} has {size:,} bytes; expected at most {LONGEST_TEXT:,}")
             at += 5 + size
+        elif code == _FRAME and int.from_bytes(data[at + 1 : at + 9], "little") <= len(data) - at - 9:
+            at += 9  # Python reads a whole frame at once, of whatever size it says
         elif code == _STOP:
             return pairs
         elif code is None or (code in _LONGER and at + 9 > len(data)):

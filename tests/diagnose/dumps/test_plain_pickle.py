@@ -73,6 +73,7 @@ HOSTILE = {
     "an instance": b"\x80\x02(ios\nsystem\n.",
     "a state": b"\x80\x02}}b.",
     "a large memo": b"\x80\x02Nr\xff\xff\xff\x7f.",
+    "a large frame": b"\x80\x04\x95\x00\x00\x00\x00\xa5\x00\x00\x00N.",
     "a set": b"\x80\x04\x8f.",
     "a pair of numbers": b"\x80\x02K\x01K\x02\x86.",
     "pairs of pairs": b"\x80\x02X\x01\0\0\0aq\0h\0\x86q\1h\1h\1\x86q\2}h\2Ns.",
