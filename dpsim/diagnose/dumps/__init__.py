@@ -11,6 +11,7 @@ pace.py          whether the job still moved
 partings.py      the first calls that met and differ
 standings.py     who waits for whom
 usual.py         what follows what in all ranks, and who departs from it
+alike.py         ranks that made the same calls so far, and the one that parts from them
 deciding.py      which rank is behind calls that met and differ
 deciding_waits.py  which rank is behind waits
 judgement.py     outcome, class, culprit, and on what they rest

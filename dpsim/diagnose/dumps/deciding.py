@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.alike import odd_rank
 from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import CallParting, of_call
@@ -45,6 +46,11 @@ def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decide
         collective = not next(iter(parting.calls.values())).shape.is_transfer
         klass = (TOO_MANY if by_habit.more else LEFT_OUT) if collective else parting.klass
         return departed(job, by_habit, parting.calls, klass)
+    odd = odd_rank(job, usual)
+    if odd is not None and odd.rank in parting.calls:
+        token = usual.tokens[odd.rank][odd.at] if odd.more else odd.theirs
+        departure = Departure(odd.rank, odd.at, token, odd.more, odd.why)
+        return departed(job, departure, parting.calls, parting.klass)
     by_shape = _by_own_calls(job, usual, parting)
     if by_shape is not None:
         return by_shape

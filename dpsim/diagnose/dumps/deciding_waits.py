@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.alike import COMPANIONS, OddRank, companions, odd_rank
 from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, ORDER, TOO_MANY, UNKNOWN, Decided, by_habit_at, departed, only
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
@@ -30,6 +31,14 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
             if by_habit is not None and decided.ranks != (by_habit.rank,):
                 break  # who is absent may wait on its device, for what the other one left out
             return decided
+    for wait in _first_waits(stands)[:1]:
+        decided = _of_cohort(job, usual, wait, {*job.calls}) or _beside_a_sound_call(job, usual, stands, wait)
+        if decided is not None:
+            return decided
+    if not stands.waits:
+        odd = odd_rank(job, usual)
+        if odd is not None and odd.rank in stands.joined:
+            return _out_of_order(job, stands, odd)
     if by_habit is None and not job.lines:
         by_habit = _of_habits(job, usual, stands)
     if by_habit is not None and stands.waits:
@@ -92,6 +101,12 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
     if len(absent) < len(came):
         roots = [rank for rank in absent if rank in stands.roots] or absent
         stuck = [rank for rank in roots if rank in stands.waits]
+        if any(rank in stands.joined and rank not in stuck for rank in roots):
+            return None  # it stands in a work that does not end, perhaps for a member that no dump lists
+        if stuck and (job.lines or not all(_alone_there_too(job, stands, rank) for rank in stuck)):
+            return _of_cohort(
+                job, usual, wait, {*stuck, *(one for rank in stuck for one in stands.waits[rank][0].absent)}
+            )
         klass = ORDER if stuck and _at_first_calls(stands, stuck[0], wait) else LEFT_OUT
         did = "did not make" if not stuck else "left out, or will make later,"
         said = f"{ranks_text(roots)} {did} {name}; {ranks_text(came)} stand in it"
@@ -102,6 +117,47 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
         ground = (f"{len(absent)} of {len(came) + len(absent)} members made no such call", *_last_of(job, came))
         return Decided(TOO_MANY, tuple(came), (), group.key, call, said, "medium", ground)
     return None
+
+
+def _alone_there_too(job: DumpedJob, stands: Standings, rank: int) -> bool:
+    """Whether a rank that its peers miss is also one of few in the call in which it stands. Of two it may be either."""
+    own = stands.waits[rank][0]
+    members = [one for one in job.groups[own.call.group].members if one in job.calls]
+    absent = [one for one in own.absent if one in job.calls]
+    return 2 * (len(members) - len(absent)) < len(members)
+
+
+def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) -> Decided | None:
+    """The one of some ranks that parts from all ranks which made the same calls before."""
+    odd = odd_rank(job, usual)
+    if odd is None or odd.rank not in among:
+        return None
+    klass = TOO_MANY if odd.more else LEFT_OUT
+    departure = Departure(
+        odd.rank, odd.at, usual.tokens[odd.rank][odd.at] if odd.more else odd.theirs, odd.more, odd.why
+    )
+    return departed(job, departure, dict.fromkeys((wait.rank, *wait.absent), wait.call), klass)
+
+
+def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
+    """The rank that a call misses, which other ranks with the same calls so far made as well, each in its group."""
+    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls]
+    same = [rank for rank in companions(job, usual, wait.rank, wait.call) if rank not in wait.absent]
+    if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
+        return None
+    call, name = wait.call, job.groups[wait.call.group].name
+    said = f"rank {roots[0]} did not make {call.shape.op} #{call.seq} on {name}, in which rank {wait.rank} stands"
+    ground = (f"{ranks_text(same)} made the same calls as rank {wait.rank}, this one too", *_last_of(job, roots))
+    return Decided(LEFT_OUT, tuple(roots), (), call.group, call, said, "medium", ground)
+
+
+def _out_of_order(job: DumpedJob, stands: Standings, odd: OddRank) -> Decided:
+    """All calls are made, and their order differs."""
+    call = job.calls[odd.rank][odd.at]
+    several = len({one.group for one in stands.joined.values()}) > 1
+    said = f"rank {odd.rank} made {call.shape.op} #{call.seq} on {job.groups[call.group].name} out of the others' order"
+    klass = ORDER if several else UNKNOWN
+    return Decided(klass, (odd.rank,), (), call.group, call, said, "medium", (odd.why,))
 
 
 def _at_first_calls(stands: Standings, rank: int, wait: DumpWait) -> bool:
