@@ -141,7 +141,7 @@ def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) ->
 
 def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
     """The rank that a call misses, which other ranks with the same calls so far made as well, each in its group."""
-    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls]
+    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls and rank not in stands.joined]
     same = [rank for rank in companions(job, usual, wait.rank, wait.call) if rank not in wait.absent]
     if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
         return None
