@@ -101,7 +101,7 @@ def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
     if len(absent) < len(came):
         roots = [rank for rank in absent if rank in stands.roots] or absent
         stuck = [rank for rank in roots if rank in stands.waits]
-        if any(rank in stands.joined and rank not in stuck for rank in roots):
+        if any(rank in stands.held and rank not in stuck for rank in roots):
             return None  # it stands in a work that does not end, perhaps for a member that no dump lists
         if stuck and (job.lines or not all(_alone_there_too(job, stands, rank) for rank in stuck)):
             return _of_cohort(
@@ -141,7 +141,7 @@ def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) ->
 
 def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
     """The rank that a call misses, which other ranks with the same calls so far made as well, each in its group."""
-    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls and rank not in stands.joined]
+    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls and rank not in stands.held]
     same = [rank for rank in companions(job, usual, wait.rank, wait.call) if rank not in wait.absent]
     if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
         return None

@@ -101,7 +101,7 @@ class EntryReader:
             raise DumpError(f"{name}: `entries` is {_kind(entries)}; expected a list")
         calls: list[RecordedCall] = []
         described: dict[str, str] = {}
-        by_id: dict[int, CallPlace] = {}
+        by_id: dict[tuple[int, ...], CallPlace] = {}
         try:
             for entry in entries:
                 calls.append(self._call(entry, described, by_id))
@@ -113,7 +113,7 @@ class EntryReader:
         calls.sort(key=lambda call: call.record)
         return RecordedCalls(_coalesced(calls), described)
 
-    def _call(self, entry: Any, described: dict[str, str], by_id: dict[int, CallPlace]) -> RecordedCall:
+    def _call(self, entry: Any, described: dict[str, str], by_id: dict[tuple[int, ...], CallPlace]) -> RecordedCall:
         if type(entry) is not dict:
             raise TypeError(f"is {_kind(entry)}")
         group = entry["process_group"]
@@ -164,15 +164,16 @@ class EntryReader:
         shape = Shape(found[1] if found else op, *who, (key[1], key[2]), (key[3], key[4]))
         return self._shapes.setdefault(key, (library or "nccl", shape))
 
-    def _place(self, frames: Any, by_id: dict[int, CallPlace]) -> CallPlace:
-        """Where the user's program made the call. `by_id`: a pickle has equal stacks once, as one object."""
+    def _place(self, frames: Any, by_id: dict[tuple[int, ...], CallPlace]) -> CallPlace:
+        """Where the user's program made the call. `by_id`: a pickle has equal frames once, as one object."""
         if not frames:
             return NOWHERE
-        known = by_id.get(id(frames))
+        if type(frames) is not list:
+            raise TypeError("`frames` is no list")
+        key = tuple(map(id, frames))
+        known = by_id.get(key)
         if known is None:
-            if type(frames) is not list:
-                raise TypeError("`frames` is no list")
-            known = by_id[id(frames)] = self._of_frames(frames[:FRAMES])
+            known = by_id[key] = self._of_frames(frames[:FRAMES])
         return known
 
     def _of_frames(self, frames: list[Any]) -> CallPlace:

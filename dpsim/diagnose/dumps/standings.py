@@ -16,6 +16,9 @@ from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import shift
 
+LATE = 200
+"""Calls of a rank, from its last one, among which another one's is looked for."""
+
 
 class DumpWait(NamedTuple):
     """A call that is not over. `absent`: members that did not make it."""
@@ -27,12 +30,14 @@ class DumpWait(NamedTuple):
 
 class Standings(NamedTuple):
     """`waits`: by rank, its calls for which a rank is absent, the first one first. `joined`: by rank, a call that all
-    members made and that is not over. `roots`: ranks for which others wait, and which wait for none.
+    members made and that is not over. `roots`: ranks for which others wait, and which wait for none. `held`: ranks
+    in `joined` whose call is over at no member: it will not end. Else their recorder is only late to say so.
     """
 
     waits: dict[int, list[DumpWait]]
     joined: dict[int, RecordedCall]
     roots: tuple[int, ...]
+    held: frozenset[int]
 
     @property
     def circle(self) -> tuple[int, ...]:
@@ -83,7 +88,13 @@ def standings(job: DumpedJob) -> Standings:
             elif rank not in joined:
                 joined[rank] = call
     awaited = {one for own in waits.values() for wait in own for one in wait.absent}
-    return Standings(waits, joined, tuple(sorted(awaited - {*waits})))
+    held = frozenset(rank for rank, call in joined.items() if not _over_elsewhere(job, call))
+    return Standings(waits, joined, tuple(sorted(awaited - {*waits})), held)
+
+
+def _over_elsewhere(job: DumpedJob, call: RecordedCall) -> bool:
+    calls = job.groups[call.group].calls.values()
+    return any(one.over for own in calls for one in own[-LATE:] if one.seq == call.seq)
 
 
 def _transfer_places(job: DumpedJob) -> Mapping[int, tuple[int, ...]]:

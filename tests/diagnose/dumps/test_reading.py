@@ -55,7 +55,7 @@ def test_a_ring_that_has_wrapped_is_known(tmp_path: Path) -> None:
     job = made()
     job.entries[0] = job.entries[0][1:]
     dumps = read_dumps(job.write(tmp_path))
-    assert (dumps.ranks[0].wrapped, dumps.ranks[1].wrapped) == ({"nccl"}, frozenset())
+    assert (dumps.ranks[0].wrapped, dumps.ranks[1].wrapped) == (frozenset({"nccl"}), frozenset())
 
 
 def test_calls_of_a_coalesced_group_end_with_it(tmp_path: Path) -> None:
