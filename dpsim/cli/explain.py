@@ -55,14 +55,14 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
     """A trace is judged again, as it was recorded. A dump alone is no job."""
     from dpsim.checks.judge import judge
     from dpsim.cli.console import BAD_INPUT, fail
+    from dpsim.diagnose.dumps.beginning import HEAD, is_dump
     from dpsim.diagnose.dumps.of_run import explained
-    from dpsim.diagnose.dumps.reading import is_dump
     from dpsim.scenario import scenario_from
     from dpsim.scenario.to_world import prepare, world
     from dpsim.trace import TraceError, read_trace
 
     with path.open("rb") as file:
-        if is_dump(file.read(4096)):
+        if is_dump(file.read(HEAD)):
             fail(f"{path}: the dump of one rank; expected the folder of all: dpsim explain {path.parent}", BAD_INPUT)
     import_modules(modules)
     trace = read_trace(path)

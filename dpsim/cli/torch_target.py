@@ -59,10 +59,10 @@ def chosen(
 
 def _refuse_dump(path: Path) -> None:
     """Say where the dump of a flight recorder goes."""
-    from dpsim.diagnose.dumps.reading import is_dump
+    from dpsim.diagnose.dumps.beginning import HEAD, is_dump
 
     with path.open("rb") as file:
-        if is_dump(file.read(4096)):
+        if is_dump(file.read(HEAD)):
             explain = f"dpsim explain {path.parent}"
             fail(f"{path}: the dump of a flight recorder, and no scenario; it is explained by: {explain}", BAD_INPUT)
 

@@ -3,6 +3,7 @@
 A dump has a rank's last calls of groups: operation, sizes, types, the lines that led there, whether each is over. It
 has no steps, no roots, no decisions. So other evidence counts than in a journal of dpsim.
 
+beginning.py     whether a file is a dump
 plain_pickle.py  a pickle of a stranger: plain data, or an error
 entries.py       the entries of a recorder, as calls
 reading.py       a folder of dumps: files, ranks, recorders

@@ -57,11 +57,6 @@ class Dumps(NamedTuple):
     described: dict[str, str]
 
 
-def is_dump(head: bytes) -> bool:
-    """Whether a file begins as a dump does."""
-    return head.startswith(b"\x80") or (head.lstrip().startswith(b"{") and b'"entries"' in head)
-
-
 def read_dumps(*folders: Path) -> Dumps:
     """The dumps of folders. Raises DumpError, OSError."""
     by_rank: dict[int, list[Path]] = {}

@@ -1,7 +1,7 @@
 """Four gloo processes, one of which makes a mistake in step 3: python gloo_hangs.py KIND RANK FOLDER
 
-A thread of each rank writes the recorder's dump when no rank has moved for a while, and ends the process when all
-others have written theirs.
+A thread of each rank writes the recorder's dump when no rank has moved for a while. It ends the process when all others
+have written theirs.
 """
 
 import os

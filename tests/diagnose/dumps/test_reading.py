@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from dpsim.diagnose.dumps.beginning import is_dump
 from dpsim.diagnose.dumps.entries import DumpError
 from dpsim.diagnose.dumps.job import job_of
 from dpsim.diagnose.dumps.judgement import judge_dumps
-from dpsim.diagnose.dumps.reading import is_dump, read_dumps
+from dpsim.diagnose.dumps.reading import read_dumps
 from tests.diagnose.dumps.made import MadeJob
 
 
