@@ -5,7 +5,8 @@
     made.call([0, 1, 3], "all_reduce", 16)                # rank 2 leaves it out
     made.explained().culprit.ranks                        # (2,)
 
-The members of a group are known by its name. A call that fewer make than the group has members is not over. Nothing here is of the reader under test.
+The members of a group are known by its name. A call that fewer make than the group has members is not over. Nothing
+here is of the reader under test.
 """
 
 from __future__ import annotations
