@@ -1,4 +1,4 @@
-"""Every reader of the framework on damaged input: scenario files, traces, tokens, saved failures, workers' stores.
+"""Every reader of the framework on damaged input: scenario files, traces, tokens, saved failures, stores, dumps.
 
 python -m pytest -m slow tests/test_readers.py          # ten seconds a reader
 python -m pytest -m nightly tests/test_readers.py       # ten minutes a reader
@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import pickle
 import random
 import re
 import zlib
@@ -21,10 +22,14 @@ from dpsim.campaign.replay import replay, replay_token
 from dpsim.campaign.saved import saved_failures
 from dpsim.campaign.token import CHECKED, PREFIX, Token, read_token
 from dpsim.contract.world import Unended
+from dpsim.diagnose.dumps.judgement import judge_dumps
+from dpsim.diagnose.dumps.reading import read_dumps
+from dpsim.diagnose.dumps.text import as_json, as_text
 from dpsim.explore.strategies.replay import Mismatch
 from dpsim.runner import run_scenario
 from dpsim.scenario import dump_scenario, parse_scenario
 from dpsim.trace import Trace, compare, read_trace, write_trace
+from tests.diagnose.dumps.made import MadeJob
 from tests.fuzz import damaged, fuzzed, seconds
 from tests.protocols import agreed
 
@@ -140,6 +145,28 @@ def test_saved_failures(seconds: float) -> None:
 
     seeds = [b"# replay: pytest tests/x.py::test --dpsim-replay=dpsim1.abc\n" + text for text in TEXTS]
     assert fuzzed("saved failures", seeds, read, seconds)
+
+
+@seconds
+def test_dumps(seconds: float) -> None:
+    """Of flight recorders, as pickles of two protocols and as JSON: read, judged, and told."""
+    job = MadeJob(3)
+    for _ in range(2):
+        job.call([0, 1, 2], "all_gather")
+        job.transfer(0, 1)
+    job.call([0, 1])
+    own = [job.dump(rank) for rank in range(3)]
+    good = [pickle.dumps(one, protocol=2) for one in own]
+    seeds = [*good, pickle.dumps(own[0], protocol=4), json.dumps(own[1]).encode()]
+
+    def read(data: bytes, folder: Path) -> None:
+        for rank, one in enumerate((data, *good[1:])):
+            (folder / f"nccl_rank_{rank}").write_bytes(one)
+        found = judge_dumps(read_dumps(folder))
+        assert len(as_text(found).split("\n")) <= 10
+        json.dumps(as_json(found))
+
+    assert fuzzed("dumps", seeds, read, seconds)
 
 
 def faulty(broken: Callable[[bytes, Path], object]) -> Callable[[bytes, Path], object]:

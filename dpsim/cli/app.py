@@ -25,6 +25,7 @@ import typer
 from dpsim.cli import console
 from dpsim.cli.compare import compare
 from dpsim.cli.console import CANNOT_RUN, Terminated, code_of, how_interrupted, lacking, note, say, silence
+from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
@@ -114,6 +115,7 @@ app.command("schema")(schema)
 app.command("list")(list_all)
 app.command("explore")(explore)
 app.command("replay")(replay)
+app.command("explain")(explain)
 app.command("museum")(museum)
 add_commands(app, COMMANDS)
 

@@ -51,7 +51,20 @@ def chosen(
         raise typer.BadParameter(f"{words[1]}: one scenario is run; dpsim explore takes several")
     if not words:
         raise typer.BadParameter("no scenario; expected a YAML file, a name of `dpsim list`, or --torch FILE.py")
-    return [(load_scenario(path), path.parent) for path in map(scenario_path, words)]
+    paths = [*map(scenario_path, words)]
+    for path in paths:
+        _refuse_dump(path)
+    return [(load_scenario(path), path.parent) for path in paths]
+
+
+def _refuse_dump(path: Path) -> None:
+    """Say where the dump of a flight recorder goes."""
+    from dpsim.diagnose.dumps.beginning import HEAD, is_dump
+
+    with path.open("rb") as file:
+        if is_dump(file.read(HEAD)):
+            explain = f"dpsim explain {path.parent}"
+            fail(f"{path}: the dump of a flight recorder, and no scenario; it is explained by: {explain}", BAD_INPUT)
 
 
 def _of_target(target: str, ranks: int | None, order: str | None, args: list[str]) -> Scenario:

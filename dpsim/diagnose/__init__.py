@@ -10,5 +10,6 @@ variants.py      the file of a variant
 last_ops.py      what each rank did last, in columns
 timeouts.py      time-outs that passed
 turning_text.py  steps of a schedule in words: the point of no return, and what to swap
+dumps/           a hung job of torch, from the dumps of its flight recorders
 injected.py      faults and delays that were asked for and never happened
 """

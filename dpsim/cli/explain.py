@@ -1,0 +1,76 @@
+"""`dpsim explain`: why a job hangs, from the dumps of its flight recorders; or a trace of dpsim in the same words.
+
+    dpsim explain /var/dumps            # a file for each rank, as torch's flight recorder writes them
+    dpsim explain dump.1 dump.2         # of two times: does the job move?
+    dpsim explain a.jsonl --json
+
+The exit code is 0 if there is an explanation, whatever it says.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.cli.console import one_line_errors, painted, say
+from dpsim.cli.json_alone import json_alone
+from dpsim.cli.options import AsJson, Modules, import_modules
+
+if TYPE_CHECKING:
+    from dpsim.diagnose.dumps.judgement import Explanation
+
+
+def explain(
+    dumps: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER", help="Dumps, a file for each rank; a second folder of later ones; or a trace."
+        ),
+    ],
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Explain a hung job from the dumps of its flight recorders: which rank, which call, which line."""
+    with one_line_errors(), json_alone(as_json):
+        from dpsim.diagnose.dumps import text
+
+        found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else _of_dumps(dumps)
+        if as_json:
+            say(json.dumps(text.as_json(found)))
+        else:
+            say(painted(text.as_text(found), good=found.outcome in ("finished", "moving")))
+
+
+def _of_dumps(folders: list[Path]) -> Explanation:
+    from dpsim.diagnose.dumps.judgement import judge_dumps
+    from dpsim.diagnose.dumps.reading import read_dumps
+
+    return judge_dumps(read_dumps(*folders))
+
+
+def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
+    """A trace is judged again, as it was recorded. A dump alone is no job."""
+    from dpsim.checks.judge import judge
+    from dpsim.cli.console import BAD_INPUT, fail
+    from dpsim.diagnose.dumps.beginning import HEAD, is_dump
+    from dpsim.diagnose.dumps.of_run import explained
+    from dpsim.scenario import scenario_from
+    from dpsim.scenario.to_world import prepare, world
+    from dpsim.trace import TraceError, read_trace
+
+    with path.open("rb") as file:
+        if is_dump(file.read(HEAD)):
+            fail(f"{path}: the dump of one rank; expected the folder of all: dpsim explain {path.parent}", BAD_INPUT)
+    import_modules(modules)
+    trace = read_trace(path)
+    run = trace.run()
+    try:
+        scenario = scenario_from(trace.header.scenario)
+    except ValueError as error:
+        raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
+    program, _, prepared = prepare(scenario)
+    told = world(scenario, program, prepared)
+    return explained(told, run, judge(told, run))

@@ -1,0 +1,97 @@
+"""Alike: ranks that made the same calls so far, and the one that parts from them.
+
+    ranks 0, 1, 3   all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on tp   all_reduce on world
+    rank 2          all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on world
+                                                                                 ->  rank 2 left out all_reduce on tp
+
+Ranks of one program make equal calls, each in its own groups. So a group of two, which has no majority, has one here.
+Calls are compared by place, operation and kind of group. Where a ring has lost calls, all begin at one that all made.
+
+Ranks of different roles differ in their first step. So the rank and most others have to be alike beyond that: the call
+of the others has to stand somewhere before.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpsim.checks.blame.plain_calls import COHORT, in_one_group
+from dpsim.contract.words import counted
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.usual import Usual, UsualCall
+
+FEWEST = 3
+"""Ranks that have to be alike, besides the one that parts."""
+
+COMPANIONS = COHORT
+"""Ranks with equal histories that make a call sound."""
+
+
+class OddRank(NamedTuple):
+    """A rank that parts from others. `at`: the index of its call. `theirs`: what the others called. `more`: with its
+    own call taken out it is as they are; else it left out theirs.
+    """
+
+    rank: int
+    at: int
+    theirs: UsualCall
+    more: bool
+    why: str
+
+
+def odd_rank(job: DumpedJob, usual: Usual) -> OddRank | None:
+    """The one rank that parts from those which were like it."""
+    begins = _begins(job)
+    histories = {rank: usual.tokens[rank][begin:] for rank, begin in begins.items()}
+    if len(histories) <= FEWEST:
+        return None
+    parted = in_one_group(histories)
+    if parted is None or len(parted.ranks) != 1:
+        return None
+    [rank], at = parted.ranks, parted.at
+    others = [one for one, own in histories.items() if one != rank and len(own) > at]
+    theirs, mine = histories[others[0]][at], histories[rank][at]
+    if len(others) < FEWEST or theirs not in histories[rank][:at]:
+        return None
+    longest = max((histories[one] for one in others), key=len)
+    more = _alike(histories[rank][at + 1 :], longest[at:]) > _alike(histories[rank][at:], longest[at + 1 :])
+    did = f"made {mine}" if more else f"made {mine} instead of {theirs}"
+    why = f"{counted(len(others), 'rank')} made the same calls as rank {rank} before; there it {did}"
+    return OddRank(rank, begins[rank] + at, theirs, more, why)
+
+
+def companions(job: DumpedJob, usual: Usual, rank: int, call: RecordedCall) -> list[int]:
+    """The other ranks that made the same calls as this one, up to this call and with it."""
+    begins = _begins(job)
+    if rank not in begins:
+        return []
+    own = job.calls[rank][begins[rank] :]
+    size = next((at + 1 for at, one in enumerate(own) if one is call or one == call), 0)
+    history = usual.tokens[rank][begins[rank] : begins[rank] + size]
+    return [
+        other
+        for other, begin in begins.items()
+        if other != rank and usual.tokens[other][begin : begin + size] == history
+    ]
+
+
+def _begins(job: DumpedJob) -> dict[int, int]:
+    """For each rank, the index of a call that all of them made; 0 where no ring has lost any."""
+    if not any(dump.wrapped for dump in job.dumps.values()):
+        return dict.fromkeys(job.calls, 0)
+    group = max(job.groups.values(), key=lambda one: len(one.calls))
+    calls = {rank: own for rank, own in group.calls.items() if own}
+    first = max((own[0].seq for own in calls.values()), default=0)
+    begins = {}
+    for rank in calls:
+        own = job.calls[rank]
+        at = next((at for at, one in enumerate(own) if one.group == group.key and one.seq == first), None)
+        if at is not None:
+            begins[rank] = at
+    return begins
+
+
+def _alike(one: list[UsualCall], other: list[UsualCall]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

@@ -1,0 +1,184 @@
+"""Deciding on differences: which rank is behind calls that met and differ, and what says so.
+
+    rank 0 called broadcast where three ranks called all_reduce        ->  rank 0, by majority
+    two ranks, and hidden comes once where it comes twice elsewhere    ->  who did that left it out
+    two ranks, and one sends int64 where it sends int32 elsewhere      ->  that one
+
+Each decision has a ground. Without one it has suspects.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.alike import odd_rank
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.partings import CallParting, of_call
+from dpsim.diagnose.dumps.usual import Departure, Usual, lone
+
+LEFT_OUT, TOO_MANY = "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:EXTRA_CALL"
+DEAD, ORDER, UNKNOWN = "HANG:COLLECTIVE:DEAD_RANK", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", "HANG:UNDECIDED"
+
+
+class Decided(NamedTuple):
+    """`ranks`: the culprits; without any, `suspects` are in question. `call`: one of theirs, or that of a peer."""
+
+    klass: str
+    ranks: tuple[int, ...]
+    suspects: tuple[int, ...]
+    group: str
+    call: RecordedCall | None
+    said: str
+    confidence: Literal["high", "medium", "low"]
+    ground: tuple[str, ...]
+
+
+def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
+    """Who is behind a difference."""
+    if parting.odd:
+        return _by_majority(job, usual, parting)
+    by_habit = by_habit_at(job, usual, parting.group, parting.calls)
+    if by_habit is not None:
+        collective = not next(iter(parting.calls.values())).shape.is_transfer
+        klass = (TOO_MANY if by_habit.more else LEFT_OUT) if collective else parting.klass
+        return departed(job, by_habit, parting.calls, klass)
+    odd = odd_rank(job, usual)
+    if odd is not None and odd.rank in parting.calls:
+        token = usual.tokens[odd.rank][odd.at] if odd.more else odd.theirs
+        departure = Departure(odd.rank, odd.at, token, odd.more, odd.why)
+        return departed(job, departure, parting.calls, parting.klass)
+    by_shape = _by_own_calls(job, usual, parting)
+    if by_shape is not None:
+        return by_shape
+    name = job.groups[parting.group].name
+    said = f"{ranks_text(parting.calls)} made different calls on {name}, and nothing says which is right"
+    call = next(iter(parting.calls.values()))
+    return Decided(parting.klass, (), tuple(parting.calls), parting.group, call, said, "low", parting.ground)
+
+
+def _by_majority(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
+    odd, group = parting.odd, job.groups[parting.group]
+    mine = parting.calls[odd[0]]
+    theirs = next(call for rank, call in parting.calls.items() if rank not in odd)
+    klass, did = _shifted(job, parting, odd[0], mine, theirs)
+    if klass == "MISMATCH:COLLECTIVE:OP":
+        at = _index(job, odd[0], mine)
+        near = [one for one in usual.departures(odd[0]) if one.at == at]
+        if near and not near[0].more and near[0].token.op == theirs.shape.op:
+            klass, did = LEFT_OUT, f"left out {of_call(theirs)}, and made {of_call(mine)},"
+    where = f"#{mine.seq} on {group.name}"
+    others = ranks_text(rank for rank in parting.calls if rank not in odd)
+    said = f"{ranks_text(odd)} {did} at {where}, where {others} called {of_call(theirs)}"
+    left_out = klass == LEFT_OUT
+    return Decided(klass, odd, (), parting.group, theirs if left_out else mine, said, "high", parting.ground)
+
+
+def _shifted(
+    job: DumpedJob, parting: CallParting, odd: int, mine: RecordedCall, theirs: RecordedCall
+) -> tuple[str, str]:
+    """The class, and what the odd one did: left a call out, made one too many, or called something else."""
+    other = next(rank for rank in parting.calls if rank not in parting.odd)
+    own, those = ([of_call(one) for one in job.groups[parting.group].calls[rank]] for rank in (odd, other))
+    first = job.groups[parting.group].calls
+    at = next(i for i, one in enumerate(first[odd]) if one.seq == mine.seq)
+    to = next(i for i, one in enumerate(first[other]) if one.seq == theirs.seq)
+    left_out, too_many = _alike(own[at:], those[to + 1 :]), _alike(own[at + 1 :], those[to:])
+    if "OP" in parting.klass or max(left_out, too_many) > 1:
+        if left_out > too_many and left_out > _alike(own[at + 1 :], those[to + 1 :]):
+            return LEFT_OUT, f"left out {of_call(theirs)}, and made {of_call(mine)},"
+        if too_many > left_out and too_many > _alike(own[at + 1 :], those[to + 1 :]):
+            return TOO_MANY, f"made {of_call(mine)}"
+    return parting.klass, f"called {of_call(mine)}"
+
+
+def _alike(one: Sequence[object], other: Sequence[object]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+
+
+def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, RecordedCall]) -> Departure | None:
+    """The departure of one of these ranks from what is usual, before its call and on a group of this kind."""
+    kind = job.groups[group].kind
+    found = {}
+    for rank, call in at.items():
+        if rank in job.calls:
+            index = _index(job, rank, call)
+            own = usual.departures(rank)
+            found[rank] = [one for one in own if one.token.kind == kind and one.at <= index + 1]
+    return only(found) or only(lone(found))
+
+
+def only(departures: Mapping[int, list[Departure]]) -> Departure | None:
+    """The last departure of the one rank that has any."""
+    own = [some for some in departures.values() if some]
+    return own[0][-1] if len(own) == 1 else None
+
+
+def _index(job: DumpedJob, rank: int, call: RecordedCall) -> int:
+    return next(at for at, one in enumerate(job.calls[rank]) if one is call or one == call)
+
+
+def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedCall], klass: str) -> Decided:
+    rank = departure.rank
+    own = job.calls[rank]
+    here = own[min(departure.at, len(own) - 1)]
+    call = here if departure.more else next((one for one in own if one.place.line == departure.token.line), here)
+    did = f"made {departure.token} once too often" if departure.more else f"left out {departure.token}"
+    others = ranks_text(other for other in calls if other != rank)
+    said = f"rank {rank} {did}; its calls and those of {others} meet wrongly from there on"
+    return Decided(klass, (rank,), (), call.group, call, said, "medium", (departure.why,))
+
+
+def _by_own_calls(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided | None:
+    """The side whose call is not as others at its place are, behind an equal call or at all, where its peer's is."""
+    for behind in (True, False):
+        strange = {}
+        for rank, call in parting.calls.items():
+            peers = {
+                (of_call(other).elements, of_call(other).dtype) for one, other in parting.calls.items() if one != rank
+            }
+            strange[rank] = _strange(job, usual, rank, call, behind, peers)
+        odd = [rank for rank, why in strange.items() if why]
+        if len(odd) == 1:
+            call = parting.calls[odd[0]]
+            said = f"rank {odd[0]} called {of_call(call)}, unlike its other calls there"
+            ground = (strange[odd[0]], *parting.ground)
+            return Decided(parting.klass, (odd[0],), (), parting.group, call, said, "medium", ground)
+    return None
+
+
+def _strange(
+    job: DumpedJob, usual: Usual, rank: int, call: RecordedCall, behind: bool, peers: set[tuple[int | None, str]]
+) -> str:
+    """Why a call is unlike others at its place, which would fit `peers`; empty if it is not. `behind`: of those behind
+    an equal call only.
+    """
+    at = _index(job, rank, call)
+
+    def seen(who: int, index: int) -> tuple[object, ...]:
+        before = (usual.tokens[who][index - 1], of_call(job.calls[who][index - 1])) if behind and index else ()
+        return usual.tokens[who][index], before
+
+    here = seen(rank, at)
+    same = [
+        of_call(one)
+        for who, own in job.calls.items()
+        for index, one in enumerate(own)
+        if usual.tokens[who][index] == here[0] and one is not call and seen(who, index) == here
+    ]
+    mine, often = of_call(call), Counter(same).most_common(1)
+    if (
+        len(same) >= 2
+        and often[0][1] == len(same)
+        and often[0][0] != mine
+        and {(often[0][0].elements, often[0][0].dtype)} == peers
+    ):
+        return f"{often[0][1]} other calls at this place are {often[0][0]}, this one is {mine}"
+    kinds = {one.dtype for one in same}
+    if len(same) >= 2 and len(kinds) == 1 and mine.dtype not in kinds and {kind for _, kind in peers} == kinds:
+        return f"{len(same)} other calls at this place have the type {next(iter(kinds))}"
+    return ""

@@ -1,0 +1,221 @@
+"""Deciding on waits: which ranks a wait is due to, where all calls that met are the same, and what says so.
+
+    rank 2 made five calls where its peers stand in the sixth          ->  rank 2 left it out (a minority of one)
+    rank 3 stands in a seventh call, and its peers made six            ->  rank 3 made one too many
+    rank 3 left no dump, and its peers wait                            ->  rank 3 is gone
+
+Of two ranks there is no majority. Then who departs from what is usual is the cause, and else no rank is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.alike import COMPANIONS, OddRank, companions, odd_rank
+from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, ORDER, TOO_MANY, UNKNOWN, Decided, by_habit_at, departed, only
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.standings import DumpWait, Standings
+from dpsim.diagnose.dumps.usual import Departure, Usual, lone
+
+
+def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
+    """Who is behind waits, where all calls that met are the same."""
+    if job.missing:
+        return _dead(job, stands)
+    by_habit = _of_habits(job, usual, stands) if job.lines else None
+    for wait in _first_waits(stands):
+        decided = _minority(job, usual, stands, wait)
+        if decided is not None:
+            if by_habit is not None and decided.ranks != (by_habit.rank,):
+                break  # who is absent may wait on its device, for what the other one left out
+            return decided
+    for wait in _first_waits(stands)[:1]:
+        decided = _of_cohort(job, usual, wait, {*job.calls}) or _beside_a_sound_call(job, usual, stands, wait)
+        if decided is not None:
+            return decided
+    if not stands.waits:
+        odd = odd_rank(job, usual)
+        if odd is not None and odd.rank in stands.joined:
+            return _out_of_order(job, stands, odd)
+    if by_habit is None and not job.lines:
+        by_habit = _of_habits(job, usual, stands)
+    if by_habit is not None and stands.waits:
+        wait = _first_waits(stands)[0]
+        return departed(job, by_habit, dict.fromkeys((wait.rank, *wait.absent), wait.call), _class_of(wait, by_habit))
+    return _undecided(job, stands)
+
+
+def _of_habits(job: DumpedJob, usual: Usual, stands: Standings) -> Departure | None:
+    """The departure of the one rank that has any, of those that stand or are absent somewhere."""
+    absent = (one for own in stands.waits.values() for wait in own for one in wait.absent)
+    concerned = {*stands.waits, *stands.joined, *absent} & {*job.calls}
+    return only(lone({rank: usual.departures(rank) for rank in sorted(concerned)}))
+
+
+def _dead(job: DumpedJob, stands: Standings) -> Decided:
+    awaited = {one for own in stands.waits.values() for wait in own for one in wait.absent}
+    dead = tuple(rank for rank in job.missing if rank in awaited) or job.missing
+    waits = [wait for own in stands.waits.values() for wait in own]
+    wait = next((one for one in waits if {*dead} & {*one.absent}), waits[0] if waits else None)
+    call = wait.call if wait is not None else next(iter(stands.joined.values()))
+    said = f"{ranks_text(dead)} left no dump, and others wait"
+    ground = (f"{ranks_text(job.missing)} left no dump, and {ranks_text(stands.waits)} wait",)
+    klass = DEAD if wait is None else _dead_class(wait)
+    sure: Literal["high", "low"] = "high" if awaited & {*dead} else "low"
+    return Decided(klass, dead, (), call.group, call, said, sure, ground)
+
+
+def _class_of(wait: DumpWait, departure: Departure) -> str:
+    if wait.call.shape.is_transfer:
+        return f"HANG:P2P:UNMATCHED_{wait.call.shape.op.upper()}"
+    return TOO_MANY if departure.more else LEFT_OUT
+
+
+def _dead_class(wait: DumpWait) -> str:
+    op = wait.call.shape.op
+    return {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}.get(op, DEAD)
+
+
+def _first_waits(stands: Standings) -> list[DumpWait]:
+    """A wait of each call, those first whose absent ranks wait for none."""
+    first: dict[tuple[str, int, str], DumpWait] = {}
+    for own in stands.waits.values():
+        for wait in own[:1]:
+            key = wait.call.group, wait.call.seq, wait.call.shape.op
+            if wait.call.shape.is_transfer:
+                key = wait.call.group, wait.rank, wait.call.shape.op
+            first.setdefault(key, wait)
+    return sorted(first.values(), key=lambda wait: (not {*wait.absent} & {*stands.roots}, wait.call.created))
+
+
+def _minority(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
+    """The fewer of those that made a call and those that did not."""
+    call, group = wait.call, job.groups[wait.call.group]
+    absent = [rank for rank in wait.absent if rank in job.calls]
+    came = [rank for rank in group.members if rank in job.calls and rank not in absent]
+    if call.shape.is_transfer or len(absent) == len(came):
+        return _by_habit_of_waits(job, usual, wait, came if not call.shape.is_transfer else [wait.rank], absent)
+    name = f"{call.shape.op} #{call.seq} on {group.name}"
+    if len(absent) < len(came):
+        roots = [rank for rank in absent if rank in stands.roots] or absent
+        stuck = [rank for rank in roots if rank in stands.waits]
+        if any(rank in stands.held and rank not in stuck for rank in roots):
+            return None  # it stands in a work that does not end, perhaps for a member that no dump lists
+        if stuck and (job.lines or not all(_alone_there_too(job, stands, rank) for rank in stuck)):
+            return _of_cohort(
+                job, usual, wait, {*stuck, *(one for rank in stuck for one in stands.waits[rank][0].absent)}
+            )
+        klass = ORDER if stuck and _at_first_calls(stands, stuck[0], wait) else LEFT_OUT
+        did = "did not make" if not stuck else "left out, or will make later,"
+        said = f"{ranks_text(roots)} {did} {name}; {ranks_text(came)} stand in it"
+        ground = (f"{len(came)} of {len(came) + len(absent)} members made it", *_last_of(job, roots))
+        return Decided(klass, tuple(roots), (), group.key, call, said, "high" if not stuck else "medium", ground)
+    if len(came) == 1 or not any(rank in stands.waits for rank in absent):
+        said = f"{ranks_text(came)} made {name}, which {ranks_text(absent)} did not make"
+        ground = (f"{len(absent)} of {len(came) + len(absent)} members made no such call", *_last_of(job, came))
+        return Decided(TOO_MANY, tuple(came), (), group.key, call, said, "medium", ground)
+    return None
+
+
+def _alone_there_too(job: DumpedJob, stands: Standings, rank: int) -> bool:
+    """Whether a rank that its peers miss is also one of few in the call in which it stands. Of two it may be either."""
+    own = stands.waits[rank][0]
+    members = [one for one in job.groups[own.call.group].members if one in job.calls]
+    absent = [one for one in own.absent if one in job.calls]
+    return 2 * (len(members) - len(absent)) < len(members)
+
+
+def _of_cohort(job: DumpedJob, usual: Usual, wait: DumpWait, among: set[int]) -> Decided | None:
+    """The one of some ranks that parts from all ranks which made the same calls before."""
+    odd = odd_rank(job, usual)
+    if odd is None or odd.rank not in among:
+        return None
+    klass = TOO_MANY if odd.more else LEFT_OUT
+    departure = Departure(
+        odd.rank, odd.at, usual.tokens[odd.rank][odd.at] if odd.more else odd.theirs, odd.more, odd.why
+    )
+    return departed(job, departure, dict.fromkeys((wait.rank, *wait.absent), wait.call), klass)
+
+
+def _beside_a_sound_call(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -> Decided | None:
+    """The rank that a call misses, which other ranks with the same calls so far made as well, each in its group."""
+    roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls and rank not in stands.held]
+    same = [rank for rank in companions(job, usual, wait.rank, wait.call) if rank not in wait.absent]
+    if len(roots) != 1 or len(same) < COMPANIONS or wait.call.shape.is_transfer:
+        return None
+    call, name = wait.call, job.groups[wait.call.group].name
+    said = f"rank {roots[0]} did not make {call.shape.op} #{call.seq} on {name}, in which rank {wait.rank} stands"
+    ground = (f"{ranks_text(same)} made the same calls as rank {wait.rank}, this one too", *_last_of(job, roots))
+    return Decided(LEFT_OUT, tuple(roots), (), call.group, call, said, "medium", ground)
+
+
+def _out_of_order(job: DumpedJob, stands: Standings, odd: OddRank) -> Decided:
+    """All calls are made, and their order differs."""
+    call = job.calls[odd.rank][odd.at]
+    several = len({one.group for one in stands.joined.values()}) > 1
+    said = f"rank {odd.rank} made {call.shape.op} #{call.seq} on {job.groups[call.group].name} out of the others' order"
+    klass = ORDER if several else UNKNOWN
+    return Decided(klass, (odd.rank,), (), call.group, call, said, "medium", (odd.why,))
+
+
+def _at_first_calls(stands: Standings, rank: int, wait: DumpWait) -> bool:
+    """Whether a rank and those that wait for it stand in the first calls of two groups: then their order is in doubt.
+    Later, a call left out is more likely.
+    """
+    own = stands.waits[rank][0]
+    return wait.rank in own.absent and own.call.seq == 1 == wait.call.seq
+
+
+def _by_habit_of_waits(
+    job: DumpedJob, usual: Usual, wait: DumpWait, came: list[int], absent: list[int]
+) -> Decided | None:
+    """Which of two sides departs from what is usual."""
+    group = wait.call.group
+    last = {rank: job.calls[rank][-1] for rank in (*came, *absent) if job.calls.get(rank)}
+    last[wait.rank] = wait.call
+    departure = by_habit_at(job, usual, group, last)
+    if departure is None:
+        return None
+    return departed(job, departure, last, _class_of(wait, departure))
+
+
+def _last_of(job: DumpedJob, ranks: Iterable[int]) -> list[str]:
+    """The last calls of ranks."""
+    told = []
+    for rank in list(ranks)[:2]:
+        own = job.calls.get(rank)
+        if own:
+            call = own[-1]
+            where = f" at {call.place.line}" if call.place.line else ""
+            state = "over" if call.over else "not over"
+            told.append(
+                f"the last call of rank {rank} is {call.shape.op} #{call.seq} on {job.groups[call.group].name}"
+                f"{where}, {state}"
+            )
+    return told
+
+
+def _undecided(job: DumpedJob, stands: Standings) -> Decided:
+    circle = stands.circle
+    if circle:
+        group = stands.waits[circle[0]][0].call
+        groups = {stands.waits[rank][0].call.group for rank in circle}
+        transfers = {stands.waits[rank][0].call.shape.op for rank in circle}
+        klass = ORDER if len(groups) > 1 else UNKNOWN
+        if transfers <= {"send"} or transfers <= {"recv"}:
+            klass = "HANG:P2P:CROSSED_SENDS" if transfers <= {"send"} else "HANG:P2P:CROSSED_RECVS"
+        said = f"{ranks_text(circle)} wait for each other, and nothing says which of them is wrong"
+        return Decided(klass, (), circle, group.group, group, said, "low", ())
+    if stands.waits:
+        wait = _first_waits(stands)[0]
+        hidden = {*wait.absent} <= {*job.hidden} and not wait.call.shape.is_transfer
+        suspects = tuple(sorted({*wait.absent} if hidden else {wait.rank, *wait.absent}))
+        klass = _dead_class(wait) if wait.call.shape.is_transfer else UNKNOWN
+        said = f"rank {wait.rank} waits for {ranks_text(wait.absent)}, and nothing says which side is wrong"
+        return Decided(klass, (), suspects, wait.call.group, wait.call, said, "low", tuple(_last_of(job, suspects)))
+    call = next(iter(stands.joined.values()))
+    said = f"all members made {call.shape.op} #{call.seq} on {job.groups[call.group].name} alike, and it is not over"
+    ground = ("a root, a reduction, a network or a GPU may differ: no recorder shows these",)
+    return Decided(UNKNOWN, (), tuple(stands.joined), call.group, call, said, "low", ground)

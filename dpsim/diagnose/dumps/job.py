@@ -1,0 +1,198 @@
+"""A job as its dumps show it: ranks, groups and the calls that their members made, lines of transfers.
+
+    job = job_of(read_dumps(folder))
+    job.groups["nccl:0"].calls[2]       # the collectives of rank 2 in the group "0", in order
+    job.lines["nccl:1", 0, 2].sends     # what rank 0 sent to rank 2 there
+
+NCCL lists the ranks of each group. Gloo lists none: there the members are the ranks that called it, and the default
+group has all ranks. A rank that a group has, and that left no dump, is missing.
+
+A work is over where `retired` says so. A library that retires nothing is taken by its word `completed`. NCCL ends the
+works of a group in order, so what lies before a work that is over is over as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import prod
+from typing import NamedTuple, TypeAlias
+
+from dpsim.diagnose.dumps.entries import RecordedCall, Shape
+from dpsim.diagnose.dumps.reading import RANKS, Dumps, RankDump
+
+DEFAULT = ("default_pg", "0")
+"""Description and name of the group of all ranks."""
+
+LineKey: TypeAlias = tuple[str, int, int]
+"""A group, the rank that sends and the one that receives."""
+
+
+class DumpGroup(NamedTuple):
+    """A group. `kind`: what groups of its sort have in common. `listed`: a dump lists the members. `calls`: by rank."""
+
+    key: str
+    name: str
+    kind: str
+    members: tuple[int, ...]
+    listed: bool
+    calls: dict[int, list[RecordedCall]]
+
+
+class DumpLine(NamedTuple):
+    """Transfers of one direction between two ranks."""
+
+    key: LineKey
+    sends: list[RecordedCall]
+    receives: list[RecordedCall]
+
+
+class DumpedJob(NamedTuple):
+    """`ranks`: all that are known. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks
+    that made works which their recorder does not show.
+    """
+
+    dumps: dict[int, RankDump]
+    ranks: tuple[int, ...]
+    missing: tuple[int, ...]
+    calls: dict[int, list[RecordedCall]]
+    groups: dict[str, DumpGroup]
+    lines: dict[LineKey, DumpLine]
+    hidden: tuple[int, ...]
+
+    def peer(self, call: RecordedCall) -> int:
+        """The other rank of a transfer."""
+        return _rank_at(self.groups[call.group].members, call.shape.peer)
+
+    def unfinished(self, rank: int) -> Iterator[RecordedCall]:
+        return (call for call in self.calls[rank] if not call.over)
+
+
+def job_of(dumps: Dumps) -> DumpedJob:
+    """The job of some dumps."""
+    calls = _settled({rank: dump.calls for rank, dump in dumps.ranks.items()})
+    by_group: dict[str, dict[int, list[RecordedCall]]] = {}
+    for rank, own in calls.items():
+        for call in own:
+            members = by_group.setdefault(call.group, {})
+            mine = members.setdefault(rank, [])
+            if not call.shape.is_transfer:
+                mine.append(call)
+    ranks = _ranks(dumps, calls)
+    names = _names(dumps.described)
+    groups = {
+        key: DumpGroup(key, names[key], kind_of(dumps.described[key]), *_members(dumps, key, own, ranks), own)
+        for key, own in by_group.items()
+    }
+    missing = tuple(rank for rank in ranks if rank not in dumps.ranks)
+    lines = _lines(calls, groups)
+    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls))
+
+
+def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
+    """All ranks: those that a group lists, those with a dump and those before them, and as many as a gathering of all
+    ranks shows.
+    """
+    listed = {rank for members in dumps.members.values() for rank in members}
+    last = max(dumps.ranks)
+    if not listed:
+        everyone = {key for key, said in dumps.described.items() if said == DEFAULT[0]}
+        shapes = {call.shape for own in calls.values() for call in own if call.group in everyone}
+        last = max([last, *(size - 1 for shape in shapes if (size := _gathered(shape)) <= RANKS)])
+    return tuple(sorted({*listed, *dumps.ranks, *(range(last + 1) if not listed else ())}))
+
+
+def _gathered(shape: Shape) -> int:
+    """How many members a gathering has, by its sizes; 0 if they do not tell."""
+    inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
+    gathers = shape.op.lstrip("_").startswith(("all_gather", "allgather"))
+    return outputs // inputs if gathers and inputs > 0 and outputs > 0 and outputs % inputs == 0 else 0
+
+
+def kind_of(description: str) -> str:
+    """What groups of a sort have in common.
+
+    >>> kind_of("dp[0, 1]"), kind_of("default_pg"), kind_of("tp3")
+    ('dp', 'default_pg', 'tp')
+    """
+    return re.sub(r"[\[(].*|[-_.: ]*\d+", "", description) or description
+
+
+def _names(described: dict[str, str]) -> dict[str, str]:
+    """What groups are called: by their description, where no other group has it and it says something."""
+    often: dict[str, int] = {}
+    for said in described.values():
+        often[said] = often.get(said, 0) + 1
+    names = {}
+    for key, said in described.items():
+        library, _, name = key.partition(":")
+        plain = said if said and said != "undefined" else f"group {name}"
+        alone = often[said] == 1 and plain == said
+        names[key] = plain if alone else f"{plain} ({name or library})" if plain == said else plain
+    taken: dict[str, int] = {}
+    for name in names.values():
+        taken[name] = taken.get(name, 0) + 1
+    return {key: name if taken[name] == 1 else f"{name} of {key.partition(':')[0]}" for key, name in names.items()}
+
+
+def _members(
+    dumps: Dumps, key: str, calls: dict[int, list[RecordedCall]], ranks: tuple[int, ...]
+) -> tuple[tuple[int, ...], bool]:
+    """The members, and whether a dump lists them."""
+    name = key.partition(":")[2]
+    listed = dumps.members.get(name)
+    if listed is not None and {*calls} <= {*listed}:
+        return listed, True
+    if dumps.described[key] == DEFAULT[0] or (name == DEFAULT[1] and len(calls) > 1):
+        return ranks, False
+    return tuple(sorted(calls)), False
+
+
+def _rank_at(members: tuple[int, ...], position: int) -> int:
+    return members[position] if 0 <= position < len(members) else position
+
+
+def _settled(calls: dict[int, list[RecordedCall]]) -> dict[int, list[RecordedCall]]:
+    """The calls, over as far as what follows them says so."""
+    settled = {}
+    for rank, own in calls.items():
+        if all(call.over for call in own):
+            settled[rank] = own
+            continue
+        last: dict[str, int] = {}
+        for at, call in enumerate(own):
+            if call.over and call.group.startswith("nccl") and not call.shape.is_transfer:
+                last[call.group] = at
+        settled[rank] = [
+            call if call.over or call.shape.is_transfer or at > last.get(call.group, -1) else call._replace(over=True)
+            for at, call in enumerate(own)
+        ]
+    return settled
+
+
+def _lines(calls: dict[int, list[RecordedCall]], groups: dict[str, DumpGroup]) -> dict[LineKey, DumpLine]:
+    lines: dict[LineKey, DumpLine] = {}
+    for rank, own in calls.items():
+        for call in own:
+            if call.shape.is_transfer:
+                peer = _rank_at(groups[call.group].members, call.shape.peer)
+                sends = call.shape.op == "send"
+                key = call.group, *((rank, peer) if sends else (peer, rank))
+                line = lines.setdefault(key, DumpLine(key, [], []))
+                (line.sends if sends else line.receives).append(call)
+    return lines
+
+
+def _hidden(calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
+    """The ranks with a gap in what a group counts: gloo shows no transfers."""
+    found = []
+    for rank, own in calls.items():
+        last: dict[str, RecordedCall] = {}
+        for call in own:
+            before = last.get(call.group)
+            steps = 0 if before is None else call.record - before.record
+            if before is not None and call.op_id - before.op_id > max(steps, 1):
+                found.append(rank)
+                break
+            last[call.group] = call
+    return tuple(found)

@@ -1,0 +1,167 @@
+"""The judgement of a job: what its dumps show, which rank is the cause, and on what that rests.
+
+    found = judge_dumps(read_dumps(folder))
+    found.outcome, found.culprit      # "hang", Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
+
+The evidence comes in this order, for what comes first explains what comes later:
+
+1. A job that moves, or has ended, accuses no rank.
+2. The first call in which members of a group differ. The majority is right; of two, the one whose calls are as usual.
+3. A rank without a dump, for which others wait.
+4. Who left out a call or made it too often: the minority, the end of the waits, or who departs from what is usual.
+
+Where none of it tells, no rank is named, and `undecided_ranks` are those of which one is the cause.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, TypeAlias
+
+from dpsim.contract.words import counted, ranks_text
+from dpsim.diagnose.dumps.deciding import Decided, decide_parting
+from dpsim.diagnose.dumps.deciding_waits import decide_waits
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
+from dpsim.diagnose.dumps.job import DumpedJob, job_of
+from dpsim.diagnose.dumps.pace import Pace, pace
+from dpsim.diagnose.dumps.partings import partings
+from dpsim.diagnose.dumps.reading import Dumps
+from dpsim.diagnose.dumps.standings import Standings, standings
+from dpsim.diagnose.dumps.usual import Usual
+
+Outcome: TypeAlias = Literal["hang", "finished", "failed", "moving", "undecided"]
+"""hang: ranks wait for what does not come. finished: all calls are over. failed: ranks are gone, and no rank waits.
+moving: the job went on when it was dumped. undecided: the dumps do not say which.
+"""
+
+
+class Suspect(NamedTuple):
+    """The cause. `seq`: the call of the group; `place`: where one of `ranks` made it, or else another rank."""
+
+    ranks: tuple[int, ...]
+    group: str
+    seq: int | None
+    op: str
+    place: CallPlace
+
+
+class Explanation(NamedTuple):
+    """What the dumps of a job show. `said`: what the culprit did, in a sentence. `confidence`: "high" for what the
+    recorders show outright, "medium" for a majority or a habit, else "low".
+    """
+
+    outcome: Outcome
+    klass: str
+    culprit: Suspect | None
+    said: str
+    waits: tuple[str, ...]
+    cycle: tuple[int, ...]
+    undecided_ranks: tuple[int, ...]
+    confidence: Literal["high", "medium", "low"]
+    ground: tuple[str, ...]
+
+
+def judge_dumps(dumps: Dumps) -> Explanation:
+    """What the dumps of a job show."""
+    return judge_job(job_of(dumps))
+
+
+def judge_job(job: DumpedJob) -> Explanation:
+    """What a job shows."""
+    how = pace(job)
+    stands = standings(job)
+    if how.moving:
+        return _plain("moving", how.why, "high" if how.sure else "medium")
+    if not any(job.calls.values()):
+        return _plain("undecided", "no recorder has a call", "low")
+    if not stands.waits and not stands.joined:
+        return _ended(job)
+    return _hang(job, stands, how)
+
+
+def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "low"], klass: str = "") -> Explanation:
+    return Explanation(outcome, klass, None, "", (), (), (), confidence, (why,))
+
+
+def _ended(job: DumpedJob) -> Explanation:
+    """All calls are over."""
+    uneven = [group for group in job.groups.values() if len({own[-1].seq for own in group.calls.values() if own}) > 1]
+    if job.missing:
+        why = f"{ranks_text(job.missing)} left no dump; all calls of the others are over"
+        gone = Suspect(job.missing, "", None, "", NOWHERE)
+        return _plain("failed", why, "low", "DEATH:RANK")._replace(culprit=gone, said=why)
+    if uneven:
+        group = uneven[0]
+        last = {rank: own[-1].seq for rank, own in group.calls.items() if own}
+        fewest = [rank for rank in last if last[rank] == min(last.values())]
+        why = f"all calls are over, but {ranks_text(fewest)} made fewer on {group.name}"
+        return _plain("undecided", why, "low")
+    return _plain("finished", "all calls are over, and the members of each group made as many", "high")
+
+
+def _hang(job: DumpedJob, stands: Standings, how: Pace) -> Explanation:
+    usual = Usual(job)
+    undecided: Decided | None = None
+    for parting in partings(job):
+        decided = decide_parting(job, usual, parting)
+        if decided.ranks:
+            return _explained(job, stands, decided, how)
+        undecided = undecided or decided
+    decided = undecided or decide_waits(job, usual, stands)
+    return _explained(job, stands, decided, how)
+
+
+def _explained(job: DumpedJob, stands: Standings, decided: Decided, how: Pace) -> Explanation:
+    culprit = None
+    if decided.ranks:
+        group = job.groups[decided.group]
+        call = decided.call
+        place = NOWHERE if call is None else call.place
+        op = "" if call is None else call.shape.op
+        culprit = Suspect(decided.ranks, group.name, None if call is None else call.seq, op, place)
+    ground = tuple(dict.fromkeys((*decided.ground, *how.ground, *_limits(job))))
+    return Explanation(
+        "hang" if stands.waits or decided.ranks or decided.klass != "HANG:UNDECIDED" else "undecided",
+        decided.klass,
+        culprit,
+        decided.said,
+        waits_of(job, stands),
+        stands.circle,
+        () if culprit else decided.suspects,
+        decided.confidence,
+        ground,
+    )
+
+
+def _limits(job: DumpedJob) -> list[str]:
+    """What the dumps do not show."""
+    told = []
+    if job.hidden:
+        told.append(f"{ranks_text(job.hidden)} made works that the recorder does not show, such as gloo's transfers")
+    return told
+
+
+def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
+    """Who waits for whom, ranks of one call together."""
+    sides: dict[tuple[str, int, str, tuple[int, ...]], list[int]] = {}
+    for rank, own in stands.waits.items():
+        call = own[0].call
+        name = job.groups[call.group].name
+        sides.setdefault((name, call.seq, call.shape.op, own[0].absent), []).append(rank)
+    told = [
+        f"{ranks_text(ranks)} -> {ranks_text(absent)} ({op} on {name} #{seq})"
+        for (name, seq, op, absent), ranks in sides.items()
+    ]
+    by_call: dict[tuple[str, int, str], list[int]] = {}
+    for rank, call in stands.joined.items():
+        by_call.setdefault((job.groups[call.group].name, call.seq, call.shape.op), []).append(rank)
+    told += [
+        f"{ranks_text(ranks)} in {op} on {name} #{seq}, which all members made"
+        for (name, seq, op), ranks in by_call.items()
+        if not {*ranks} <= {*stands.waits}
+    ]
+    return tuple(told)
+
+
+def size_text(job: DumpedJob) -> str:
+    """How many ranks there are, and how many left a dump."""
+    return f"{counted(len(job.dumps), 'dump')} of {counted(len(job.ranks), 'rank')}"

@@ -1,0 +1,76 @@
+"""The explanation of a run of dpsim, in the words of dumps: what its first finding says.
+
+    explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, ...)
+
+A journal has more than a dump: steps, roots, what a rank decided. So the checks judge it, and this file translates.
+`seq` counts from 1, as recorders do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.checks.blame.chain import chain
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecord
+from dpsim.contract.world import Run, World
+from dpsim.diagnose.dumps.entries import CallPlace
+from dpsim.diagnose.dumps.judgement import Explanation, Outcome, Suspect
+from dpsim.diagnose.evidence import in_words, waits
+
+
+def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanation:
+    """What the findings of a run say."""
+    if not findings:
+        outcome: Outcome = "finished" if run.finished else "undecided"
+        return Explanation(outcome, "", None, "", (), (), (), "high", ("no check finds anything",))
+    first = findings[0]
+    hangs = "blocked" in run.ends
+    culprit = None if first.culprit is None else _suspect(run, first.culprit)
+    return Explanation(
+        outcome="hang" if hangs else "failed",
+        klass=first.klass,
+        culprit=culprit,
+        said=in_words(run, first.message),
+        waits=tuple(waits(findings)) if hangs else (),
+        cycle=_cycle(world, run) if hangs else (),
+        undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
+        confidence="high" if culprit is not None else "low",
+        ground=tuple(in_words(run, line) for line in first.ground),
+    )
+
+
+def _blocked(run: Run) -> tuple[int, ...]:
+    return tuple(rank for rank, end in enumerate(run.ends[: run.size]) if end == "blocked")
+
+
+def _suspect(run: Run, culprit: Culprit) -> Suspect:
+    """With the call at its site: its own in this step, else one that it made elsewhere, else another rank's."""
+    calls = [
+        (rank, raw)
+        for rank, journal in enumerate(run.journals)
+        for raw in journal
+        if raw[KIND] in ("collective", "transfer") and raw[SITE] == culprit.site
+    ]
+    there = sorted(calls, key=lambda call: (call[1][STEP] != culprit.step, call[0] != culprit.rank))
+    raw: RawRecord | None = there[0][1] if there else None
+    place = CallPlace(culprit.where or culprit.site, run.chains.get(culprit.where, ()))
+    ranks = culprit.ranks or (culprit.rank,)
+    if raw is None:
+        return Suspect(ranks, "", None, "", place)
+    return Suspect(ranks, raw[COMMUNICATOR], raw[SEQ] + 1, raw[OP], place)
+
+
+def _cycle(world: World, run: Run) -> tuple[int, ...]:
+    """Ranks that wait for each other, if any do."""
+    states = chain(RunIndex.of(world, run))
+    for start in states:
+        path: list[int] = []
+        actor = start
+        while actor in states and actor not in path and states[actor].waits_for:
+            path.append(actor)
+            actor = states[actor].waits_for[0]
+        if actor in path:
+            return tuple(path[path.index(actor) :])
+    return ()

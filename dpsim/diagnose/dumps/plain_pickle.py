@@ -1,0 +1,97 @@
+"""Plain pickle: what a pickle holds, if it holds plain data alone.
+
+    plain(pickle.dumps({"version": "2.10"}))    # {"version": "2.10"}
+    plain(pickle.dumps(print))                  # NotPlain: the opcode at byte 33 is 0x93; a dump has plain data alone
+
+A pickle is a program, and `pickle.load` obeys it. Here a regular expression reads all opcodes first. It knows those of
+plain data: None, booleans, numbers, texts, lists, dictionaries, pairs. Any other opcode ends the reading, before the
+first one runs. So no opcode imports a name, calls a function or builds an object.
+
+Two more things take a reader down. A value that is remembered under a large index takes gigabytes, so the index has a
+limit. A pair of pairs of pairs, as a key, takes years to hash. So the opcode of a pair becomes the one that looks a
+global up by two texts, and `find_class` gives these two in a list. Python hashes no list, and imports nothing.
+
+The rest is Python's own reader in C. The format: `pickletools` of Python; protocols 2 to 5.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import re
+from typing import Any
+
+LONGEST_TEXT = 1 << 16
+"""Bytes of a text: a dump has names, places, and the ranks of a group as a text."""
+
+_SIZES = range(256)
+_SHORT_TEXTS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in _SIZES)
+_TEXTS = b"|".join(re.escape(n.to_bytes(4, "little")) + b".{%d}" % n for n in _SIZES)
+_LONGS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in range(17))
+
+_PLAIN = re.compile(
+    rb"(?:"
+    rb"[(\]}aesuN\x88\x89\x94]"  # mark, empty list and dictionary, what fills them, None, booleans, memoize
+    rb"|[hqK]."  # get, put, a number of one byte
+    rb"|\x8c(?:" + _SHORT_TEXTS + rb")|X(?:" + _TEXTS + rb")"
+    rb"|\x8a(?:" + _LONGS + rb")|[J].{4}|M..|G.{8}"  # whole numbers of up to 16 bytes, floats
+    rb"|[jr]..[\x00-\x3f]\x00"  # get and put with an index below 4 Mi
+    rb")*+",
+    re.DOTALL,
+)
+"""Opcodes of plain data, as many as follow one another."""
+
+_PROTO, _PAIR, _GLOBAL, _TEXT, _FRAME, _STOP = 0x80, 0x86, 0x93, 0x58, 0x95, 0x2E
+_LONGER = frozenset(b"hqK\x8cX\x8aJMGjr\x95")
+"""Opcodes of plain data that have more bytes."""
+
+_PROTOCOLS = range(2, 6)
+
+
+class NotPlain(ValueError):
+    """These bytes are no pickle of plain data."""
+
+
+def plain(data: bytes) -> Any:
+    """The value; a pair in it is a list of two texts. Raises NotPlain."""
+    if data[:1] != bytes([_PROTO]) or len(data) < 2 or data[1] not in _PROTOCOLS:
+        raise NotPlain("no pickle of protocol 2 to 5")
+    safe = bytearray(data)
+    for at in _pairs(data):
+        safe[at] = _GLOBAL
+    try:
+        return _Plain(io.BufferedReader(io.BytesIO(safe), 1 << 20)).load()
+    except (pickle.UnpicklingError, EOFError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise NotPlain(f"a pickle that is damaged: {type(error).__name__}: {error}") from None
+
+
+class _Plain(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """What stands for a pair."""
+        return [module, name]
+
+
+def _pairs(data: bytes) -> list[int]:
+    """Where the opcodes of pairs are. Raises NotPlain for an opcode that is none of plain data."""
+    pairs, at, match = [], 2, _PLAIN.match
+    while True:
+        found = match(data, at)
+        assert found is not None, "the empty text matches"
+        at = found.end()
+        code = data[at] if at < len(data) else None
+        if code == _PAIR:
+            pairs.append(at)
+            at += 1
+        elif code == _TEXT and at + 5 <= len(data):
+            size = int.from_bytes(data[at + 1 : at + 5], "little")
+            if size > LONGEST_TEXT:
+                raise NotPlain(f"the text at byte {at} has {size:,} bytes; expected at most {LONGEST_TEXT:,}")
+            at += 5 + size
+        elif code == _FRAME and int.from_bytes(data[at + 1 : at + 9], "little") <= len(data) - at - 9:
+            at += 9  # Python reads a whole frame at once, of whatever size it says
+        elif code == _STOP:
+            return pairs
+        elif code is None or (code in _LONGER and at + 9 > len(data)):
+            raise NotPlain("cut off: the pickle has no end")
+        else:
+            raise NotPlain(f"the opcode at byte {at} is {code:#04x}; a dump has plain data alone, and this is more")

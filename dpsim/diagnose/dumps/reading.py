@@ -1,0 +1,201 @@
+"""Reading a folder of dumps: one file or more for each rank, by the number at the end of its name.
+
+    comm_lib_trace_rank_0  comm_lib_trace_rank_1  ...     as NCCL's watchdog writes them
+    nccl_rank_0.json  gloo_rank_0.json  ...               as an engineer dumps two recorders of a rank
+
+The files of a rank are merged: several recorders, both formats, dumps of two times. What both have is there once. A
+file is a pickle, of plain data alone (`plain_pickle`), or JSON. Other files of the folder are left alone.
+
+A file that is no dump, or a damaged one, is a `DumpError`, which names the file and what was expected there. A rank
+without a file is no error: it is evidence.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from dpsim.contract.words import counted, short
+from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
+from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
+from dpsim.trace.strict_json import loads
+
+LARGEST = 1 << 29
+"""Bytes of a file."""
+
+RANKS = 1 << 20
+"""Ranks of a job: a number beyond is a date or an id of a process."""
+
+_NAME = re.compile(r"(?:.*[^0-9])?(\d{1,9})(?:\.(?:json|pkl|pickle|bin|dump))?")
+_VERSION = re.compile(r"2\.\d{1,4}")
+
+TO_DO = "a file that is no dump has to leave the folder; then its rank counts as one without a dump"
+
+
+class RankDump(NamedTuple):
+    """What a rank's recorders kept. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost its
+    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ.
+    """
+
+    rank: int
+    calls: list[RecordedCall]
+    wrapped: frozenset[str]
+    written_ns: int
+    moved: bool
+
+
+class Dumps(NamedTuple):
+    """The dumps of a job. `members`: the ranks of each group that any dump lists; `described`: its description."""
+
+    ranks: dict[int, RankDump]
+    members: dict[str, tuple[int, ...]]
+    described: dict[str, str]
+
+
+def read_dumps(*folders: Path) -> Dumps:
+    """The dumps of folders. Raises DumpError, OSError."""
+    by_rank: dict[int, list[Path]] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            what = "is no folder" if folder.exists() else "there is no such folder"
+            raise DumpError(f"{folder}: {what}; expected a folder of dumps, a file for each rank")
+        for file in sorted(folder.iterdir()):
+            found = _NAME.fullmatch(file.name)
+            if found and file.is_file() and int(found[1]) < RANKS:
+                by_rank.setdefault(int(found[1]), []).append(file)
+    if not by_rank:
+        raise DumpError(
+            f"{folders[0]}: no dump in it; expected files of torch's flight recorder whose names end with a rank, "
+            "such as comm_lib_trace_rank_0 (docs/a-job-hangs.md)"
+        )
+    reader, members, described = EntryReader(), dict[str, tuple[int, ...]](), dict[str, str]()
+    ranks = {}
+    with _without_collector():
+        for rank, files in sorted(by_rank.items()):
+            recorded = []
+            for file in files:
+                own, listed = _read(reader, file)
+                recorded.append(own)
+                for group, ranks_of in listed.items():
+                    members.setdefault(group, ranks_of)
+                described.update(own.described)
+            ranks[rank] = _merged(rank, recorded, max(file.stat().st_mtime_ns for file in files))
+    return Dumps(ranks, members, described)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A million new objects, none in a circle: Python need not look for circles."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def _read(reader: EntryReader, file: Path) -> tuple[RecordedCalls, dict[str, tuple[int, ...]]]:
+    """The calls of a file, and the members of groups that it lists by name."""
+    name = short(file, 200)
+    size = file.stat().st_size
+    if size > LARGEST:
+        raise DumpError(f"{name}: {size:,} bytes; expected a dump of at most {LARGEST:,}")
+    content = _content(file.read_bytes(), name)
+    if type(content) is not dict or "entries" not in content:
+        raise DumpError(f"{name}: no `entries`; expected a dump of torch's flight recorder. {TO_DO}")
+    version = content.get("version")
+    if type(version) is not str or not _VERSION.fullmatch(version):
+        said = repr(version[:40]) if type(version) is str else "none"
+        raise DumpError(f"{name}: `version` is {said}; expected '2.10' or another 2.x (torch 2.5 and newer)")
+    return reader.read(content["entries"], name), _members(content.get("pg_config"), name)
+
+
+def _content(data: bytes, name: str) -> Any:
+    if not data:
+        raise DumpError(f"{name}: the file is empty; expected a dump of torch's flight recorder. {TO_DO}")
+    try:
+        return plain(data) if data[:1] == b"\x80" else loads(data)
+    except NotPlain as error:
+        raise DumpError(f"{name}: {error}. {TO_DO}") from None
+    except json.JSONDecodeError as error:
+        raise DumpError(
+            f"{name}:{error.lineno}: neither JSON nor a pickle: {error.msg} at column {error.colno}. {TO_DO}"
+        ) from None
+    except ValueError as error:
+        raise DumpError(f"{name}: neither JSON nor a pickle: {short(error)}. {TO_DO}") from None
+
+
+def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
+    """The ranks of each group by its name; gloo lists none."""
+    if config is None:
+        return {}
+    found = {}
+    try:
+        for group, told in config.items():
+            ranks = json.loads(told["ranks"]) if type(told["ranks"]) is str else told["ranks"]
+            if not (type(ranks) is list and all(type(rank) is int and 0 <= rank < RANKS for rank in ranks)):
+                raise ValueError(f"`ranks` of the group {short(group, 40)!r} is no list of ranks")
+            if type(group) is str and ranks:
+                found[group] = tuple(ranks)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise DumpError(f"{name}: `pg_config`: {short(error)}; expected name, desc and ranks of each group") from None
+    return found
+
+
+def _merged(rank: int, recorded: list[RecordedCalls], written_ns: int) -> RankDump:
+    """The calls of all files of a rank, each once."""
+    if len(recorded) == 1:
+        alone = recorded[0].calls
+        libraries = dict.fromkeys(_library(call) for call in alone)
+        starts = (next(call for call in alone if _library(call) == one) for one in libraries)
+        lost = frozenset(_library(call) for call in starts if call.record > 0)
+        return RankDump(rank, alone, lost, written_ns, False)
+    calls: dict[tuple[str, int, int], RecordedCall] = {}
+    seen: list[Mapping[tuple[str, int, int], bool]] = []
+    for one in recorded:
+        own = {(_library(call), call.record, call.created): call for call in one.calls}
+        seen.append({key: call.over for key, call in own.items()})
+        for key, call in own.items():
+            known = calls.get(key)
+            calls[key] = call if known is None else _fuller(known, call)
+    merged = [*calls.values()]
+    merged.sort(key=lambda call: (call.created, call.record))
+    first: dict[str, int] = {}
+    for library, record, _ in calls:
+        first[library] = min(first.get(library, record), record)
+    wrapped = frozenset(library for library, record in first.items() if record > 0)
+    return RankDump(rank, merged, wrapped, written_ns, _moved(seen))
+
+
+def _library(call: RecordedCall) -> str:
+    return call.group.partition(":")[0]
+
+
+def _fuller(one: RecordedCall, other: RecordedCall) -> RecordedCall:
+    """Of two entries of a call, the one with a stack, over if either is."""
+    kept = one if one.place.line else other
+    return kept._replace(over=one.over or other.over, ended=one.ended or other.ended)
+
+
+def _moved(seen: list[Mapping[tuple[str, int, int], bool]]) -> bool:
+    """Whether two dumps of one recorder differ: the rank has called or ended something between them."""
+    for at, one in enumerate(seen):
+        for other in seen[at + 1 :]:
+            if one.keys() & other.keys() and one != other:
+                return True
+    return False
+
+
+def described_files(dumps: Dumps) -> str:
+    """How many ranks have a dump.
+
+    >>> described_files(Dumps({}, {}, {}))
+    'dumps of 0 ranks'
+    """
+    return f"dumps of {counted(len(dumps.ranks), 'rank')}"

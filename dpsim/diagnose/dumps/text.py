@@ -1,0 +1,117 @@
+"""An explanation in words: at most ten lines of 120 columns, the verdict first; and the same as JSON.
+
+    HANG  HANG:COLLECTIVE:MISSING_RANK  a rank left out a collective in which its peers wait
+    culprit   rank 2, all_reduce #6 on default_pg at train.py:42 < steps
+              rank 2 did not make all_reduce #6 on default_pg; ranks 0, 1, 3 stand in it
+    waits     ranks 0, 1, 3 -> rank 2 (all_reduce on default_pg #6)
+    ground    3 of 4 members made it; the last call of rank 2 is all_reduce #5 at train.py:42, over
+    sure      high
+    next      py-spy dump --pid PID of rank 2, and read train.py:42
+
+The line is that of the culprit's call; of a call that it left out, the line at which its peers made it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.contract.chain import chain_text
+from dpsim.contract.words import printable, ranks_text
+from dpsim.diagnose.class_words import class_words
+from dpsim.diagnose.dumps.judgement import Explanation, Suspect
+from dpsim.diagnose.fitting import WIDTH, block, cut, folded, labelled
+
+SCHEMA_VERSION = 1
+"""Of the JSON: it grows where a field changes its meaning or goes; a new field leaves it."""
+
+LINES = 10
+"""Of the text."""
+
+PLAIN = {
+    "finished": "the job ended: no rank is to blame",
+    "moving": "the job moved when it was dumped: no rank is to blame",
+    "failed": "a rank is gone, and no rank waits",
+    "undecided": "the dumps do not say whether the job hangs",
+    "hang": "ranks wait for what does not come",
+}
+
+
+def as_text(found: Explanation) -> str:
+    """The lines, without colours."""
+    words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
+    lines = [cut("  ".join(filter(None, (found.outcome.upper(), found.klass, words))), WIDTH)]
+    lines += labelled("culprit", _culprit(found))
+    lines += labelled("", folded(found.said)) if found.said else []
+    ends = labelled("sure", [_sure(found)]) + labelled("next", folded(_next(found)))
+    waits, ground = block("waits", found.waits), block("ground", [*found.ground])
+    while len(lines) + len(waits) + len(ground) + len(ends) > LINES:
+        longer = waits if len(waits) > len(ground) else ground
+        longer.pop()
+    return "\n".join(map(printable, [*lines, *waits, *ground, *ends]))
+
+
+def _culprit(found: Explanation) -> list[str]:
+    culprit = found.culprit
+    if culprit is None:
+        if found.outcome in ("finished", "moving"):
+            return []
+        one_of = f"; one of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
+        return folded(f"not decided: no majority and no other evidence{one_of}", 1)
+    what = f", {culprit.op} #{culprit.seq} on {culprit.group}" if culprit.op else ""
+    where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
+    at = f" at {where}{calls}" if where else ""
+    whole = f"{ranks_text(culprit.ranks)}{what}{at}"
+    return folded(whole, 2)
+
+
+def _sure(found: Explanation) -> str:
+    return {
+        "high": "high: the recorders show it",
+        "medium": "medium: a majority or a habit says so",
+        "low": "low: other causes look the same in a dump",
+    }[found.confidence]
+
+
+def _next(found: Explanation) -> str:
+    """What to do now."""
+    culprit = found.culprit
+    if found.outcome == "moving":
+        return "dump again in a minute, and give both: dpsim explain FOLDER LATER"
+    if found.outcome == "finished":
+        return "look for the trouble outside of collectives, or dump while the job hangs"
+    if culprit is None:
+        who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
+        return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
+    if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not culprit.op:
+        return (
+            f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
+        )
+    line = culprit.place.line or "the code around this call"
+    return f"read {line} as {ranks_text(culprit.ranks)} runs it; py-spy dump --pid PID shows where it stands now"
+
+
+def as_json(found: Explanation) -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "outcome": found.outcome,
+        "class": found.klass or None,
+        "culprit": None if found.culprit is None else _suspect(found.culprit),
+        "said": found.said or None,
+        "waits": list(found.waits),
+        "cycle": list(found.cycle),
+        "undecided_ranks": list(found.undecided_ranks),
+        "confidence": found.confidence,
+        "ground": list(found.ground),
+    }
+
+
+def _suspect(culprit: Suspect) -> dict[str, Any]:
+    return {
+        "ranks": list(culprit.ranks),
+        "group": culprit.group or None,
+        "seq": culprit.seq,
+        "op": culprit.op or None,
+        "site": culprit.place.line or None,
+        "chain": [list(call) for call in culprit.place.chain],
+    }

@@ -1,0 +1,162 @@
+"""Usual: what follows what in all ranks of a job, and where one of them departs from it.
+
+    receive  receive  size  text  hidden  hidden  size  text  hidden  hidden      as everywhere
+    receive  receive  size  text  hidden  size  text  hidden  hidden              hidden once, elsewhere twice
+
+A call is seen by its place, what it is and its kind of group. A dump has no steps, so a rank's calls are one list, in
+which equal neighbours count as one call made several times. Two departures say something:
+
+* a number of times that this call has nowhere else, while it has another one in two places or more;
+* a call that follows another one nowhere else, where a third one comes between the two elsewhere.
+
+That a rank does something new is no evidence by itself: it may be right to. Both are of use only beside a hang: they
+tell which of two sides made a call too often, or left it out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import groupby, pairwise
+from typing import NamedTuple, TypeAlias
+
+from dpsim.contract.words import counted, times
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.job import DumpedJob
+
+PLACES = 2
+"""Other places on which a departure rests at least."""
+
+
+class UsualCall(NamedTuple):
+    """A call as others make it. `way`: of a transfer, whether the peer lies behind or before."""
+
+    line: str
+    op: str
+    kind: str
+    way: str
+
+    def __str__(self) -> str:
+        return f"{self.op} on {self.kind}"
+
+
+Runs: TypeAlias = list[tuple[UsualCall, int, int]]
+"""A call, how often it was made in a row, and at which index of the rank's calls that begins."""
+
+
+class Departure(NamedTuple):
+    """Where a rank departs from what is usual. `at`: the index of the call in the rank's list. `more`: a call too many,
+    else one left out. `call`: one like it.
+    """
+
+    rank: int
+    at: int
+    token: UsualCall
+    more: bool
+    why: str
+
+
+class Usual:
+    """What is usual in a job."""
+
+    def __init__(self, job: DumpedJob) -> None:
+        self.job = job
+
+    @cached_property
+    def tokens(self) -> dict[int, list[UsualCall]]:
+        """The calls of each rank, as others make them."""
+        return {rank: [token_of(self.job, rank, call) for call in own] for rank, own in self.job.calls.items()}
+
+    @cached_property
+    def runs(self) -> dict[int, Runs]:
+        return {rank: _runs(own) for rank, own in self.tokens.items()}
+
+    @cached_property
+    def _often(self) -> Counter[tuple[UsualCall, int]]:
+        """How often a call was made in a row. What a rank begins with may run into its first step."""
+        return Counter((token, often) for runs in self.runs.values() for token, often, begin in runs if begin)
+
+    @cached_property
+    def _pairs(self) -> Counter[tuple[UsualCall, UsualCall]]:
+        return Counter((one[0], other[0]) for runs in self.runs.values() for one, other in pairwise(runs))
+
+    @cached_property
+    def _numbers(self) -> dict[UsualCall, set[int]]:
+        numbers: dict[UsualCall, set[int]] = {}
+        for token, often in self._often:
+            numbers.setdefault(token, set()).add(often)
+        return numbers
+
+    @cached_property
+    def _after(self) -> dict[UsualCall, set[UsualCall]]:
+        after: dict[UsualCall, set[UsualCall]] = {}
+        for one, other in self._pairs:
+            after.setdefault(one, set()).add(other)
+        return after
+
+    def departures(self, rank: int) -> list[Departure]:
+        """Where a rank departs from what is usual."""
+        found = []
+        runs = self.runs[rank]
+        for at, (token, often, begin) in enumerate(runs):
+            last = at == len(runs) - 1
+            if at:
+                found += self._number(rank, token, often, begin, last)
+                found += self._left_out(rank, at, runs[at - 1][0], token, begin)
+        return found
+
+    def _number(self, rank: int, token: UsualCall, often: int, begin: int, last: bool) -> list[Departure]:
+        others = {number: self._often[token, number] for number in self._numbers.get(token, ()) if number != often}
+        usual = max(others, key=lambda number: others[number], default=often)
+        if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
+            return []
+        if abs(usual - often) != 1:  # a slip makes a call once too often, or leaves one out
+            return []
+        why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
+        return [
+            Departure(
+                rank, begin + min(often, usual), token, often > usual, f"{why} ({counted(others[usual], 'place')})"
+            )
+        ]
+
+    def _left_out(self, rank: int, at: int, before: UsualCall, token: UsualCall, begin: int) -> list[Departure]:
+        """A habit that the rank has shown before: a first step may lack what later ones have."""
+        if self._pairs[before, token] > 1:
+            return []
+        earlier = {other[0] for one, other in pairwise(self.runs[rank][:at]) if one[0] == before}
+        for between in sorted(self._after[before] & earlier - {token}):
+            number = min(self._pairs[before, between], self._pairs[between, token])
+            if number:
+                why = f"{between} comes between {before} and {token} in {counted(number, 'other place')}"
+                return [Departure(rank, begin, between, False, why)]
+        return []
+
+
+def token_of(job: DumpedJob, rank: int, call: RecordedCall) -> UsualCall:
+    """A call as others make it."""
+    way = ""
+    if call.shape.is_transfer:
+        way = "behind" if job.peer(call) > rank else "before"
+    return UsualCall(call.place.line, call.shape.op, job.groups[call.group].kind, way)
+
+
+def _runs(tokens: Sequence[UsualCall]) -> Runs:
+    runs, begin = [], 0
+    for token, own in groupby(tokens):
+        often = sum(1 for _ in own)
+        runs.append((token, often, begin))
+        begin += often
+    return runs
+
+
+def lone(departures: Mapping[int, Sequence[Departure]]) -> dict[int, list[Departure]]:
+    """The departures of ranks that no other rank has of the same call: what several ranks do is no slip of one."""
+    ranks: dict[tuple[str, str], set[int]] = {}
+    for rank, own in departures.items():
+        for one in own:
+            ranks.setdefault((one.token.op, one.token.kind), set()).add(rank)
+    kept = {
+        rank: [one for one in own if len(ranks[one.token.op, one.token.kind]) == 1] for rank, own in departures.items()
+    }
+    return {rank: own for rank, own in kept.items() if own}

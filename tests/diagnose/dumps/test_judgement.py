@@ -1,0 +1,284 @@
+"""What the dumps of a job show: the outcome, and the rank that is the cause. Each hang has a healthy twin."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.diagnose.dumps.judgement import judge_dumps
+from dpsim.diagnose.dumps.reading import read_dumps
+from tests.diagnose.dumps.made import MadeJob
+
+ALL = [0, 1, 2, 3]
+PAIRS = {"a": [0, 1], "b": [2, 3]}
+
+
+def steps(job: MadeJob, number: int, fault: Callable[[MadeJob], object] | None = None) -> MadeJob:
+    """Steps of three calls on lines 10, 11 and 12; the fault replaces the last step."""
+    for _ in range(number):
+        job.call(ALL, "all_reduce", 16, line=10)
+        job.call(ALL, "all_gather", 4, line=11)
+        job.call(ALL, "barrier", 0, line=12)
+    if fault is not None:
+        fault(job)
+    return job
+
+
+def absent(job: MadeJob) -> None:
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+
+
+def skipped(job: MadeJob) -> None:
+    """Rank 2 goes on to the next call."""
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "all_gather", 4, line=11)
+
+
+def surplus(job: MadeJob) -> None:
+    job.call([2], "all_reduce", 16, line=10)
+
+
+def surplus_before(job: MadeJob) -> None:
+    job.call(ALL, "all_reduce", 16, line=10)
+    job.call([2], "all_reduce", 16, line=10)
+    job.call([0, 1, 3], "all_gather", 4, line=11)
+
+
+def mismatched(job: MadeJob) -> None:
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "broadcast", 16, line=13)
+
+
+def of_another_size(job: MadeJob) -> None:
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "all_reduce", 1024, line=10)
+    for own in job.entries.values():
+        own[-1].update(retired=False, state="scheduled")
+
+
+def of_another_type(job: MadeJob) -> None:
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "all_reduce", 16, line=10, dtype="Half")
+    for own in job.entries.values():
+        own[-1].update(retired=False, state="scheduled")
+
+
+def ended_wrongly(job: MadeJob) -> None:
+    """A broadcast among all_reduces ends, and the next call hangs."""
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "broadcast", 16, line=13)
+    for own in job.entries.values():
+        job.over(own[-1])
+    job.call([0, 1, 3], "all_gather", 4, line=11)
+
+
+HANGS = {
+    "absent": (absent, "HANG:COLLECTIVE:MISSING_RANK", "train.py:10", 10),
+    "skipped": (skipped, None, "train.py:10", 10),
+    "surplus": (surplus, "HANG:COLLECTIVE:EXTRA_CALL", "train.py:10", 10),
+    "surplus before": (surplus_before, None, "train.py:10", 11),
+    "mismatched": (mismatched, "MISMATCH:COLLECTIVE:OP", "train.py:13", 10),
+    "another size": (of_another_size, "MISMATCH:COLLECTIVE:COUNT", "train.py:10", 10),
+    "another type": (of_another_type, "MISMATCH:COLLECTIVE:DTYPE", "train.py:10", 10),
+    "ended wrongly": (ended_wrongly, "MISMATCH:COLLECTIVE:OP", "train.py:13", 10),
+}
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+@pytest.mark.parametrize("library", ["nccl", "gloo", "nccl2"])
+@pytest.mark.parametrize("what", HANGS)
+def test_a_hang(what: str, library: str, as_json: bool) -> None:
+    fault, klass, line, seq = HANGS[what]
+    found = steps(MadeJob(4, library), 3, fault).explained(as_json=as_json)
+    assert found.outcome == "hang"
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.group, found.culprit.seq) == ((2,), "default_pg", seq)
+    assert found.culprit.place.line == line
+    assert klass is None or found.klass == klass
+    assert found.ground
+
+
+@pytest.mark.parametrize("library", ["nccl", "gloo"])
+def test_a_job_that_ended_accuses_no_rank(library: str) -> None:
+    """The twin of each hang."""
+    found = steps(MadeJob(4, library), 3).explained()
+    assert (found.outcome, found.culprit, found.undecided_ranks) == ("finished", None, ())
+
+
+def test_a_rank_without_a_dump() -> None:
+    job = steps(MadeJob(4), 2)
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    found = job.explained(without=[2])
+    assert (found.outcome, found.klass) == ("hang", "HANG:COLLECTIVE:DEAD_RANK")
+    assert found.culprit is not None
+    assert found.culprit.ranks == (2,)
+
+
+def test_a_rank_without_a_dump_for_which_no_rank_waits() -> None:
+    found = steps(MadeJob(4), 2).explained(without=[2])
+    assert (found.outcome, found.klass, found.confidence) == ("failed", "DEATH:RANK", "low")
+
+
+def test_a_difference_explains_a_later_death() -> None:
+    job = steps(MadeJob(4), 2, mismatched)
+    found = job.explained(without=[3])
+    assert found.culprit is not None
+    assert found.culprit.ranks == (2,)
+
+
+def test_ranks_in_different_groups() -> None:
+    """Rank 2 stands in a call of another group, for which the others wait."""
+    job = MadeJob(4, groups={"other": ALL})
+    steps(job, 2)
+    job.call([0, 1, 3], "all_reduce", 16, line=10)
+    job.call([2], "all_reduce", 16, "other", line=14)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.seq) == ((2,), 7)
+    assert found.cycle == (0, 2)
+    assert any("rank 2 -> ranks 0, 1, 3" in wait for wait in found.waits)
+
+
+def test_a_chain_of_waits_leads_to_its_end() -> None:
+    """Ranks 0 and 1 wait for rank 2, which waits for rank 3 in a group of two."""
+    job = steps(MadeJob(4, groups=PAIRS), 2)
+    for _ in range(3):
+        job.call([2, 3], "all_reduce", 8, "b", line=30)
+        job.call([0, 1], "all_reduce", 8, "a", line=30)
+    job.call([2], "all_reduce", 8, "b", line=30)
+    job.call([0, 1], "all_reduce", 8, "a", line=30)
+    job.call([0, 1], "all_reduce", 16, line=10)
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("hang", None) or found.culprit is not None
+    assert found.culprit is None or found.culprit.ranks == (3,)
+    assert 0 not in found.undecided_ranks
+
+
+def test_two_ranks_have_no_majority() -> None:
+    job = MadeJob(2)
+    job.call([0, 1])
+    job.call([0], "all_reduce", 16)
+    job.call([1], "broadcast", 16, line=11)
+    found = job.explained()
+    assert (found.outcome, found.culprit, found.undecided_ranks) == ("hang", None, (0, 1))
+
+
+def pipeline(number: int, fault: str = "") -> MadeJob:
+    """Two stages: two transfers of a step, and a broadcast back."""
+    job = MadeJob(2)
+    for step in range(number):
+        for part in range(2):
+            left_out = fault == "skip" and step == number - 1 and part == 1
+            job.transfer(0, 1, sides="recv" if left_out else "both", line=20)
+        again = fault == "repeat" and step == number - 1
+        if again:
+            job.transfer(0, 1, sides="send", line=20)
+        if not (fault == "skip" and step == number - 1):
+            job.call([0, 1], "broadcast", 4, line=21)
+        else:
+            job.call([0], "broadcast", 4, line=21)
+    return job
+
+
+@pytest.mark.parametrize("fault", ["skip", "repeat"])
+def test_of_two_ranks_the_one_that_departs_from_its_habit(fault: str) -> None:
+    found = pipeline(5, fault).explained()
+    assert found.culprit is not None, found
+    assert (found.culprit.ranks, found.culprit.place.line, found.confidence) == ((0,), "train.py:20", "medium")
+    assert pipeline(5).explained().outcome == "finished"
+
+
+def test_a_transfer_of_another_type() -> None:
+    job = pipeline(4)
+    job.transfer(0, 1)
+    job.entries[1][-1].update(input_dtypes=["Int"], output_dtypes=["Int"], retired=False, state="scheduled")
+    found = job.explained()
+    assert (found.klass, found.culprit and found.culprit.ranks) == ("MISMATCH:TRANSFER:DTYPE", (1,))
+
+
+def test_a_wrapped_ring_is_compared_where_both_have_calls() -> None:
+    job = steps(MadeJob(4), 30, mismatched)
+    for rank, own in job.entries.items():
+        job.entries[rank] = own[-20 - 3 * rank :]
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.seq) == ((2,), 91)
+
+
+def test_uneven_works_are_no_difference() -> None:
+    """Members of an all_to_all and of a gathering of different sizes bring what they like."""
+    job = steps(MadeJob(4), 2)
+    for rank in ALL:
+        job.call([rank], "all_to_all", 4 + rank)
+        job.call([rank], "gather", 4 * rank)
+    assert job.explained().outcome == "finished"
+
+
+def test_a_work_that_all_made_and_that_does_not_end() -> None:
+    job = steps(MadeJob(4), 2)
+    job.call(ALL)
+    for own in job.entries.values():
+        own[-1].update(retired=False, state="scheduled")
+    found = job.explained()
+    assert (found.outcome, found.klass, found.culprit) == ("undecided", "HANG:UNDECIDED", None)
+
+
+def test_dumps_of_different_times_show_a_job_that_moves() -> None:
+    """Rank 3 dumped first: what is over at rank 0 cannot be over without it."""
+    job = steps(MadeJob(4), 3)
+    for rank in (1, 2, 3):
+        job.entries[rank] = job.entries[rank][:-rank]
+    job.entries[3][-1].update(retired=False, state="scheduled")
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("moving", None)
+
+
+@pytest.mark.parametrize(("age_s", "outcome"), [(0.0, "moving"), (30.0, "hang"), (-5.0, "hang")])
+def test_the_age_of_a_dump_tells(age_s: float, outcome: str, tmp_path: Path) -> None:
+    """A newest call as young as the pauses before it: the job moved."""
+    job = MadeJob(4)
+    job.now = time.time_ns() - 10**9
+    steps(job, 3, absent).write(tmp_path)
+    for file in tmp_path.iterdir():
+        os.utime(file, ns=(job.now + int(age_s * 1e9),) * 2)
+    found = judge_dumps(read_dumps(tmp_path))
+    assert found.outcome == outcome
+    assert (found.culprit is None) == (outcome == "moving")
+
+
+def test_a_call_that_reads_completed_and_is_not_retired_is_not_over() -> None:
+    """The host stands in the library's call, and asks an event that was never recorded."""
+    job = steps(MadeJob(4), 2, absent)
+    for rank in (0, 1, 3):
+        job.entries[rank][-1]["state"] = "completed"
+    found = job.explained()
+    assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (2,))
+
+
+def test_no_calls_at_all() -> None:
+    found = MadeJob(2).explained()
+    assert (found.outcome, found.culprit) == ("undecided", None)
+
+
+PUBLIC = os.environ.get("DPSIM_DATA")
+
+
+@pytest.mark.skipif(not PUBLIC, reason="DPSIM_DATA names no folder with real dumps (flight_recorder/truth.json)")
+def test_real_dumps_of_nccl() -> None:
+    import json
+
+    folder = Path(PUBLIC or "") / "flight_recorder"
+    truth: dict[str, Any] = json.loads((folder / "truth.json").read_text())
+    assert truth
+    for name, told in truth.items():
+        found = judge_dumps(read_dumps(folder / name))
+        assert found.outcome == told["outcome"], name
+        culprit = found.culprit
+        assert (culprit and list(culprit.ranks)) == told.get("culprit_ranks"), name
+        if culprit is not None:
+            assert (culprit.group, culprit.seq) == (told["group"], told["seq"]), name

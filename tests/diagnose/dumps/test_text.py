@@ -1,0 +1,84 @@
+"""An explanation in words and as JSON; of a run of dpsim too."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim.diagnose.dumps.entries import CallPlace
+from dpsim.diagnose.dumps.judgement import Explanation, Suspect
+from dpsim.diagnose.dumps.text import LINES, as_json, as_text
+from dpsim.diagnose.fitting import WIDTH
+from tests.diagnose.dumps.made import MadeJob
+from tests.diagnose.dumps.test_judgement import HANGS, steps
+
+FIELDS = {
+    *("schema_version", "outcome", "class", "culprit", "said", "waits"),
+    *("cycle", "undecided_ranks", "confidence", "ground"),
+}
+
+
+@pytest.mark.parametrize("what", HANGS)
+def test_ten_lines_say_who_and_where(what: str) -> None:
+    fault, _, line, _ = HANGS[what]
+    found = steps(MadeJob(4), 3, fault).explained()
+    lines = as_text(found).split("\n")
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[0].startswith(f"HANG  {found.klass}  ")
+    assert lines[1].startswith("culprit   rank 2, ")
+    assert line in lines[1]
+    assert [one[:4] for one in lines[-2:]] == ["sure", "next"]
+
+
+def long(number: int) -> Explanation:
+    """Much of everything, and what a terminal would obey."""
+    text = tuple(f"rank {at} waits \x1b[31m for rank {at + 1} in a group with a long name" for at in range(number))
+    chain = tuple((f"function_{at}", f"/a/long/path/to/a/file_{at}.py:{at}") for at in range(number))
+    suspect = Suspect(tuple(range(0, 3 * number, 3)), "group " * 20, 6, "all_reduce", CallPlace("/a/b.py:1", chain))
+    return Explanation("hang", "HANG:UNDECIDED", suspect, "x " * 300, text, (), (), "low", text)
+
+
+@pytest.mark.parametrize("number", [1, 5, 60])
+def test_long_explanations_fit(number: int) -> None:
+    lines = as_text(long(number)).split("\n")
+    assert len(lines) <= LINES
+    assert all(line.isprintable() for line in lines)
+    assert [line[:4] for line in lines if line.startswith(("sure", "next"))] == ["sure", "next"]
+
+
+def test_no_rank_is_named_where_none_is_to_blame() -> None:
+    text = as_text(steps(MadeJob(4), 2).explained())
+    assert text.startswith("FINISHED  the job ended: no rank is to blame")
+    assert "culprit" not in text
+
+
+def test_json_has_all_fields() -> None:
+    found = as_json(steps(MadeJob(4), 3, HANGS["absent"][0]).explained())
+    assert {*found} == FIELDS
+    assert found["schema_version"] == 1
+    assert json.loads(json.dumps(found)) == found
+    assert found["culprit"] == {
+        "ranks": [2],
+        "group": "default_pg",
+        "seq": 10,
+        "op": "all_reduce",
+        "site": "train.py:10",
+        "chain": [["step", "train.py:10"], ["<module>", "train.py:99"]],
+    }
+
+
+def test_the_command_line_page_documents_each_field() -> None:
+    from tests import ROOT
+
+    page = (ROOT / "docs" / "a-job-hangs.md").read_text()
+    assert [field for field in FIELDS if f"`{field}`" not in page] == []
+
+
+def test_a_folder_is_named_as_it_was_typed(tmp_path: Path) -> None:
+    from dpsim.diagnose.dumps.reading import read_dumps
+
+    with pytest.raises(ValueError, match=str(tmp_path)):
+        read_dumps(tmp_path)
