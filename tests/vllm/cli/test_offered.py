@@ -34,4 +34,4 @@ def test_an_option_of_run(stranger: Path) -> None:
     code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1", "--json")
     assert code == 1
     _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1")
-    assert "dpsim run hello.yaml --backend sim --longer --requests 1\n" in out
+    assert "dpsim run hello.yaml --longer --requests 1 --full\n" in out, out
