@@ -1,7 +1,7 @@
 """Ranks that wait for each other in different groups: the circle tells more than a difference that nothing decides.
 
     rank 0 waits in a, rank 1 in b, both on
-    hosts and at their sites' first calls   ->   HANG:COLLECTIVE:ORDER_ACROSS_GROUPS, and no difference on a or b
+    hosts, at calls of one number           ->   HANG:COLLECTIVE:ORDER_ACROSS_GROUPS, and no difference on a or b
     ranks 0, 1 wait in g2, rank 2 in g1,
     all at one site, with equal members     ->   the same, culprit rank 2
 
@@ -28,7 +28,8 @@ def name_the_circle(run_index: RunIndex, findings: list[Finding]) -> list[Findin
         return findings
     stuck = find_stuck(run_index)
     standing = [one.joined[rank] for one in stuck for rank in one.waits]
-    if all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
+    alike = len({one.seq for one in stuck}) == 1  # none of the groups is ahead: torch's new_group meets on each
+    if alike and all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
         findings = [one for one in findings if one.culprit or one.check != "ledger" or not _hangs(one)]
     return [_with_culprit(run_index, one) if one.klass == CIRCLE and one.culprit is None else one for one in findings]
 
