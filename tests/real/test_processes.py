@@ -240,6 +240,7 @@ def test_ctrl_c_is_ignored_before_torch_is_imported(monkeypatch: pytest.MonkeyPa
     def imports(name: str) -> None:
         raise Imported
 
+    monkeypatch.setattr("sys.argv", ["fork_server", "3", "cpu"])
     monkeypatch.setattr("importlib.import_module", imports)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
