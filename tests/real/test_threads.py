@@ -336,14 +336,16 @@ def test_a_kernel_of_a_thread_that_waits_for_the_device_destroys_the_capture(
 
 @on_gpus
 def test_no_memory_of_a_gpu_is_lost_by_threads(backend: TorchBackend, world: World) -> None:
-    """Each job has two threads, whose products need workspaces of cuBLAS, eager and in a graph."""
+    """Each job has two threads, whose products need workspaces of cuBLAS, eager and in a graph. What other tests take
+    of the device meanwhile is in one or two of the four differences; a leak is in each.
+    """
     free = []
     for _ in range(5):
         run = backend.run(world, "real_thread_products", {"how": "multiplies"})
         assert run.finished, run
         free.append([one["free"] for one in decisions(backend.run(world, "real_free_memory", {}))])
     lost = [[before - after for before, after in pairwise(own)] for own in zip(*free, strict=True)]
-    assert max(map(statistics.median, lost)) < 1 << 20
+    assert max(map(statistics.median_low, lost)) < 1 << 20
 
 
 def test_programs_that_the_tests_are_about() -> None:

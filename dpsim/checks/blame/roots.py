@@ -23,7 +23,7 @@ from dpsim.checks.blame.reached import reached
 from dpsim.checks.blame.root_classes import STOOD, of_dead
 from dpsim.checks.blame.witnesses import gave_up
 from dpsim.checks.finding import Culprit, Finding, matches
-from dpsim.checks.run_index import RunIndex
+from dpsim.checks.run_index import RunIndex, signatures
 
 OF_WAITS = ("HANG", "DEATH", "LEFTOVER")
 """Classes of what follows from an actor that does no more."""
@@ -35,6 +35,7 @@ def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         return findings
     standings = chain(run_index)
     roots = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
+    roots = [one for one in roots if standings[one].state == "stopped" or not _met_another(run_index, one)]
     if not roots:
         return _behind_raised(run_index, standings, findings)
     owned: dict[int, list[Finding]] = {root: [] for root in roots}
@@ -46,6 +47,19 @@ def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
         if own:
             left += _behind(run_index, standings, root, own)
     return left
+
+
+def _met_another(run_index: RunIndex, actor: int) -> bool:
+    """Whether members of one of an actor's collectives called it differently: gloo ends a process that receives more
+    bytes than it expects, and NCCL may.
+    """
+    for members in run_index.collectives.values():
+        rows = (
+            [signatures(entries, index) for index, entries in enumerate(members.values())] if actor in members else []
+        )
+        if any(len({*calls}) > 1 for calls in zip(*rows, strict=False)):
+            return True
+    return False
 
 
 def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:

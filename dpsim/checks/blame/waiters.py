@@ -12,7 +12,7 @@ witness: its exception comes behind what holds those for whom it waited.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dpsim.checks.blame.chain import ActorState, chain, told_of
@@ -37,8 +37,25 @@ def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
     if not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
         return findings
     standings = chain(run_index)
-    calls = [one.position for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
-    return [_later(run_index, standings, one, min(calls, default=None)) for one in findings]
+    calls = [one for one in findings if one.check in ("ledger", "deadlock") and not _of_letters(one)]
+    return [_later(run_index, standings, one, _first(run_index, one, calls)) for one in findings]
+
+
+def _first(run_index: RunIndex, finding: Finding, calls: Sequence[Finding]) -> tuple[int, int] | None:
+    """Where the first call is that the finding may follow from. An exception does not follow from what ranks leave out
+    later, and end: they may have been stopped because of it.
+    """
+    of_calls = (
+        call.position
+        for call in calls
+        if not (matches(finding.klass, "CRASH") and finding.position < call.position and _ended(run_index, call))
+    )
+    return min(of_calls, default=None)
+
+
+def _ended(run_index: RunIndex, call: Finding) -> bool:
+    culprit = call.culprit
+    return culprit is not None and all(run_index.end(one) == "finished" for one in culprit.ranks or (culprit.rank,))
 
 
 def _later(
