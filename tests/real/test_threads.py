@@ -34,7 +34,7 @@ from dpsim.sim.backend import SimBackend
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
 from real.journal_reader import standing
-from tests.real import programs, thread_programs  # noqa: F401  # registers the test programs
+from tests.real import graph_programs, programs, thread_programs  # noqa: F401  # registers the test programs
 from tests.real.test_conformance import decisions
 from tests.real.thread_programs import TURNS, Batons, Captures, Ends
 from tests.real.worlds import NCCL
