@@ -3,7 +3,7 @@
 #   make run                          install without torch, then run one scenario
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
-#   make slow                         the campaigns that `make test` leaves out; about 20 minutes on two cores
+#   make slow                         the campaigns that `make test` leaves out; about 30 minutes on two cores
 #   make nightly                      what is longer still: the same campaigns on many times the examples; hours; CI leaves it out
 #   make bench                        count and measure what the simulated machine does; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
