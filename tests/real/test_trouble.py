@@ -17,6 +17,7 @@ from dpsim.checks.judge import judge
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Fault, Lost, Run, World
 from real.backend import TorchBackend
+from real.child import Child
 from tests.real import hit_programs, programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.trouble import Left
@@ -229,3 +230,21 @@ def test_a_hit_at_a_store(backend: TorchBackend, world: World, how: str, lost: s
     assert judge(world, run) == []
     if not lost:
         assert run.finished
+
+
+@forked
+def test_a_store_that_is_gone_is_trouble_before_the_system_has_seen_it(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store of a killed process closes first, and for a moment the process seems to live."""
+    seen, ended, wait = set[int](), Child.has_ended, Child.how_it_ended
+
+    def waits(child: Child) -> str:
+        seen.add(id(child))
+        return wait(child)
+
+    monkeypatch.setattr(Child, "how_it_ended", waits)
+    monkeypatch.setattr(Child, "has_ended", lambda child: id(child) in seen and ended(child))
+    run = backend.run(world, "real_hit_store", {"how": "killed"})
+    monkeypatch.undo()
+    assert run.lost == "the process of rank 0 was ended by SIGKILL"

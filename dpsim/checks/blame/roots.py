@@ -54,10 +54,8 @@ def _met_another(run_index: RunIndex, actor: int) -> bool:
     bytes than it expects, and NCCL may.
     """
     for members in run_index.collectives.values():
-        rows = (
-            [signatures(entries, index) for index, entries in enumerate(members.values())] if actor in members else []
-        )
-        if any(len({*calls}) > 1 for calls in zip(*rows, strict=False)):
+        rows = [signatures(entries, index) for index, entries in enumerate(members.values())]
+        if actor in members and any(len({*calls}) > 1 for calls in zip(*rows, strict=False)):
             return True
     return False
 

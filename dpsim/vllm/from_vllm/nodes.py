@@ -20,7 +20,7 @@ from dpsim.vllm.from_vllm.shell import commands
 
 OF_A_NODE = {
     *("data_parallel_size_local", "data_parallel_start_rank", "data_parallel_rank", "data_parallel_hybrid_lb"),
-    *("data_parallel_external_lb", "headless", "node_rank"),
+    *("data_parallel_external_lb", "headless", "node_rank", "api_server_count"),
 }
 """Settings that differ from node to node."""
 

@@ -62,3 +62,14 @@ def test_each_rule_is_needed(release: str) -> None:
         if not differing(CONFIG, refused, without(form, rule)):
             missed.add(rule.__name__)
     assert missed == (NOT_ASKED if release == "0.14.0" else NOT_ASKED_033)
+
+
+def test_one_of_the_fields_of_a_message_about_several_is_enough() -> None:
+    """Its twin: another field than these is a difference."""
+    head = "Value error, dbo_decode_token_threshold and dbo_prefill_token_threshold must be at least 2"
+    answer = {"accepted": False, "raises": "ValidationError", "message": head, "fields": [""]}
+    fields = {"data_parallel_size": 2, "enable_dbo": True, "dbo_prefill_token_threshold": 1}
+    row = {"version": "0.33.0", "kind": "one", "case": 0, "fields": fields, "answer": answer}
+    assert differing(CONFIG, [row], RELEASED["0.33.0"]) == []
+    other = {**row, "fields": {"data_parallel_size": 2, "data_parallel_size_local": 3}}
+    assert len(differing(CONFIG, [other], RELEASED["0.33.0"])) == 1

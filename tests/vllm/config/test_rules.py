@@ -361,3 +361,21 @@ def test_scalars_are_strict(model: type[EngineConfig]) -> None:
     for value in (True, "1", 1.0):
         with pytest.raises(ValidationError):
             model.model_validate({"cudagraph_capture_sizes": [value]})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("data_parallel_rank", -1), ("numa_bind_nodes", (-1,)), ("eplb_config", {"log_balancedness_interval": 0})],
+)
+def test_0_33_names_a_rule_of_one_field_beside_a_wrong_word(name: str, value: Any) -> None:
+    """Without the rule it names the word alone."""
+    form = FORMS["0.33"]
+    fields = {name: value, "expert_placement_strategy": "zigzag"}
+
+    def named(one: Any) -> set[str]:
+        with pytest.raises(ValidationError) as caught:
+            one.model_validate(fields, context=CUDA)
+        return {broken.field.partition(".")[0] for broken in broken_in(caught.value)}
+
+    assert named(form) == {name, "expert_placement_strategy"}
+    assert named(without(form, new.OF_ONE_FIELD[name])) == {"expert_placement_strategy"}

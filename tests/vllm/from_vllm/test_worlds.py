@@ -113,3 +113,11 @@ def test_a_folder_of_worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     last = "dpsim: next: dpsim run worlds/m-whole_engine_dp.yaml, then dpsim explore worlds/m-whole_engine_dp.yaml\n"
     assert answer.err.endswith(last)
     assert dpsim_("run", "worlds/m-engine.yaml").code == 0
+
+
+def test_front_ends_of_a_node_are_no_setting_that_ranks_differ_in() -> None:
+    first = "vllm serve m -dp 2 -dpl 1 -dph -dpr 0 -ep"
+    second = "vllm serve m -dp 2 -dpl 1 -dph -dpr 1 -ep -asc 1 --max-num-seqs 8"
+    told = [one for one in from_vllm(f"{first}\n{second}").remarks if "vLLM does not notice" in one]
+    assert len(told) == 1
+    assert "--max-num-seqs" in told[0]
