@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -85,6 +86,7 @@ def follow(text: str, folder: Path, tree: Path = ROOT, programs: Path | None = N
         if language == "diff":
             file = folder / block.partition("\n")[0].removeprefix("--- ")
             file.write_text(changed(file.read_text(), block))
+            os.utime(file, (time.time() + 2,) * 2)  # bytecode goes stale by size and second: too coarse here
         elif language == "console":
             for command, shown in commands(block):
                 printed = typed(command, folder, tree, programs)

@@ -70,7 +70,7 @@ def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
+@pytest.mark.parametrize("how", ["kill -9", "kill -9 of both", "Ctrl-C"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],
@@ -91,11 +91,13 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
         if how == "Ctrl-C":
             os.killpg(parent.pid, signal.SIGINT)  # the terminal sends it to all of them
         else:
+            if how == "kill -9 of both":
+                os.kill(workers[-1], signal.SIGKILL)  # what forks the workers, and would remove the folder
             parent.kill()
         assert parent.wait(60) == (-signal.SIGINT if how == "Ctrl-C" else -signal.SIGKILL)
         assert eventually(lambda: all(is_gone(process) for process in workers))
         left = list(tmp_path.glob("dpsim-*"))
-        assert len(left) == (1 if how == "kill -9" else 0)
+        assert len(left) == (1 if how == "kill -9 of both" else 0)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
         PoolFolder().remove()  # the next one's start
