@@ -14,7 +14,8 @@
     explore.py    explore_text.py    every schedule of scenarios
     replay.py     replay_text.py     the run of a trace made again
     compare.py    compare_text.py    two traces
-    explain.py                       a hung job, from the dumps of its flight recorders
+    record.py                        a job, with a recorder in each of its processes
+    explain.py                       a hung job, from its recordings or the dumps of its flight recorders
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it
     list.py       list_text.py       what there is to run; the schema of scenario files

@@ -30,6 +30,7 @@ from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
+from dpsim.cli.record import record
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
 from dpsim.cli.timer import FREE
@@ -115,6 +116,7 @@ app.command("schema")(schema)
 app.command("list")(list_all)
 app.command("explore")(explore)
 app.command("replay")(replay)
+app.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(record)
 app.command("explain")(explain)
 app.command("museum")(museum)
 add_commands(app, COMMANDS)

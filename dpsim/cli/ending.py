@@ -15,6 +15,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import errno
+import functools
 import os
 import sys
 import threading
@@ -83,9 +84,10 @@ def watch() -> None:
 
 
 def _refused(owner: int, name: str) -> Any:
-    """`os.execv` in this process; in those that it forks, the call as it was."""
+    """`os.execv` in this process; in those that it forks, the call as it was. `dpsim record` takes `__wrapped__`."""
     replace = getattr(os, name)
 
+    @functools.wraps(replace)
     def replaced(*words: Any) -> Any:
         if os.getpid() == owner:
             _say(f"dpsim: the process was given up by os.{name}{_by_whom()}: no verdict\n".encode())

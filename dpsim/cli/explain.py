@@ -45,6 +45,12 @@ def explain(
 
 
 def _of_dumps(folders: list[Path]) -> Explanation:
+    from dpsim.diagnose.recordings.job import has_recordings
+
+    if has_recordings(folders[0]):
+        from dpsim.diagnose.recordings.judging import explain_recordings
+
+        return explain_recordings(folders[0])
     from dpsim.diagnose.dumps.judgement import judge_dumps
     from dpsim.diagnose.dumps.reading import read_dumps
 

@@ -15,6 +15,7 @@ usual.py         what follows what in all ranks, and who departs from it
 alike.py         ranks that made the same calls so far, and the one that parts from them
 deciding.py      which rank is behind calls that met and differ
 deciding_waits.py  which rank is behind waits
+peers.py         a transfer with another peer than at its place before
 judgement.py     outcome, class, culprit, and on what they rest
 of_run.py        the same fields of a run of dpsim
 text.py          in ten lines, and as JSON

@@ -16,6 +16,7 @@ from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.alike import COMPANIONS, OddRank, companions, odd_rank
 from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, ORDER, TOO_MANY, UNKNOWN, Decided, by_habit_at, departed, only
 from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.peers import wrong_peer
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
 from dpsim.diagnose.dumps.usual import Departure, Usual, lone
 
@@ -24,6 +25,9 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
     """Who is behind waits, where all calls that met are the same."""
     if job.missing:
         return _dead(job, stands)
+    stray = wrong_peer(job, stands)
+    if stray is not None:
+        return stray
     by_habit = _of_habits(job, usual, stands) if job.lines else None
     for wait in _first_waits(stands):
         decided = _minority(job, usual, stands, wait)
@@ -60,8 +64,9 @@ def _dead(job: DumpedJob, stands: Standings) -> Decided:
     waits = [wait for own in stands.waits.values() for wait in own]
     wait = next((one for one in waits if {*dead} & {*one.absent}), waits[0] if waits else None)
     call = wait.call if wait is not None else next(iter(stands.joined.values()))
-    said = f"{ranks_text(dead)} left no dump, and others wait"
-    ground = (f"{ranks_text(job.missing)} left no dump, and {ranks_text(stands.waits)} wait",)
+    left = "died" if {*dead} & {*job.dumps} else "left no dump"
+    said = f"{ranks_text(dead)} {left}, and others wait"
+    ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(stands.waits)} wait",)
     klass = DEAD if wait is None else _dead_class(wait)
     sure: Literal["high", "low"] = "high" if awaited & {*dead} else "low"
     return Decided(klass, dead, (), call.group, call, said, sure, ground)

@@ -39,13 +39,17 @@ class DumpError(BadInput):
 
 
 class Shape(NamedTuple):
-    """What is called. `me`, `peer`: of a transfer, positions in the group. `dims`, `types`: of inputs and outputs."""
+    """What is called. `me`, `peer`: of a transfer, positions in the group. `dims`, `types`: of inputs and outputs.
+    `root`, `reduction`: -1 and "" in a dump, which keeps neither.
+    """
 
     op: str
     me: int
     peer: int
     dims: tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]]
     types: tuple[tuple[str, ...], tuple[str, ...]]
+    root: int = -1
+    reduction: str = ""
 
     @property
     def is_transfer(self) -> bool:
@@ -182,10 +186,15 @@ class EntryReader:
         if known is None:
             if not all(type(name) is str and type(file) is str and type(line) is int for name, file, line in key):
                 raise TypeError("`frames` have no name, filename and line")
-            own = [frame for frame in key if not _OF_TORCH.search(frame[1])] or [*key]
+            own = [frame for frame in key if not is_of_torch(frame[1])] or [*key]
             chain = tuple((short(name, 60), f"{short(file, 160)}:{line}") for name, file, line in own)
             known = self._places[key] = CallPlace(chain[0][1], chain)
         return known
+
+
+def is_of_torch(file: str) -> bool:
+    """Whether a file is torch's own, or none."""
+    return _OF_TORCH.search(file) is not None
 
 
 def _coalesced(calls: list[RecordedCall]) -> list[RecordedCall]:

@@ -27,15 +27,18 @@ UNEVEN = ("coalesced", "oop", "sparse", "uneven")
 
 
 class Called(NamedTuple):
-    """What has to be equal of calls that meet. `elements`: None where they may differ."""
+    """What has to be equal of calls that meet. `elements`: None where they may differ. `root`: -1 without one."""
 
     op: str
     elements: int | None
     dtype: str
+    root: int = -1
+    reduction: str = ""
 
     def __str__(self) -> str:
         what = f"{self.op} of {self.elements:,}" if self.elements is not None else self.op
-        return f"{what} {self.dtype}".rstrip()
+        root = f"with root {self.root}" if self.root >= 0 else ""
+        return " ".join(filter(None, (what, self.dtype, self.reduction, root)))
 
 
 class CallParting(NamedTuple):
@@ -54,7 +57,10 @@ class CallParting(NamedTuple):
         what = "TRANSFER" if transfers else "COLLECTIVE"
         if len({one.op for one in called}) > 1 and not transfers:
             return "MISMATCH:COLLECTIVE:OP"
-        return f"MISMATCH:{what}:{'COUNT' if len({one.elements for one in called}) > 1 else 'DTYPE'}"
+        for field, differs in (("elements", "COUNT"), ("dtype", "DTYPE"), ("root", "ROOT"), ("reduction", "REDUCE")):
+            if len({getattr(one, field) for one in called}) > 1:
+                return f"MISMATCH:{what}:{differs}"
+        return f"MISMATCH:{what}:DTYPE"
 
     @property
     def created(self) -> int:
@@ -73,13 +79,14 @@ def called(shape: Shape) -> Called:
     op = shape.op
     if op in ("send", "recv"):
         return Called(op, inputs if op == "send" else outputs, dtype)
+    how = shape.root, shape.reduction
     if any(word in op for word in UNEVEN):
-        return Called(op, None, dtype)
+        return Called(op, None, dtype, *how)
     if op == "reduce" or op.startswith(SAME_INPUTS):
-        return Called(op, inputs, dtype)
+        return Called(op, inputs, dtype, *how)
     if op.startswith(SAME_OUTPUTS):
-        return Called(op, outputs, dtype)
-    return Called(op, None, dtype if op.startswith("all") else "")
+        return Called(op, outputs, dtype, *how)
+    return Called(op, None, dtype if op.startswith("all") else "", *how)
 
 
 def partings(job: DumpedJob) -> list[CallParting]:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract.words import counted, short
-from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
 from dpsim.trace.strict_json import loads
 
@@ -39,7 +39,8 @@ TO_DO = "a file that is no dump has to leave the folder; then its rank counts as
 
 class RankDump(NamedTuple):
     """What a rank's recorders kept. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost its
-    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ.
+    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ. `standing`: where
+    its program stands, by other evidence than dumps.
     """
 
     rank: int
@@ -47,6 +48,7 @@ class RankDump(NamedTuple):
     wrapped: frozenset[str]
     written_ns: int
     moved: bool
+    standing: CallPlace = NOWHERE
 
 
 class Dumps(NamedTuple):

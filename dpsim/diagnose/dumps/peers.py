@@ -1,0 +1,43 @@
+"""Peers: a rank that waits in a transfer with another peer than at this place before.
+
+    rank 2   recv from rank 1 at ring.py:12   recv from rank 1   recv from rank 1   recv from rank 3      ->  rank 2
+
+A pipeline's rank may have several peers at one line. So all earlier calls at the place have to name one peer, and the
+peer that is named now has to be missing.
+"""
+
+from __future__ import annotations
+
+from dpsim.contract.words import times
+from dpsim.diagnose.dumps.deciding import Decided
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.standings import DumpWait, Standings
+
+EARLIER = 2
+"""Calls with another peer on which the judgement rests at least."""
+
+
+def wrong_peer(job: DumpedJob, stands: Standings) -> Decided | None:
+    """The one rank that waits for a peer with which it never dealt at this place."""
+    found = [decided for own in stands.waits.values() if (decided := _stray(job, own[0])) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _stray(job: DumpedJob, wait: DumpWait) -> Decided | None:
+    call = wait.call
+    if not call.shape.is_transfer or not call.place.line:
+        return None
+    place = call.group, call.shape.op, call.place
+    before = [
+        job.peer(one)
+        for one in job.calls[wait.rank]
+        if one.record < call.record and (one.group, one.shape.op, one.place) == place
+    ]
+    now = job.peer(call)
+    if len(before) < EARLIER or len({*before}) != 1 or now in before:
+        return None
+    way = {"send": "sends to", "recv": "receives from"}[call.shape.op]
+    said = f"rank {wait.rank} {way} rank {now}, which does not answer; its earlier calls there name rank {before[0]}"
+    ground = (f"{times(len(before))} before, the peer at {call.place.line} was rank {before[0]}",)
+    klass = f"HANG:P2P:UNMATCHED_{call.shape.op.upper()}"
+    return Decided(klass, (wait.rank,), (), call.group, call, said, "medium", ground)

@@ -1,0 +1,62 @@
+"""Decisions of a job: the first one in which ranks differ, and who differs.
+
+    step 12   tokens   ranks 0, 1, 3 decided 8   rank 2 decided 5      ->  rank 2, by majority
+
+A program says what it decides with `dpsim.mark.decide`. Decisions meet by step, label and group, and within these by
+their order. A program without marks has none.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import NamedTuple
+
+from dpsim.contract.recording import DECISION, STEP
+from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.entries import CallPlace
+from dpsim.diagnose.recordings.reading import Recording
+
+
+class Differed(NamedTuple):
+    """A decision in which ranks differ. `ranks`: the fewer, none without a majority."""
+
+    label: str
+    step: int
+    ranks: tuple[int, ...]
+    concerned: tuple[int, ...]
+    place: CallPlace
+    said: str
+    start: int
+
+
+def first_difference(recordings: dict[int, Recording]) -> Differed | None:
+    """The earliest decision in which ranks of one group differ."""
+    met: defaultdict[tuple[int, str, str, int], dict[int, tuple[str, CallPlace, int]]] = defaultdict(dict)
+    for rank, one in recordings.items():
+        step, often = -1, Counter[tuple[int, str, str]]()
+        for record in one.records:
+            if record.kind == STEP:
+                step = record.came
+            elif record.kind == DECISION:
+                group = one.groups[record.group].name if record.group in one.groups else ""
+                key = step, record.label, group
+                often[key] += 1
+                met[(*key, often[key])][rank] = record.value, record.place, record.start
+    differing = [(key, said) for key, said in met.items() if len({value for value, _, _ in said.values()}) > 1]
+    if not differing:
+        return None
+    (step, label, _, _), said = min(differing, key=lambda one: min(start for _, _, start in one[1].values()))
+    return _differed(step, label, said)
+
+
+def _differed(step: int, label: str, said: dict[int, tuple[str, CallPlace, int]]) -> Differed:
+    counts = Counter(value for value, _, _ in said.values()).most_common()
+    majority = counts[0][0] if len(counts) == 1 or counts[0][1] > counts[1][1] else None
+    odd = tuple(rank for rank, (value, _, _) in said.items() if value != majority) if majority is not None else ()
+    at = said[odd[0]] if odd else next(iter(said.values()))
+    sides = "; ".join(
+        f"{ranks_text([rank for rank, one in said.items() if one[0] == value])} decided {value}"
+        for value, _ in counts[:3]
+    )
+    when = f" in step {step}" if step >= 0 else ""
+    return Differed(label, step, odd, tuple(said), at[1], f"{label}{when}: {sides}", at[2])

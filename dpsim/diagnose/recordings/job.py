@@ -1,0 +1,195 @@
+"""The recordings of a folder as one job: the calls of each rank, and where its program stands.
+
+    job = recorded_job(folder)
+    job.dumped.calls[2]          # the calls of rank 2, as those of a dump
+    job.recordings[2].end        # "runs"
+
+When a call is over depends on the library. A gloo call is over when it returns, or when its Work was waited for. A rank
+stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls return at once, so
+one is over when all members have made it: no recording shows what the device does.
+
+A process that says nothing any more, while others do, has died. One that holds Python's lock says nothing either, but
+its fault handler writes the lines at which it stands.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+from dpsim.contract.recording import CALL, STACKS
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, RecordedCall, Shape
+from dpsim.diagnose.dumps.job import DumpedJob, job_of
+from dpsim.diagnose.dumps.reading import Dumps, RankDump
+from dpsim.diagnose.recordings.reading import Record, RecordedIn, Recording, RecordingError, read_recording
+from dpsim.diagnose.recordings.stacks import read_stacks
+
+SECOND = 1_000_000_000
+SILENT_NS = 4 * SECOND
+"""A process says twice a second that it lives. One that is silent for longer than another one has died."""
+
+NAME = re.compile(r"rank_(\d{1,9})\.(\d{1,9})\.recording")
+
+IN_CPP = "a call made in C++"
+"""A collective that the library counts and the recorder has not seen."""
+
+
+class RecordedJob(NamedTuple):
+    """A job. `standing`: by rank, where its program stands."""
+
+    dumped: DumpedJob
+    recordings: dict[int, Recording]
+    standing: dict[int, CallPlace]
+    died: tuple[int, ...]
+
+
+def has_recordings(folder: Path) -> bool:
+    return folder.is_dir() and any(NAME.fullmatch(file.name) for file in folder.iterdir())
+
+
+def recorded_job(folder: Path) -> RecordedJob:
+    """The job that a folder has recordings of. Raises RecordingError."""
+    recordings = read_all(folder)
+    standing = {rank: _standing(one) for rank, one in recordings.items()}
+    died = tuple(rank for rank in recordings if _died(recordings, rank))
+    keys = {
+        rank: {number: f"{group.library}:{group.name}" for number, group in one.groups.items()}
+        for rank, one in recordings.items()
+    }
+    reached = _reached(recordings, keys)
+    members = {group.name: group.ranks for one in recordings.values() for group in one.groups.values()}
+    described = {
+        keys[rank][number]: group.description
+        for rank, one in recordings.items()
+        for number, group in one.groups.items()
+    }
+    ranks = {}
+    for rank, one in recordings.items():
+        calls = [*_calls(one, keys[rank], reached, members), *_in_cpp(one, keys[rank], standing[rank], reached)]
+        wrapped = frozenset(group.library for group in one.groups.values()) if one.wrapped else frozenset()
+        ranks[rank] = RankDump(rank, calls, wrapped, 0, False, standing[rank])
+    job = job_of(Dumps(ranks, members, described))
+    return RecordedJob(job._replace(missing=tuple(sorted({*job.missing, *died}))), recordings, standing, died)
+
+
+def read_all(folder: Path) -> dict[int, Recording]:
+    """By rank; of several processes that had a rank, the last one that began."""
+    found: dict[int, Recording] = {}
+    for file in sorted(folder.iterdir()):
+        if NAME.fullmatch(file.name):
+            one = read_recording(file)
+            if one.rank not in found or found[one.rank].began < one.began:
+                found[one.rank] = one
+    if not found:
+        raise RecordingError(f"{folder}: no recording in it; expected files such as rank_0.4711.recording")
+    return dict(sorted(found.items()))
+
+
+def _seen_ns(one: Recording) -> int:
+    """When the process was last seen alive, by its own clock."""
+    return max(one.alive, one.records[-1].start if one.records else one.began)
+
+
+def _standing(one: Recording) -> CallPlace:
+    """Where the program stands; NOWHERE if it has ended, or called something since."""
+    return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
+
+
+def _died(recordings: dict[int, Recording], rank: int) -> bool:
+    """Whether a process ended without a word."""
+    one = recordings[rank]
+    if one.end != "runs":
+        return False
+    if one.host == socket.gethostname() and os.path.exists("/proc/self") and not os.path.exists(f"/proc/{one.pid}"):
+        others = [other for other in recordings.values() if other.rank != rank]
+        if any(os.path.exists(f"/proc/{other.pid}") for other in others if other.host == one.host):
+            return True
+    stacks = one.path.with_name(one.path.name + STACKS)
+    if stacks.exists() and stacks.stat().st_size and stacks.stat().st_mtime_ns - one.alive > SECOND:
+        return False  # it wrote its lines after it fell silent: it holds Python's lock
+    return max(map(_seen_ns, recordings.values())) - _seen_ns(one) > SILENT_NS
+
+
+Reached = dict[tuple[str, int], int]
+"""How many collectives a rank made in a group."""
+
+
+def _reached(recordings: dict[int, Recording], keys: dict[int, dict[int, str]]) -> Reached:
+    found: Reached = {}
+    for rank, one in recordings.items():
+        for number, key in keys[rank].items():
+            found[key, rank] = one.counted.get(number, 0)
+        for record in one.records:
+            if record.kind == CALL and record.op not in ("send", "recv") and record.group in keys[rank]:
+                key = keys[rank][record.group]
+                found[key, rank] = max(found[key, rank], record.seq)
+    return found
+
+
+def _calls(
+    one: Recording, keys: dict[int, str], reached: Reached, members: dict[str, tuple[int, ...]]
+) -> list[RecordedCall]:
+    """The calls of a process."""
+    calls = [record for record in one.records if record.kind == CALL and record.group in one.groups]
+    stands = _stands_in(one, calls)
+    found = []
+    for record in calls:
+        group, key = one.groups[record.group], keys[record.group]
+        transfer = record.op in ("send", "recv")
+        all_came = transfer or all(reached.get((key, rank), 0) >= record.seq for rank in members[group.name])
+        over = record is not stands
+        if group.library == "nccl" and not transfer:
+            over = all_came
+        found.append(_call(record, group, key, over))
+    return found
+
+
+def _stands_in(one: Recording, calls: list[Record]) -> Record | None:
+    """The call in which the program stands."""
+    if one.end != "runs" or not calls:
+        return None
+    waits = next((record for record in reversed(calls) if record.number == one.waits and not record.end), None)
+    last = calls[-1]
+    return waits or (last if not last.end else None)
+
+
+def _call(record: Record, group: RecordedIn, key: str, over: bool) -> RecordedCall:
+    transfer = record.op in ("send", "recv")
+    dims = ((record.came,),) if record.came or not record.goes else (), ((record.goes,),) if record.goes else ()
+    types = (record.dtype,) if record.dtype else ()
+    who = (group.me, record.peer) if transfer else (-1, -1)
+    root = -1 if transfer else record.peer
+    shape = Shape(record.op, *who, dims, (types, types), root, record.reduction)
+    return RecordedCall(
+        group=key,
+        seq=record.seq,
+        shape=shape,
+        place=record.place,
+        over=over,
+        created=record.start,
+        ended=record.end,
+        record=record.number,
+        op_id=record.number,
+        timeout_ms=0,
+    )
+
+
+def _in_cpp(one: Recording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
+    """For each group, the last call that the library counts beyond the last one that the recorder saw."""
+    found = []
+    last: dict[int, int] = {}
+    for record in one.records:
+        if record.kind == CALL and record.op not in ("send", "recv"):
+            last[record.group] = record.seq
+    for number, counted in one.counted.items():
+        group, key = one.groups[number], keys[number]
+        if counted > last.get(number, 0) and one.end == "runs":
+            came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
+            shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
+            over = came and not standing.line
+            newest = one.records[-1].start if one.records else one.began
+            found.append(RecordedCall(key, counted, shape, standing, over, newest, 0, 1 << 60, 1 << 60, 0))
+    return found

@@ -1,0 +1,123 @@
+"""The judgement of a recorded job: that of its calls, with what only a recording shows.
+
+    explain_recordings(folder).culprit     # Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
+
+Three things come on top of what dumps show. An exception or a death explains the hang of those who wait for that rank.
+A decision in which ranks differ comes before the calls that differ because of it. A rank that made no call and stands
+somewhere has its line there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpsim.contract.words import counted, duration, ranks_text
+from dpsim.diagnose.dumps.entries import NOWHERE
+from dpsim.diagnose.dumps.judgement import Explanation, Suspect, judge_job
+from dpsim.diagnose.recordings.deciding import first_difference
+from dpsim.diagnose.recordings.job import SECOND, RecordedJob, recorded_job
+
+MOVING_NS = 2 * SECOND
+"""A rank that runs and whose last call is younger than this, when any rank was last seen alive, still moves."""
+
+
+def explain_recordings(folder: Path) -> Explanation:
+    """What the recordings of a folder show. Raises RecordingError."""
+    return judge_recorded(recorded_job(folder))
+
+
+def judge_recorded(job: RecordedJob) -> Explanation:
+    """What a recorded job shows."""
+    found = _moving(job) or _failed(job) or judge_job(job.dumped)
+    if found.outcome in ("hang", "failed", "undecided"):
+        found = _with_decisions(job, found)
+    found = _with_lines(job, found)
+    return found._replace(ground=(*found.ground, *_limits(job)))
+
+
+def _moving(job: RecordedJob) -> Explanation | None:
+    """A rank that runs has called something of late."""
+    running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
+    young = [rank for rank in running if _quiet_ns(job, rank) < MOVING_NS]
+    if not young:
+        return None
+    why = f"{ranks_text(young)} called something in the last {duration(MOVING_NS)}"
+    return Explanation("moving", "", None, "", (), (), (), "medium", (why,))
+
+
+def _failed(job: RecordedJob) -> Explanation | None:
+    """A rank died or raised, and no other rank runs any more."""
+    raised = [rank for rank, one in job.recordings.items() if one.end == "raised"]
+    running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
+    if running or not (raised or job.died):
+        return None
+    first = job.died or (min(raised, key=lambda rank: _last_ns(job, rank)),)
+    said = f"{ranks_text(first)} died" if job.died else f"rank {first[0]} raised {job.recordings[first[0]].error}"
+    calls = job.dumped.calls.get(first[0], [])
+    call = calls[-1] if calls else None
+    group = job.dumped.groups[call.group].name if call is not None else ""
+    place = NOWHERE if call is None else call.place
+    culprit = Suspect(first, group, call.seq if call else None, call.shape.op if call else "", place)
+    ground = tuple(f"rank {rank} raised {job.recordings[rank].error}" for rank in raised[:2] if rank not in first)
+    klass = "DEATH:RANK" if job.died else ""
+    sure = "high" if job.died or len(raised) == 1 else "medium"
+    return Explanation("failed", klass, culprit, said, (), (), (), sure, ground)  # type: ignore[arg-type]
+
+
+def _last_ns(job: RecordedJob, rank: int) -> int:
+    records = job.recordings[rank].records
+    return records[-1].start if records else 0
+
+
+def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
+    """The first decision in which ranks differ is before what came of it."""
+    differed = first_difference(job.recordings)
+    if differed is None:
+        return found
+    klass = f"DISAGREEMENT:{differed.label.upper()}"
+    ground = (*([found.said] if found.said else []), *found.ground)
+    if not differed.ranks:
+        return found._replace(
+            klass=klass, culprit=None, said=differed.said, undecided_ranks=differed.concerned, ground=ground
+        )
+    culprit = Suspect(differed.ranks, "", None, "", differed.place)
+    return found._replace(klass=klass, culprit=culprit, said=differed.said, confidence="medium", ground=ground)
+
+
+def _with_lines(job: RecordedJob, found: Explanation) -> Explanation:
+    """A culprit that stands in no call has its line where its program stands."""
+    culprit = found.culprit
+    if culprit is None or len(culprit.ranks) != 1 or found.klass.startswith("DISAGREEMENT"):
+        return found
+    [rank] = culprit.ranks
+    standing = job.standing.get(rank, NOWHERE)
+    one = job.recordings.get(rank)
+    ground = found.ground
+    if one is not None and one.end != "runs":
+        ground = (f"the program of rank {rank} {'ended' if one.end == 'ended' else 'raised ' + one.error}", *ground)
+    elif standing.line:
+        ground = (f"rank {rank} stands at {standing.line}", *ground)
+        calls = job.dumped.calls.get(rank, [])
+        if all(call.over for call in calls):
+            culprit = culprit._replace(place=standing)
+    return found._replace(culprit=culprit, ground=ground)
+
+
+def _limits(job: RecordedJob) -> list[str]:
+    """What the recordings do not show."""
+    said = []
+    missed = {rank: one.missed for rank, one in job.recordings.items() if one.missed}
+    if missed:
+        said.append(f"the recorder could not describe {counted(sum(missed.values()), 'call')} of {ranks_text(missed)}")
+    dropped = [rank for rank, one in job.recordings.items() if one.dropped]
+    if dropped:
+        said.append(f"the table of texts of {ranks_text(dropped)} was full: some lines are missing")
+    quiet = min((_quiet_ns(job, rank) for rank in job.recordings), default=0)
+    if quiet > MOVING_NS:
+        said.append(f"no rank called anything in its last {duration(quiet)}")
+    return said
+
+
+def _quiet_ns(job: RecordedJob, rank: int) -> int:
+    """From the last call of a rank until any rank was last seen alive."""
+    return max(0, max(one.alive for one in job.recordings.values()) - _last_ns(job, rank))

@@ -1,0 +1,62 @@
+"""Lines of the threads of a process, as Python's fault handler or `py-spy dump` writes them.
+
+    Thread 0x00007f8bd4e9a740 (most recent call first):          Thread 4711 (idle): "MainThread"
+      File "train.py", line 42 in step                               step (train.py:42)
+      File "train.py", line 60 in <module>                           <module> (train.py:60)
+
+What counts is where the program's own lines stand in the main thread.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dpsim.contract.words import short
+from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, is_of_torch
+
+LARGEST = 1 << 22
+"""Bytes of a file that are read."""
+
+FRAMES = 4
+
+RECORDER = "/real/record/"
+"""In the names of the recorder's own files."""
+
+_THREAD = re.compile(r"^(?:Current thread|Thread) (?:0x)?([0-9a-fA-F]+)(.*)$")
+_FAULT_LINE = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (.{1,200})$')
+_SPY_LINE = re.compile(r"^\s+(.{1,200}) \((.{1,400}):(\d{1,9})\)$")
+
+
+def where_it_stands(text: str, main: int) -> CallPlace:
+    """The program's lines in the main thread, the innermost first. `main`: its number, 0 if unknown."""
+    threads = _threads(text)
+    lines = next((lines for number, said, lines in threads if number == main or "MainThread" in said), [])
+    users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]] or lines
+    chain = tuple((short(function, 60), short(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES])
+    return CallPlace(chain[0][1], chain) if chain else NOWHERE
+
+
+def _threads(text: str) -> list[tuple[int, str, list[tuple[str, str, int]]]]:
+    """Number, what stands behind it, and the lines of each thread."""
+    found: list[tuple[int, str, list[tuple[str, str, int]]]] = []
+    for line in text.splitlines():
+        head = _THREAD.match(line)
+        if head:
+            found.append((int(head[1], 16) if len(head[1]) < 20 else 0, head[2], []))
+        elif found:
+            fault, spy = _FAULT_LINE.match(line), _SPY_LINE.match(line)
+            if fault:
+                found[-1][2].append((fault[3], fault[1], int(fault[2])))
+            elif spy:
+                found[-1][2].append((spy[1], spy[2], int(spy[3])))
+    return found
+
+
+def read_stacks(path: Path, main: int) -> CallPlace:
+    """Of a file; NOWHERE if there is none, or nothing in it."""
+    try:
+        with path.open("rb") as file:
+            return where_it_stands(file.read(LARGEST).decode(errors="replace"), main)
+    except FileNotFoundError:
+        return NOWHERE

@@ -1,0 +1,65 @@
+"""Where a call comes from: the user's lines, without those of torch and of the recorder.
+
+    place_of(frame)      # (("step", "train.py:42"), ("main", "train.py:60")), the innermost first
+
+A place is looked up by its code and offsets, so a call that was made there before costs no text.
+"""
+
+from __future__ import annotations
+
+import os
+from types import CodeType, FrameType
+
+DEPTH = 3
+"""Lines of the user that are kept."""
+
+MOST = 20_000
+"""Places that are remembered."""
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_OTHERS = tuple(
+    os.sep + "torch" + os.sep + part + os.sep for part in ("distributed", "nn", "autograd", "utils", "_dynamo")
+)
+_ALSO = (f"{os.sep}contextlib.py", f"{os.sep}functools.py", f"{os.sep}threading.py", "<frozen ")
+
+_users: dict[int, bool] = {}
+"""Whether a code object is the user's, by its id: the hash of a code object is that of all it holds, and slow."""
+_codes: list[CodeType] = []
+"""The same code objects, so that no id comes again."""
+
+
+def _is_users(code: CodeType) -> bool:
+    file = code.co_filename
+    found = not (file.startswith(_HERE) or any(part in file for part in (*_OTHERS, *_ALSO)))
+    _codes.append(code)
+    _users[id(code)] = found
+    return found
+
+
+def key_of(frame: FrameType | None) -> tuple[int, ...]:
+    """What tells a place from others: the user's innermost frames as code and offset."""
+    key: list[int] = []
+    add, users, left = key.append, _users, DEPTH
+    while frame is not None:
+        code = id(frame.f_code)
+        own = users.get(code)
+        if own is None:
+            own = _is_users(frame.f_code)
+        if own:
+            add(code)
+            add(frame.f_lasti)
+            left -= 1
+            if not left:
+                break
+        frame = frame.f_back
+    return tuple(key)
+
+
+def lines_of(frame: FrameType | None) -> list[tuple[str, str]]:
+    """Function and line of the user's innermost frames."""
+    lines: list[tuple[str, str]] = []
+    while frame is not None and len(lines) < DEPTH:
+        if _users[id(frame.f_code)]:
+            lines.append((frame.f_code.co_name, f"{frame.f_code.co_filename}:{frame.f_lineno}"))
+        frame = frame.f_back
+    return lines

@@ -1,0 +1,196 @@
+"""The recorder of a process: what its calls of torch.distributed are, one record each.
+
+    recorder = Recorder(folder, slots=65536)
+    number = recorder.record(group, op, measure(args, more), frame)     # a call of a process group begins
+    recorder.waits(number)                                              # the program waits for its Work
+    recorder.returned(number)                                           # the call, or the wait, is over
+
+The file is made at the first call, when the process knows its rank. A child of a fork gets another file. Where
+anything goes wrong within the recorder, the job goes on, and the header counts the call as missed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+import weakref
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from dpsim.contract import recording as layout
+from real.record.measures import Moved
+from real.record.places import MOST, key_of, lines_of
+from real.record.ring import RecordingFile
+from real.record.watching import watch
+
+
+class RecordedGroup:
+    """A process group: its number in the table, and the number of its last collective."""
+
+    __slots__ = ("calls", "group", "number")
+
+    def __init__(self, group: Any, number: int) -> None:
+        self.group = weakref.ref(group)
+        self.number = number
+        self.calls = 0
+
+
+class Recorder:
+    """See the module."""
+
+    def __init__(self, folder: Path, slots: int = layout.SLOTS) -> None:
+        self.folder, self.slots = folder, slots
+        self.file: RecordingFile | None = None
+        self.count: Any = None  # the library's own counter, an unbound method of torch's process group
+        self.missed = 0
+        self.groups: dict[int, RecordedGroup] = {}
+        self._places: dict[tuple[int, ...], int] = {}
+        self._words: dict[Any, int] = {None: 0}
+        self._reductions: dict[int, int] = {}
+        self._threads: dict[int, int] = {}
+        self._transfers: dict[tuple[int, int, int], int] = {}
+
+    def record(self, group: Any, op: int, moved: Moved, frame: FrameType | None) -> int:
+        """A call of a process group begins: the number of its record. `op`: in OPS; `frame`: that of the caller."""
+        came, goes, dtype, reduction, peer = moved
+        file = self.file or self._open()
+        known = self.groups.get(id(group)) or self._met(group)
+        if op >= FIRST_TRANSFER:
+            line = known.number, op, peer
+            seq = self._transfers[line] = self._transfers.get(line, 0) + 1
+        else:
+            try:
+                counted = self.count(group)
+            except RuntimeError:  # a library that does not count
+                counted = 0
+            seq = known.calls = (counted if counted > known.calls else known.calls) + 1
+        key = key_of(frame)
+        place = self._places.get(key) or self._place(key, frame)
+        thread = self._threads.get(threading.get_ident()) or self._thread()
+        words = self._words
+        kind, how = words.get(dtype) or self._word(dtype), 0
+        if reduction is not None:
+            how = self._reductions.get(hash(reduction)) or self._reduction(reduction)
+        return file.put(layout.CALL, op, thread, kind, how, known.number, place, seq, peer, came, goes)
+
+    def returned(self, number: int) -> None:
+        """The call of a record is over for its host."""
+        file = self.file
+        if number and file is not None:
+            file.end(number)
+
+    def waits(self, number: int) -> None:
+        """The program begins to wait for the Work of a record."""
+        file = self.file
+        if number and file is not None:
+            file.waits(number)
+
+    def step(self, step: int) -> None:
+        """The program says that a step begins."""
+        file = self.file or self._open()
+        file.put(layout.STEP, 0, self._thread(), 0, 0, 0, 0, 0, 0, int(step) % (1 << 64), 0)
+
+    def decided(self, label: str, value: Any, group: Any, frame: FrameType | None) -> None:
+        """The program says what it decided."""
+        file = self.file or self._open()
+        number = 0 if group is None else (self.groups.get(id(group)) or self._met(group)).number
+        key = key_of(frame)
+        place = self._places.get(key) or self._place(key, frame)
+        said = file.text(repr(value))
+        file.put(layout.DECISION, 0, self._thread(), 0, 0, number, place, 0, file.text(label), said, 0)
+
+    def start_again(self) -> None:
+        """This is a child of a fork: what the parent has is not its own."""
+        self.file, self.missed = None, 0
+        self.groups.clear()
+        self._places.clear()
+        self._words = {None: 0}
+        self._reductions.clear()
+        self._threads.clear()
+        self._transfers.clear()
+
+    # ---- the first time
+
+    def _open(self) -> RecordingFile:
+        import torch.distributed as dist
+
+        known = dist.is_initialized()
+        rank, size = (dist.get_rank(), dist.get_world_size()) if known else (int(os.environ.get("RANK", 0)), 0)
+        self.file = RecordingFile(self.folder, rank, size, self.slots)
+        self.file.text(json.dumps({"host": socket.gethostname(), "argv": sys.argv[:4]}))
+        watch(self.file, self._counts)
+        return self.file
+
+    def _met(self, group: Any) -> RecordedGroup:
+        import torch.distributed as dist
+
+        assert self.file is not None
+        try:
+            ranks = dist.get_process_group_ranks(group)
+        except Exception:  # made without torch's registry, as vLLM does: its ranks count from 0
+            ranks = list(range(group.size()))
+        about = {
+            "name": str(group.group_name),
+            "desc": str(getattr(group, "group_desc", "")),
+            "ranks": ranks,
+            "library": str(group._get_backend_name()),
+            "me": group.rank(),
+        }
+        known = RecordedGroup(group, self.file.text(json.dumps(about), layout.GROUP))
+        known.calls = self._counted(group)
+        self.groups[id(group)] = known
+        weakref.finalize(group, self.groups.pop, id(group), None).atexit = False
+        return known
+
+    def _counts(self) -> list[tuple[int, int]]:
+        """The groups, and how many calls the library counts in each."""
+        groups = [(known.number, known.group()) for known in [*self.groups.values()]]
+        return [(number, self._counted(group)) for number, group in groups if group is not None]
+
+    def _counted(self, group: Any) -> int:
+        """How many collectives the library counts in a group, those from C++ among them; 0 if it does not count."""
+        try:
+            return int(self.count(group))
+        except RuntimeError:
+            return 0
+
+    def _place(self, key: tuple[int, ...], frame: FrameType | None) -> int:
+        assert self.file is not None
+        if len(self._places) >= MOST:
+            self._places.clear()
+        number = self._places[key] = self.file.text(json.dumps(lines_of(frame)), layout.PLACE)
+        return number
+
+    def _thread(self) -> int:
+        assert self.file is not None
+        number = self._threads[threading.get_ident()] = self.file.text(threading.current_thread().name)
+        return number
+
+    def _word(self, word: Any) -> int:
+        """The number of a dtype's name."""
+        assert self.file is not None
+        number = self._words.get(word)
+        if number is None:
+            number = self._words[word] = self.file.text(str(word).removeprefix("torch."))
+        return number
+
+    def _reduction(self, reduction: Any) -> int:
+        """The number of a reduction's name. Torch's hash of a reduction is its number."""
+        assert self.file is not None
+        name = str(getattr(reduction, "op", reduction)).rpartition(".")[2].lower()
+        number = self._reductions[hash(reduction)] = self.file.text(name)
+        return number
+
+    def miss(self) -> int:
+        """A call could not be described."""
+        self.missed += 1
+        if self.file is not None:
+            self.file.missed(self.missed)
+        return 0
+
+
+FIRST_TRANSFER = layout.OPS.index("send")

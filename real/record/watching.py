@@ -1,0 +1,75 @@
+"""What a recorded process says of itself while its program is busy or stands still: that it lives, and where it stands.
+
+A thread writes twice a second that the process lives, and how many calls the library counts in each group. When the
+program makes no call for a while, the thread writes the lines of all threads beside the recording. A later call empties
+the file.
+
+A program that holds Python's lock stops that thread. For this case Python's fault handler has a clock in C, which the
+thread sets back each time. It may fire in no other case: it reads the frames of threads while they run, and crashes
+(seen once in some forty jobs with Python 3.11).
+"""
+
+from __future__ import annotations
+
+import atexit
+import faulthandler
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable
+from types import TracebackType
+
+from dpsim.contract.recording import STACKS
+from real.record.ring import RecordingFile
+
+EVERY_S = 0.5
+QUIET_S = float(os.environ.get("DPSIM_RECORD_QUIET", "15"))
+"""Seconds without a call after which the lines are written."""
+LOCKED_S = max(QUIET_S, 15.0)
+"""Seconds after which a program is taken to hold Python's lock. A machine that is busy must not look like that."""
+
+
+def watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
+    """Watch this process from now on. `counts`: groups, and how many calls the library counts in each."""
+    threading.Thread(target=_watch, args=(file, counts), name="dpsim recorder", daemon=True).start()
+    _notice_the_end(file)
+
+
+def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
+    stacks = file.path.with_name(file.path.name + STACKS).open("wb", buffering=0)
+    pause, last, since, written = threading.Event(), -1, time.monotonic(), False
+    while True:
+        faulthandler.dump_traceback_later(LOCKED_S, file=stacks)
+        file.alive()
+        for group, calls in counts():
+            file.counted(group, calls)
+        if file.last != last:
+            last, since = file.last, time.monotonic()
+            if written:
+                stacks.truncate(0)
+                stacks.seek(0)
+                written = False
+        elif not written and time.monotonic() - since >= QUIET_S:
+            faulthandler.dump_traceback(file=stacks)  # with Python's lock: no thread runs meanwhile
+            written = True
+        pause.wait(EVERY_S)
+
+
+def _notice_the_end(file: RecordingFile) -> None:
+    before, owner, failed = sys.excepthook, os.getpid(), []
+
+    def raised(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if os.getpid() == owner:
+            file.ended("raised", f"{kind.__name__}: {error}")
+            failed.append(kind)
+        before(kind, error, trace)
+
+    def ended() -> None:
+        if os.getpid() == owner:
+            faulthandler.cancel_dump_traceback_later()
+            if not failed:
+                file.ended("ended")
+
+    sys.excepthook = raised
+    atexit.register(ended)

@@ -1,0 +1,1 @@
+"""Jobs explained from the files of the recorder."""

@@ -1,0 +1,193 @@
+"""What recordings show: each mistake of one rank, and its twin without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.diagnose.recordings import job as jobs
+from tests.diagnose.recordings.made import MadeJob
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> MadeJob:
+    return MadeJob(tmp_path, 4)
+
+
+def test_a_job_that_ended(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in range(4):
+        job.end(rank)
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("finished", None)
+
+
+def test_an_absent_call(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.klass, found.culprit.ranks) == ("hang", "HANG:COLLECTIVE:MISSING_RANK", (2,))
+    assert found.culprit.place.line == "train.py:42"
+
+
+def test_where_the_absent_rank_stands(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    job.stands(2, "data.py:7")
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.place.line) == ((2,), "data.py:7")
+
+
+def test_a_rank_whose_program_ended(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    job.end(2)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks) == ("hang", (2,))
+    assert "the program of rank 2 ended" in found.ground
+
+
+@pytest.mark.parametrize(
+    ("odd", "klass"),
+    [
+        ({"op": "broadcast", "peer": 3}, "MISMATCH:COLLECTIVE:ROOT"),
+        ({"op": "broadcast", "peer": 0, "dtype": "int64"}, "MISMATCH:COLLECTIVE:DTYPE"),
+        ({"op": "broadcast", "peer": 0, "reduction": "max"}, "MISMATCH:COLLECTIVE:REDUCE"),
+        ({"op": "broadcast", "peer": 0, "elements": 15}, "MISMATCH:COLLECTIVE:COUNT"),
+        ({"op": "all_reduce"}, "MISMATCH:COLLECTIVE:OP"),
+    ],
+)
+def test_calls_that_differ(job: MadeJob, odd: dict[str, object], klass: str) -> None:
+    for rank in range(4):
+        job.call(rank, **(odd if rank == 1 else {"op": "broadcast", "peer": 0}), over=False)  # type: ignore[arg-type]
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks) == (klass, (1,))
+
+
+def test_a_rank_that_died(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    job.dies(2)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks, found.said) == (
+        "HANG:COLLECTIVE:DEAD_RANK",
+        (2,),
+        "rank 2 died, and others wait",
+    )
+
+
+def test_a_rank_that_holds_pythons_lock_lives(job: MadeJob) -> None:
+    """It says nothing, but its fault handler wrote lines."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    job.dies(2)
+    job.stands(2, "kernel.py:9")
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.place.line) == ("HANG:COLLECTIVE:MISSING_RANK", "kernel.py:9")
+
+
+def test_an_exception_that_ended_all(job: MadeJob) -> None:
+    job.all("all_reduce")
+    job.end(2, "raised", "ValueError: odd batch")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce")
+        job.end(rank, "raised", "RuntimeError: Connection closed by peer")
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks, found.said) == ("failed", (2,), "rank 2 raised ValueError: odd batch")
+
+
+def test_a_job_that_moves(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    for file in job.files:
+        job.quiet(file, 1_000_000_000)
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("moving", None)
+
+
+def test_a_decision_comes_before_what_came_of_it(job: MadeJob) -> None:
+    for rank in range(4):
+        job.step(rank, 7)
+        job.decide(rank, "tokens", 5 if rank == 2 else 8)
+    for rank in range(4):
+        job.call(rank, "all_reduce", elements=5 if rank == 2 else 8, over=False)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks) == ("DISAGREEMENT:TOKENS", (2,))
+    assert found.said == "tokens in step 7: ranks 0, 1, 3 decided 8; rank 2 decided 5"
+
+
+def test_equal_decisions_are_no_finding(job: MadeJob) -> None:
+    for rank in range(4):
+        job.step(rank, 7)
+        job.decide(rank, "tokens", 8)
+    for rank in range(4):
+        job.call(rank, "all_reduce", elements=5 if rank == 2 else 8, over=False)
+    assert job.explained().klass == "MISMATCH:COLLECTIVE:COUNT"
+
+
+def test_a_wrong_peer(job: MadeJob) -> None:
+    for _ in range(3):
+        for rank in range(4):
+            job.call(rank, "send", peer=(rank + 1) % 4)
+            job.call(rank, "recv", peer=(rank - 1) % 4)
+    for rank in range(4):
+        job.call(rank, "send", peer=(rank + 1) % 4, over=False)
+    job.call(2, "recv", peer=3, over=False)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks) == ("HANG:P2P:UNMATCHED_RECV", (2,))
+
+
+def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
+    """The library counts them: rank 2 lacks one."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.count(rank, 2)
+        job.stands(rank, "train.py:50")
+    job.count(2, 1)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks, found.culprit.op) == ("hang", (2,), jobs.IN_CPP)
+
+
+def test_nccl_calls_return_at_once(tmp_path: Path) -> None:
+    """They are over when all members have made them, and not when the host goes on."""
+    job = MadeJob(tmp_path, 4, "nccl")
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce")
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks) == ("hang", (2,))
+
+
+def test_a_ring_that_lost_its_first_records(tmp_path: Path) -> None:
+    job = MadeJob(tmp_path, 4, slots=16)
+    for _ in range(40):
+        job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks, found.culprit.seq) == ("HANG:COLLECTIVE:MISSING_RANK", (2,), 41)
+
+
+def test_what_the_recorder_missed_is_said(job: MadeJob) -> None:
+    job.all("all_reduce", over=False)
+    job.files[1].missed(3)
+    assert "the recorder could not describe 3 calls of rank 1" in job.explained().ground

@@ -1,0 +1,110 @@
+"""A recorded job makes the same calls as a plain one, and its recording has them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dpsim.cli.app import app
+from dpsim.contract.recording import CALL
+from dpsim.diagnose.recordings.job import read_all
+from dpsim.diagnose.recordings.judging import explain_recordings
+from tests import ROOT
+from tests.real.record.recorded import environment, finished, started
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+CALLING = str(ROOT / "tests" / "real" / "record" / "calling.py")
+
+
+@pytest.mark.slow
+def test_a_recorded_job_makes_the_same_calls(tmp_path: Path) -> None:
+    """By gloo's own recorder: DDP's calls and functional ones among them."""
+    plain = finished(started([CALLING], 2, environment(None)))
+    recorded = finished(started([CALLING], 2, environment(tmp_path)))
+    assert [json.loads(out) for out in recorded] == [json.loads(out) for out in plain]
+    recording = read_all(tmp_path)[1]
+    calls = [(record.op, record.peer) for record in recording.records if record.kind == CALL]
+    for expected in (
+        ("all_reduce", -1),
+        ("broadcast", 1),
+        ("reduce", 1),
+        ("gather", 0),
+        ("scatter", 1),
+        ("send", 0),
+        ("recv", 0),
+        ("barrier", -1),
+    ):
+        assert expected in calls, expected
+    assert (recording.missed, recording.dropped, recording.end) == (0, 0, "ended")
+    assert recording.records[0].reduction == "max"
+    assert recording.records[0].place.line.startswith(f"{CALLING}:")
+    assert max(recording.counted.values()) > sum(op not in ("send", "recv") for op, _ in calls) - 3, "DDP's count too"
+    assert explain_recordings(tmp_path).outcome == "finished"
+
+
+@pytest.mark.slow
+def test_an_exception_is_in_the_recording(tmp_path: Path) -> None:
+    for process in started([CALLING], 2, {**environment(tmp_path), "RAISES": "1"}):
+        process.communicate(timeout=120)
+    found = explain_recordings(tmp_path)
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks) == ("failed", (1,))
+    assert found.said == "rank 1 raised ValueError: as it was asked to"
+
+
+KILLED = """
+import os, signal
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+x = torch.ones(4)
+for _ in range(10):
+    dist.all_reduce(x)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.slow
+def test_kill_9_loses_nothing_that_was_written(tmp_path: Path) -> None:
+    processes = started(["-c", KILLED], 2, environment(tmp_path))
+    for process in processes:
+        process.communicate(timeout=120)
+        assert process.returncode == -signal.SIGKILL
+    for recording in read_all(tmp_path).values():
+        assert len(recording.records) == 10
+        assert (recording.end, recording.records[-1].op) == ("runs", "all_reduce")
+
+
+def test_the_command_becomes_the_job(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "dpsim.cli", "record", "-o", str(tmp_path / "out"), "--", sys.executable, "-c"]
+    code = "import os, sys; print(os.environ['DPSIM_RECORD']); sys.exit(7)"
+    told = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*words, code], env=told, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (7, f"{tmp_path / 'out'}\n")
+    assert "then: dpsim explain" in done.stderr
+
+
+def test_a_command_that_does_not_exist(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["record", "-o", str(tmp_path), "--", "no-such-launcher", "train.py"])
+    assert done.exit_code == 2
+    assert "no-such-launcher: no such command" in done.output
+
+
+def test_a_sitecustomize_of_the_environment_runs_as_before(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.stdout.write('theirs ')\n")
+    told = environment(tmp_path / "out")
+    told["PYTHONPATH"] = os.pathsep.join((told["PYTHONPATH"], str(tmp_path)))
+    done = subprocess.run(
+        [sys.executable, "-c", "print('ours')"], env=told, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "theirs ours\n"
+    assert not (tmp_path / "out").exists(), "a process that imports no torch has no recording"

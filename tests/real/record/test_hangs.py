@@ -1,0 +1,77 @@
+"""Eight kinds of hang of four real gloo processes, explained from recordings alone: the rank, and the user's line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.diagnose.dumps.judgement import Explanation
+from dpsim.diagnose.recordings.judging import explain_recordings
+from tests import ROOT
+from tests.diagnose.dumps.test_gloo import LINES as OF_DUMPS
+from tests.diagnose.dumps.test_gloo import PROGRAM, line_of
+from tests.properties import nightly_but
+from tests.real.record.recorded import environment, started
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+LINES = {
+    **OF_DUMPS,
+    "group_order": "        dist.all_reduce(x, group=other)\n        dist.barrier()",
+    "wrong_peer": "works = [dist.isend",
+    "early_return": "time.sleep(600)\n",
+    "stuck_host": "        time.sleep(600)\n    if odd",
+}
+"""By kind, what stands at the culprit's line, or before it. A recording shows where a rank without a call stands."""
+
+
+def hang(kind: str, folder: Path) -> Explanation:
+    told = {**environment(folder / "recording"), "HANGS_QUIET": "6"}
+    processes = [
+        process for rank in range(4) for process in started([str(PROGRAM), kind, str(rank), str(folder)], 1, told)
+    ]
+    try:
+        for process in processes:
+            process.communicate(timeout=120)
+    finally:
+        for process in processes:
+            process.kill()
+    return explain_recordings(folder / "recording")
+
+
+@pytest.mark.parametrize("kind", nightly_but(LINES, lambda kind: kind in ("wrong_peer", "stuck_host", "dead")))
+def test_a_real_hang(kind: str, tmp_path: Path) -> None:
+    found = hang(kind, tmp_path)
+    assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (2,)), found
+    assert found.culprit is not None
+    if kind == "early_return":
+        assert found.culprit.place.line.endswith(f"gloo_hangs.py:{PROGRAM.read_text().count(chr(10))}")
+        return
+    within = 1 if LINES[kind].startswith("def") else 0
+    assert found.culprit.place.line.endswith(f"gloo_hangs.py:{line_of(LINES[kind]) + within}"), found.culprit
+
+
+@pytest.mark.nightly
+def test_a_healthy_job_accuses_no_rank(tmp_path: Path) -> None:
+    """The twin."""
+    found = hang("none", tmp_path)
+    assert (found.outcome, found.culprit) == ("finished", None)
+
+
+@pytest.mark.nightly
+def test_a_program_that_holds_pythons_lock(tmp_path: Path) -> None:
+    """Its heartbeat stops as a dead one's does. The lines that it wrote after that tell it from one."""
+    holds = str(ROOT / "tests" / "real" / "record" / "holds.py")
+    processes = started([holds, "30"], 2, environment(tmp_path))
+    try:
+        processes[1].communicate(timeout=120)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    found = explain_recordings(tmp_path)
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks) == ("hang", (1,)), found
+    assert found.culprit.place.line.endswith("holds.py:16"), found.culprit
