@@ -20,7 +20,7 @@ from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 if TYPE_CHECKING:
-    from dpsim.diagnose.dumps.judgement import Explanation
+    from dpsim.diagnose.dumps.explanation import Explanation
 
 
 def explain(

@@ -16,6 +16,10 @@ alike.py         ranks that made the same calls so far, and the one that parts f
 deciding.py      which rank is behind calls that met and differ
 deciding_waits.py  which rank is behind waits
 peers.py         a transfer with another peer than at its place before
+stacks.py        lines of threads, as Python's fault handler or py-spy writes them
+beside.py        what lies beside the dumps: py-spy's stacks, logs, answers of NCCL's RAS
+hosts.py         which rank that makes the cause
+explanation.py   what is said of a job
 judgement.py     outcome, class, culprit, and on what they rest
 of_run.py        the same fields of a run of dpsim
 text.py          in ten lines, and as JSON

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple, TypeAlias
 
+from dpsim.diagnose.dumps.beside import NOTHING, Beside
 from dpsim.diagnose.dumps.entries import RecordedCall, Shape
 from dpsim.diagnose.dumps.reading import RANKS, Dumps, RankDump
 
@@ -59,6 +60,7 @@ class DumpedJob(NamedTuple):
     groups: dict[str, DumpGroup]
     lines: dict[LineKey, DumpLine]
     hidden: tuple[int, ...]
+    beside: Beside = NOTHING
 
     def peer(self, call: RecordedCall) -> int:
         """The other rank of a transfer."""
@@ -86,7 +88,7 @@ def job_of(dumps: Dumps) -> DumpedJob:
     }
     missing = tuple(rank for rank in ranks if rank not in dumps.ranks)
     lines = _lines(calls, groups)
-    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls))
+    return DumpedJob(dumps.ranks, ranks, missing, calls, groups, lines, _hidden(calls), dumps.beside)
 
 
 def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:

@@ -15,49 +15,20 @@ Where none of it tells, no rank is named, and `undecided_ranks` are those of whi
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal
 
 from dpsim.contract.words import counted, ranks_text
 from dpsim.diagnose.dumps.deciding import Decided, decide_parting
 from dpsim.diagnose.dumps.deciding_waits import decide_waits
-from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
+from dpsim.diagnose.dumps.entries import NOWHERE
+from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
+from dpsim.diagnose.dumps.hosts import with_lines
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.pace import Pace, pace
 from dpsim.diagnose.dumps.partings import partings
 from dpsim.diagnose.dumps.reading import Dumps
 from dpsim.diagnose.dumps.standings import Standings, standings
 from dpsim.diagnose.dumps.usual import Usual
-
-Outcome: TypeAlias = Literal["hang", "finished", "failed", "moving", "undecided"]
-"""hang: ranks wait for what does not come. finished: all calls are over. failed: ranks are gone, and no rank waits.
-moving: the job went on when it was dumped. undecided: the dumps do not say which.
-"""
-
-
-class Suspect(NamedTuple):
-    """The cause. `seq`: the call of the group; `place`: where one of `ranks` made it, or else another rank."""
-
-    ranks: tuple[int, ...]
-    group: str
-    seq: int | None
-    op: str
-    place: CallPlace
-
-
-class Explanation(NamedTuple):
-    """What the dumps of a job show. `said`: what the culprit did, in a sentence. `confidence`: "high" for what the
-    recorders show outright, "medium" for a majority or a habit, else "low".
-    """
-
-    outcome: Outcome
-    klass: str
-    culprit: Suspect | None
-    said: str
-    waits: tuple[str, ...]
-    cycle: tuple[int, ...]
-    undecided_ranks: tuple[int, ...]
-    confidence: Literal["high", "medium", "low"]
-    ground: tuple[str, ...]
 
 
 def judge_dumps(dumps: Dumps) -> Explanation:
@@ -75,7 +46,7 @@ def judge_job(job: DumpedJob) -> Explanation:
         return _plain("undecided", "no recorder has a call", "low")
     if not stands.waits and not stands.joined:
         return _ended(job)
-    return _hang(job, stands, how)
+    return with_lines(job, _hang(job, stands, how))
 
 
 def _plain(outcome: Outcome, why: str, confidence: Literal["high", "medium", "low"], klass: str = "") -> Explanation:

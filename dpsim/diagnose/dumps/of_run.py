@@ -16,7 +16,7 @@ from dpsim.checks.run_index import RunIndex
 from dpsim.contract.ops import COMMUNICATOR, KIND, OP, SEQ, SITE, STEP, RawRecord
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.dumps.entries import CallPlace
-from dpsim.diagnose.dumps.judgement import Explanation, Outcome, Suspect
+from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
 from dpsim.diagnose.evidence import in_words, waits
 
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract.words import counted, short
-from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, DumpError, EntryReader, RecordedCall, RecordedCalls
+from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
+from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
 from dpsim.trace.strict_json import loads
 
@@ -39,8 +40,7 @@ TO_DO = "a file that is no dump has to leave the folder; then its rank counts as
 
 class RankDump(NamedTuple):
     """What a rank's recorders kept. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost its
-    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ. `standing`: where
-    its program stands, by other evidence than dumps.
+    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ.
     """
 
     rank: int
@@ -48,15 +48,17 @@ class RankDump(NamedTuple):
     wrapped: frozenset[str]
     written_ns: int
     moved: bool
-    standing: CallPlace = NOWHERE
 
 
 class Dumps(NamedTuple):
-    """The dumps of a job. `members`: the ranks of each group that any dump lists; `described`: its description."""
+    """The dumps of a job. `members`: the ranks of each group that any dump lists; `described`: its description;
+    `beside`: other evidence.
+    """
 
     ranks: dict[int, RankDump]
     members: dict[str, tuple[int, ...]]
     described: dict[str, str]
+    beside: Beside = NOTHING
 
 
 def read_dumps(*folders: Path) -> Dumps:
@@ -87,7 +89,7 @@ def read_dumps(*folders: Path) -> Dumps:
                     members.setdefault(group, ranks_of)
                 described.update(own.described)
             ranks[rank] = _merged(rank, recorded, max(file.stat().st_mtime_ns for file in files))
-    return Dumps(ranks, members, described)
+    return Dumps(ranks, members, described, read_beside(folders))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import Any
 from dpsim.contract.chain import chain_text
 from dpsim.contract.words import printable, ranks_text
 from dpsim.diagnose.class_words import class_words
-from dpsim.diagnose.dumps.judgement import Explanation, Suspect
+from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.fitting import WIDTH, block, cut, folded, labelled
 
 SCHEMA_VERSION = 1
@@ -82,7 +82,7 @@ def _next(found: Explanation) -> str:
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
-    if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not culprit.op:
+    if found.klass.endswith(("DEAD_RANK", "DEATH:RANK")) or not (culprit.op or culprit.place.line):
         return (
             f"read the log of {ranks_text(culprit.ranks)}: its end, its exit code, the system's log of killed processes"
         )

@@ -4,7 +4,6 @@ A recording has more than a dump of torch's flight recorder. It has roots, reduc
 decisions. It says how a program ended, and at which lines it stood. The judgement is that of dumps, with this evidence.
 
 reading.py    a file of the recorder: its header, texts and records
-stacks.py     lines of threads, as Python's fault handler or py-spy writes them
 job.py        the recordings of a folder as one job
 deciding.py   the first decision in which ranks differ
 judging.py    outcome, class, culprit

@@ -21,11 +21,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.contract.recording import CALL, STACKS
+from dpsim.diagnose.dumps.beside import read_beside
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, RecordedCall, Shape
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.reading import Dumps, RankDump
+from dpsim.diagnose.dumps.stacks import read_stacks
 from dpsim.diagnose.recordings.reading import Record, RecordedIn, Recording, RecordingError, read_recording
-from dpsim.diagnose.recordings.stacks import read_stacks
 
 SECOND = 1_000_000_000
 SILENT_NS = 4 * SECOND
@@ -38,11 +39,10 @@ IN_CPP = "a call made in C++"
 
 
 class RecordedJob(NamedTuple):
-    """A job. `standing`: by rank, where its program stands."""
+    """A job. `died`: ranks whose process ended without a word."""
 
     dumped: DumpedJob
     recordings: dict[int, Recording]
-    standing: dict[int, CallPlace]
     died: tuple[int, ...]
 
 
@@ -70,9 +70,10 @@ def recorded_job(folder: Path) -> RecordedJob:
     for rank, one in recordings.items():
         calls = [*_calls(one, keys[rank], reached, members), *_in_cpp(one, keys[rank], standing[rank], reached)]
         wrapped = frozenset(group.library for group in one.groups.values()) if one.wrapped else frozenset()
-        ranks[rank] = RankDump(rank, calls, wrapped, 0, False, standing[rank])
-    job = job_of(Dumps(ranks, members, described))
-    return RecordedJob(job._replace(missing=tuple(sorted({*job.missing, *died}))), recordings, standing, died)
+        ranks[rank] = RankDump(rank, calls, wrapped, 0, False)
+    stands = {rank: place for rank, place in standing.items() if place.line}
+    job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(standing=stands)))
+    return RecordedJob(job._replace(missing=tuple(sorted({*job.missing, *died}))), recordings, died)
 
 
 def read_all(folder: Path) -> dict[int, Recording]:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from dpsim.contract.words import counted, duration, ranks_text
 from dpsim.diagnose.dumps.entries import NOWHERE
-from dpsim.diagnose.dumps.judgement import Explanation, Suspect, judge_job
+from dpsim.diagnose.dumps.explanation import Explanation, Suspect
+from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.recordings.deciding import first_difference
 from dpsim.diagnose.recordings.job import SECOND, RecordedJob, recorded_job
 
@@ -31,7 +32,7 @@ def judge_recorded(job: RecordedJob) -> Explanation:
     found = _moving(job) or _failed(job) or judge_job(job.dumped)
     if found.outcome in ("hang", "failed", "undecided"):
         found = _with_decisions(job, found)
-    found = _with_lines(job, found)
+    found = _with_ends(job, found)
     return found._replace(ground=(*found.ground, *_limits(job)))
 
 
@@ -84,23 +85,16 @@ def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
     return found._replace(klass=klass, culprit=culprit, said=differed.said, confidence="medium", ground=ground)
 
 
-def _with_lines(job: RecordedJob, found: Explanation) -> Explanation:
-    """A culprit that stands in no call has its line where its program stands."""
-    culprit = found.culprit
-    if culprit is None or len(culprit.ranks) != 1 or found.klass.startswith("DISAGREEMENT"):
-        return found
-    [rank] = culprit.ranks
-    standing = job.standing.get(rank, NOWHERE)
-    one = job.recordings.get(rank)
-    ground = found.ground
-    if one is not None and one.end != "runs":
-        ground = (f"the program of rank {rank} {'ended' if one.end == 'ended' else 'raised ' + one.error}", *ground)
-    elif standing.line:
-        ground = (f"rank {rank} stands at {standing.line}", *ground)
-        calls = job.dumped.calls.get(rank, [])
-        if all(call.over for call in calls):
-            culprit = culprit._replace(place=standing)
-    return found._replace(culprit=culprit, ground=ground)
+def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
+    """What is known of how the culprit's program ended."""
+    ranks = () if found.culprit is None else found.culprit.ranks
+    ends = [(rank, job.recordings[rank]) for rank in ranks[:2] if rank in job.recordings]
+    said = [
+        f"the program of rank {rank} ended" if one.end == "ended" else f"rank {rank} raised {one.error}"
+        for rank, one in ends
+        if one.end != "runs" and found.outcome == "hang"
+    ]
+    return found._replace(ground=(*said, *found.ground))
 
 
 def _limits(job: RecordedJob) -> list[str]:

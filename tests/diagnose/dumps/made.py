@@ -19,7 +19,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dpsim.diagnose.dumps.judgement import Explanation, judge_dumps
+from dpsim.diagnose.dumps.explanation import Explanation
+from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 
 START = 1_700_000_000_000_000_000

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.diagnose.dumps.judgement import Explanation, judge_dumps
+from dpsim.diagnose.dumps.explanation import Explanation
+from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from tests import ROOT
 from tests.properties import nightly_but

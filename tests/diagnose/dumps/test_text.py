@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.diagnose.dumps.entries import CallPlace
-from dpsim.diagnose.dumps.judgement import Explanation, Suspect
+from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.dumps.text import LINES, as_json, as_text
 from dpsim.diagnose.fitting import WIDTH
 from tests.diagnose.dumps.made import MadeJob

@@ -15,7 +15,7 @@ from collections import Counter
 from pathlib import Path
 
 from dpsim.contract import recording as layout
-from dpsim.diagnose.dumps.judgement import Explanation
+from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.recordings.judging import explain_recordings
 from real.record.ring import RecordingFile
 

@@ -43,6 +43,24 @@ def test_where_the_absent_rank_stands(job: MadeJob) -> None:
     assert (found.culprit.ranks, found.culprit.place.line) == ((2,), "data.py:7")
 
 
+def test_of_two_ranks_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
+    job = MadeJob(tmp_path, 2)
+    job.all("all_reduce")
+    job.call(0, "all_reduce", over=False)
+    job.stands(1, "data.py:7")
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.place.line, found.confidence) == ((1,), "data.py:7", "medium")
+
+
+def test_of_two_ranks_none_without_a_line(tmp_path: Path) -> None:
+    """The twin: one call too many looks the same."""
+    job = MadeJob(tmp_path, 2)
+    job.all("all_reduce")
+    job.call(0, "all_reduce", over=False)
+    assert job.explained().culprit is None
+
+
 def test_a_rank_whose_program_ended(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.diagnose.dumps.judgement import Explanation
+from dpsim.diagnose.dumps.explanation import Explanation
 from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
 from tests.diagnose.dumps.test_gloo import LINES as OF_DUMPS
@@ -74,4 +74,4 @@ def test_a_program_that_holds_pythons_lock(tmp_path: Path) -> None:
     found = explain_recordings(tmp_path)
     assert found.culprit is not None
     assert (found.outcome, found.culprit.ranks) == ("hang", (1,)), found
-    assert found.culprit.place.line.endswith("holds.py:16"), found.culprit
+    assert found.culprit.place.line.endswith("holds.py:15"), found.culprit

@@ -20,7 +20,8 @@ from typing import NamedTuple
 import pytest
 
 from dpsim.contract.world import Run, World
-from dpsim.diagnose.dumps.judgement import Explanation, judge_dumps
+from dpsim.diagnose.dumps.explanation import Explanation
+from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.scenario import scenario_from
 from dpsim.scenario.to_world import prepare, world

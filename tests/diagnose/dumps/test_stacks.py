@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsim.diagnose.dumps.entries import NOWHERE
-from dpsim.diagnose.recordings.stacks import where_it_stands
+from dpsim.diagnose.dumps.stacks import where_it_stands
 
 FAULT_HANDLER = """Timeout (0:00:15)!
 Thread 0x00007f3a00000700 (most recent call first):

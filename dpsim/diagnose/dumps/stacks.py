@@ -54,7 +54,7 @@ def _threads(text: str) -> list[tuple[int, str, list[tuple[str, str, int]]]]:
 
 
 def read_stacks(path: Path, main: int) -> CallPlace:
-    """Of a file; NOWHERE if there is none, or nothing in it."""
+    """The program's lines in the main thread, by a file; NOWHERE if there is none, or nothing in it."""
     try:
         with path.open("rb") as file:
             return where_it_stands(file.read(LARGEST).decode(errors="replace"), main)

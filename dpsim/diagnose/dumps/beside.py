@@ -1,0 +1,101 @@
+"""What lies beside the dumps of a job: stacks, logs, and what NCCL itself says of its communicators.
+
+    rank_2.pyspy        what `py-spy dump --pid PID` printed of rank 2
+    rank_2.log          what rank 2 printed; its last exception counts
+    ras.txt             what NCCL's RAS answers: echo verbose status | nc localhost 28028
+
+All of it is evidence and none of it is needed. A file that says nothing of use is left alone. RAS counts the operations
+that ranks have launched, by their positions in a communicator. (NCCL user guide, "RAS"; layouts of 2.24 to 2.32.)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from dpsim.contract.words import ranks_text, short
+from dpsim.diagnose.dumps.entries import CallPlace
+from dpsim.diagnose.dumps.stacks import read_stacks
+
+LARGEST = 1 << 20
+"""Bytes of a log, from its end, and of an answer of RAS, from its beginning."""
+
+_OF_RANK = re.compile(r"(?:.*[^0-9])?(\d{1,9})\.(pyspy|log|err)")
+_RAS = re.compile(r"(?:.*[^a-z])?(?:nccl)?ras(?:[^a-z].*)?\.(?:txt|log)", re.IGNORECASE)
+_EXCEPTION = re.compile(
+    r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$", re.MULTILINE
+)
+_MANY = re.compile(r"^\s*(\d{1,9}) ranks have launched up to operation (\d{1,18})$")
+_ONE = re.compile(r"^\s*Rank (\d{1,9}) has launched up to operation (\d{1,18})\b")
+_LISTED = re.compile(r"^\s*Rank (\d{1,9}) -- GPU")
+_DEAD = re.compile(r"^\s*(Process \d{1,9} on node \S{1,80} managing GPU\w* [\d,]{1,80})", re.MULTILINE)
+
+
+class Beside(NamedTuple):
+    """`standing`: by rank, where its program stands. `ends`: the last exception of its log. `ras`: what RAS says.
+    `behind`: ranks that have launched fewer operations than most.
+    """
+
+    standing: dict[int, CallPlace] = {}
+    ends: dict[int, str] = {}
+    ras: tuple[str, ...] = ()
+    behind: tuple[int, ...] = ()
+
+
+NOTHING = Beside()
+
+
+def read_beside(folders: Iterable[Path]) -> Beside:
+    """What lies in folders beside the dumps."""
+    standing: dict[int, CallPlace] = {}
+    ends: dict[int, str] = {}
+    ras: tuple[str, ...] = ()
+    behind: tuple[int, ...] = ()
+    for file in (file for folder in folders for file in sorted(folder.iterdir()) if file.is_file()):
+        of_rank = _OF_RANK.fullmatch(file.name)
+        if _RAS.fullmatch(file.name):
+            ras, behind = said_by_ras(_text(file, from_end=False))
+        elif of_rank and of_rank[2] == "pyspy":
+            place = read_stacks(file, 0)
+            if place.line:
+                standing[int(of_rank[1])] = place
+        elif of_rank:
+            found = _EXCEPTION.findall(_text(file, from_end=True))
+            if found:
+                ends[int(of_rank[1])] = short(found[-1], 160)
+    return Beside(standing, ends, ras, behind)
+
+
+def said_by_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """What an answer of RAS says in a few lines, and the ranks that are behind."""
+    counts: dict[int, int] = {}
+    ranks: dict[int, list[int]] = {}
+    of = -1
+    for line in text.splitlines():
+        many, one, listed = _MANY.match(line), _ONE.match(line), _LISTED.match(line)
+        if many:
+            of = int(many[2])
+            counts[of] = int(many[1])
+        elif one:
+            ranks.setdefault(int(one[2]), []).append(int(one[1]))
+            counts[int(one[2])] = counts.get(int(one[2]), 0) + 1
+        elif listed and of >= 0:
+            ranks.setdefault(of, []).append(int(listed[1]))
+    said = [f"RAS of NCCL: dead is {found}" for found in _DEAD.findall(text)[:2]]
+    if len(counts) < 2:
+        return tuple(said), ()
+    most = max(counts)
+    behind = tuple(sorted(rank for operation, own in ranks.items() if operation < most for rank in own))
+    if behind:
+        last = min(operation for operation, own in ranks.items() if {*own} & {*behind})
+        said.append(f"RAS of NCCL: {ranks_text(behind)} launched up to operation {last}, others up to {most}")
+    return tuple(said), behind
+
+
+def _text(file: Path, *, from_end: bool) -> str:
+    with file.open("rb") as opened:
+        if from_end:
+            opened.seek(max(0, file.stat().st_size - LARGEST))
+        return opened.read(LARGEST).decode(errors="replace")

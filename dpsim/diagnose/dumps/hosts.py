@@ -1,0 +1,56 @@
+"""Hosts: what lies beside the calls of a job, and which rank that makes the cause.
+
+    rank 2   all calls are over, and its main thread stands at data.py:7      ->  its line, in place of its peers'
+    ranks 0, 1   one of them is the cause; rank 1 stands in no call           ->  rank 1
+    ranks 0, 1   one of them is the cause; RAS says that rank 1 is behind     ->  rank 1
+
+Lines of programs come from the recorder, or from `py-spy dump`. A rank without such evidence keeps what its calls say.
+"""
+
+from __future__ import annotations
+
+from dpsim.diagnose.dumps.entries import NOWHERE
+from dpsim.diagnose.dumps.explanation import Explanation, Suspect
+from dpsim.diagnose.dumps.job import DumpedJob
+
+
+def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
+    """The explanation, with the line of a culprit that stands in no call."""
+    found = _idle(job, found)
+    ends = [f"the log of rank {rank} ends with {end}" for rank, end in job.beside.ends.items()][:2]
+    found = found._replace(ground=(*job.beside.ras, *ends, *found.ground))
+    culprit = found.culprit
+    if culprit is None or len(culprit.ranks) != 1:
+        return found
+    [rank] = culprit.ranks
+    standing = job.beside.standing.get(rank)
+    if standing is None:
+        return found
+    if _is_idle(job, rank):
+        culprit = culprit._replace(place=standing)
+    return found._replace(culprit=culprit, ground=(f"rank {rank} stands at {standing.line}", *found.ground))
+
+
+def _idle(job: DumpedJob, found: Explanation) -> Explanation:
+    """Of ranks of which one is the cause, the one that runs, and stands in no call."""
+    if found.culprit is not None:
+        return found
+    for suspects, why in (
+        ([rank for rank in found.undecided_ranks if _is_idle(job, rank)], "stands in no call"),
+        ([rank for rank in found.undecided_ranks if rank in job.beside.behind], "launched fewer operations"),
+    ):
+        if len(suspects) == 1:
+            return _named(job, found, suspects[0], why)
+    return found
+
+
+def _named(job: DumpedJob, found: Explanation, rank: int, why: str) -> Explanation:
+    said = f"{found.said}; rank {rank} {why}"
+    culprit = Suspect((rank,), "", None, "", job.beside.standing.get(rank, NOWHERE))
+    klass = "HANG:COLLECTIVE:MISSING_RANK"
+    return found._replace(klass=klass, culprit=culprit, said=said, undecided_ranks=(), confidence="medium")
+
+
+def _is_idle(job: DumpedJob, rank: int) -> bool:
+    hidden = rank in job.hidden  # a call that its recorder does not show
+    return rank in job.beside.standing and not hidden and all(call.over for call in job.calls.get(rank, []))

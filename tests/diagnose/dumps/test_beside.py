@@ -1,0 +1,87 @@
+"""Stacks, logs and answers of RAS beside the dumps: what they decide, and what stays open without them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpsim.diagnose.dumps.beside import read_beside, said_by_ras
+from dpsim.diagnose.dumps.explanation import Explanation
+from dpsim.diagnose.dumps.judgement import judge_dumps
+from dpsim.diagnose.dumps.reading import read_dumps
+from tests.diagnose.dumps.made import MadeJob
+from tests.diagnose.dumps.test_stacks import PY_SPY
+
+RAS = """Warnings
+========
+
+#0-0 (27a079b828ff1a75) MISMATCH
+  Communicator ranks have different collective operation counts
+  26 ranks have launched up to operation 6650
+  2 ranks have launched up to operation 6649
+  Rank 0 -- GPU 0 managed by process 483072 on node 172.16.64.210
+  Rank 2 -- GPU 2 managed by process 483074 on node 172.16.64.210
+  Rank 9 has launched up to operation 6640 -- GPU 1 managed by process 6247 on node 10.0.109.86
+
+DEAD
+  1 job process is considered dead (unreachable via the RAS network)
+  Process 3487984 on node 172.16.64.213 managing GPU 5
+"""
+
+OF_TWO = """  Rank 0 has launched up to operation 2 -- GPU 0 managed by process 11 on node n
+  Rank 1 has launched up to operation 1 -- GPU 1 managed by process 12 on node n
+"""
+
+
+def explained(folder: Path) -> Explanation:
+    """Of two ranks: rank 0 stands in a second call, rank 1 made one."""
+    job = MadeJob(2)
+    job.call([0, 1])
+    job.call([0])
+    job.write(folder)
+    return judge_dumps(read_dumps(folder))
+
+
+def test_without_other_evidence_two_ranks_have_no_majority(tmp_path: Path) -> None:
+    assert explained(tmp_path).culprit is None
+
+
+def test_py_spy_names_the_one_that_stands_in_no_call(tmp_path: Path) -> None:
+    (tmp_path / "rank_1.pyspy").write_text(PY_SPY)
+    found = explained(tmp_path)
+    assert found.culprit is not None
+    assert (found.culprit.ranks, found.culprit.place.line) == ((1,), "train.py:42")
+    assert "rank 1 stands at train.py:42" in found.ground
+
+
+def test_ras_names_the_one_that_is_behind(tmp_path: Path) -> None:
+    (tmp_path / "ras.txt").write_text(OF_TWO)
+    found = explained(tmp_path)
+    assert found.culprit is not None
+    assert found.culprit.ranks == (1,)
+    assert found.said.endswith("rank 1 launched fewer operations")
+
+
+def test_an_answer_of_ras() -> None:
+    said, behind = said_by_ras(RAS)
+    assert behind == (0, 2, 9)
+    assert said == (
+        "RAS of NCCL: dead is Process 3487984 on node 172.16.64.213 managing GPU 5",
+        "RAS of NCCL: ranks 0, 2, 9 launched up to operation 6640, others up to 6650",
+    )
+
+
+def test_an_answer_of_ras_without_trouble() -> None:
+    assert said_by_ras("Group Comms\n  0  8  4  1  4  32  RUNNING  OK\n") == ((), ())
+
+
+def test_the_last_exception_of_a_log(tmp_path: Path) -> None:
+    log = "Traceback (most recent call last):\nValueError: one\n\n[rank1]: RuntimeError: Connection closed by peer\n"
+    (tmp_path / "worker_1.log").write_text(log)
+    assert read_beside([tmp_path]).ends == {1: "RuntimeError: Connection closed by peer"}
+    assert "the log of rank 1 ends with RuntimeError: Connection closed by peer" in explained(tmp_path).ground
+
+
+def test_other_files_say_nothing(tmp_path: Path) -> None:
+    (tmp_path / "rank_1.pyspy").write_bytes(b"\xff\xfe")
+    (tmp_path / "rank_1.log").write_text("step 12 done\n")
+    assert read_beside([tmp_path]) == ({}, {}, (), ())
