@@ -5,8 +5,8 @@ program makes no call for a while, the thread writes the lines of all threads be
 the file.
 
 A program that holds Python's lock stops that thread. For this case Python's fault handler has a clock in C, which the
-thread sets back each time. It may fire in no other case: it reads the frames of threads while they run, and crashes
-(seen once in some forty jobs with Python 3.11).
+thread sets back each time. It may fire in no other case, for it reads the frames of threads while they run. That
+crashed one of some forty jobs with Python 3.11.
 """
 
 from __future__ import annotations

@@ -24,9 +24,8 @@ LARGEST = 1 << 20
 
 _OF_RANK = re.compile(r"(?:.*[^0-9])?(\d{1,9})\.(pyspy|log|err)")
 _RAS = re.compile(r"(?:.*[^a-z])?(?:nccl)?ras(?:[^a-z].*)?\.(?:txt|log)", re.IGNORECASE)
-_EXCEPTION = re.compile(
-    r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$", re.MULTILINE
-)
+_RAISED = r"^(?:\[rank\d+\]: ?)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$"
+_EXCEPTION = re.compile(_RAISED, re.MULTILINE)
 _MANY = re.compile(r"^\s*(\d{1,9}) ranks have launched up to operation (\d{1,18})$")
 _ONE = re.compile(r"^\s*Rank (\d{1,9}) has launched up to operation (\d{1,18})\b")
 _LISTED = re.compile(r"^\s*Rank (\d{1,9}) -- GPU")
@@ -38,13 +37,13 @@ class Beside(NamedTuple):
     `behind`: ranks that have launched fewer operations than most.
     """
 
-    standing: dict[int, CallPlace] = {}
-    ends: dict[int, str] = {}
-    ras: tuple[str, ...] = ()
-    behind: tuple[int, ...] = ()
+    standing: dict[int, CallPlace]
+    ends: dict[int, str]
+    ras: tuple[str, ...]
+    behind: tuple[int, ...]
 
 
-NOTHING = Beside()
+NOTHING = Beside({}, {}, (), ())
 
 
 def read_beside(folders: Iterable[Path]) -> Beside:
