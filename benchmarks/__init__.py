@@ -17,6 +17,7 @@ Counts judge: a call more in each step is a count above its floor, on every proc
     measure.py       turns, ratios and their spread
     growth.py        many ranks: cost per rank-step, memory (in a process of its own)
     untimed.py       ops per second where there is no time, and the cost of a tiny run
+    recording.py     what the recorder costs a call: `python -m benchmarks.recording`
     dumps.py         a hung job of 512 ranks, explained: `python -m benchmarks.dumps`
     exploring.py     schedules and small worlds a second; tokens.py the same of pipelines
     startup.py       CPU seconds of commands

@@ -1,4 +1,4 @@
-"""Every reader of the framework on damaged input: scenario files, traces, tokens, saved failures, stores, dumps.
+"""Every reader of the framework on damaged input: scenarios, traces, tokens, saved failures, stores, dumps, recordings.
 
 python -m pytest -m slow tests/test_readers.py          # ten seconds a reader
 python -m pytest -m nightly tests/test_readers.py       # ten minutes a reader
@@ -21,15 +21,18 @@ import pytest
 from dpsim.campaign.replay import replay, replay_token
 from dpsim.campaign.saved import saved_failures
 from dpsim.campaign.token import CHECKED, PREFIX, Token, read_token
+from dpsim.contract.recording import HEAD, HEADER_BYTES, STACKS, TABLE_AT
 from dpsim.contract.world import Unended
 from dpsim.diagnose.dumps.judgement import judge_dumps
 from dpsim.diagnose.dumps.reading import read_dumps
 from dpsim.diagnose.dumps.text import as_json, as_text
+from dpsim.diagnose.recordings.judging import explain_recordings
 from dpsim.explore.strategies.replay import Mismatch
 from dpsim.runner import run_scenario
 from dpsim.scenario import dump_scenario, parse_scenario
 from dpsim.trace import Trace, compare, read_trace, write_trace
 from tests.diagnose.dumps.made import MadeJob
+from tests.diagnose.recordings.made import MadeJob as MadeRecordings
 from tests.fuzz import damaged, fuzzed, seconds
 from tests.protocols import agreed
 
@@ -167,6 +170,42 @@ def test_dumps(seconds: float) -> None:
         json.dumps(as_json(found))
 
     assert fuzzed("dumps", seeds, read, seconds)
+
+
+@seconds
+def test_recordings(tmp_path_factory: pytest.TempPathFactory, seconds: float) -> None:
+    """Of the recorder: the damaged one, and a whole one of another rank."""
+    job = MadeRecordings(tmp_path_factory.mktemp("recordings"), 2, slots=16)
+    for step in range(9):
+        for rank in range(2):
+            job.step(rank, step)
+            job.decide(rank, "tokens", step)
+        job.all("all_reduce")
+        job.call(0, "send", peer=1)
+        job.call(1, "recv", peer=0)
+    job.call(0, "broadcast", peer=1, over=False)
+    job.stands(1, "train.py:7")
+    files = sorted(job.gathered().glob("*.recording"))
+    good = [small(file.read_bytes()) for file in files]
+    stacks = files[1].with_name(files[1].name + STACKS).read_bytes()
+
+    def read(data: bytes, folder: Path) -> None:
+        for file, one in zip(files, (data, good[1]), strict=True):
+            (folder / file.name).write_bytes(one)
+        (folder / (files[1].name + STACKS)).write_bytes(stacks if len(data) % 2 else data[:4096])
+        found = explain_recordings(folder)
+        assert len(as_text(found).split("\n")) <= 10
+        json.dumps(as_json(found))
+
+    assert fuzzed("recordings", good, read, seconds)
+
+
+def small(data: bytes) -> bytes:
+    """A recording whose table has no more room than its texts need, so that damage meets something."""
+    magic, version, table, *rest = HEAD.unpack_from(data)
+    used = int.from_bytes(data[TABLE_AT : TABLE_AT + 8], "little")
+    head = HEAD.pack(magic, version, used, *rest) + data[HEAD.size : HEADER_BYTES + used]
+    return head + data[HEADER_BYTES + table :]
 
 
 def faulty(broken: Callable[[bytes, Path], object]) -> Callable[[bytes, Path], object]:

@@ -45,7 +45,7 @@ def text_of(page: str) -> str:
 # ---- commands
 
 
-SLOW = ("pytest ", "dpsim museum --module ", "dpsim explore dp2_captured ")
+SLOW = ("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module ", "dpsim explore dp2_captured ")
 """How commands begin that take more than two seconds."""
 
 
@@ -60,7 +60,7 @@ def consoles(page: str) -> Iterator[list[tuple[str, str]]]:
 def typed_here(command: str, folder: Path) -> str:
     """What a command prints: `dpsim` runs in this process, unless it imports a module of the folder."""
     program, *words = shlex.split(command)
-    if program != "dpsim" or "--module" in words:
+    if program != "dpsim" or "--module" in words or words[0] == "record":  # which becomes another program
         return documents.typed(command, folder, ROOT)
     return CliRunner(env={"COLUMNS": "100"}).invoke(app, words, prog_name="dpsim").output
 

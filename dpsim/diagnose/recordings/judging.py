@@ -30,8 +30,7 @@ def explain_recordings(folder: Path) -> Explanation:
 def judge_recorded(job: RecordedJob) -> Explanation:
     """What a recorded job shows."""
     found = _moving(job) or _failed(job) or judge_job(job.dumped)
-    if found.outcome in ("hang", "failed", "undecided"):
-        found = _with_decisions(job, found)
+    found = _with_decisions(job, found)
     found = _with_ends(job, found)
     return found._replace(ground=(*found.ground, *_limits(job)))
 
@@ -75,6 +74,8 @@ def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
     differed = first_difference(job.recordings)
     if differed is None:
         return found
+    if found.outcome in ("finished", "moving"):
+        return found._replace(ground=(differed.said, *found.ground))
     klass = f"DISAGREEMENT:{differed.label.upper()}"
     ground = (*([found.said] if found.said else []), *found.ground)
     if not differed.ranks:

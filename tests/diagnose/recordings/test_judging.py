@@ -149,6 +149,18 @@ def test_a_decision_comes_before_what_came_of_it(job: MadeJob) -> None:
     assert found.said == "tokens in step 7: ranks 0, 1, 3 decided 8; rank 2 decided 5"
 
 
+def test_a_job_that_ended_in_spite_of_a_decision(job: MadeJob) -> None:
+    job.step(0, 7)
+    for rank in range(4):
+        job.decide(rank, "tokens", rank == 3)
+    job.all("all_reduce")
+    for rank in range(4):
+        job.end(rank)
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("finished", None)
+    assert found.ground[0].startswith("tokens: ranks 1, 2 decided False; rank 3 decided True")
+
+
 def test_equal_decisions_are_no_finding(job: MadeJob) -> None:
     for rank in range(4):
         job.step(rank, 7)

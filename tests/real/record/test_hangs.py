@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests import ROOT
 from tests.diagnose.dumps.test_gloo import LINES as OF_DUMPS
 from tests.diagnose.dumps.test_gloo import PROGRAM, line_of
 from tests.properties import nightly_but
-from tests.real.record.recorded import environment, started
+from tests.real.record.recorded import environment, finished, started
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -51,6 +52,44 @@ def test_a_real_hang(kind: str, tmp_path: Path) -> None:
         return
     within = 1 if LINES[kind].startswith("def") else 0
     assert found.culprit.place.line.endswith(f"gloo_hangs.py:{line_of(LINES[kind]) + within}"), found.culprit
+
+
+MOVING = """
+import sys, time
+import torch, torch.distributed as dist
+
+dist.init_process_group("gloo")
+x, rank = torch.ones(4), dist.get_rank()
+for step in range(int(sys.argv[1])):
+    if (step + rank) % 3 == 0:
+        time.sleep(0.02 * rank)
+    dist.all_reduce(x)
+    works = [dist.isend(x, (rank + 1) % 3), dist.irecv(torch.ones(4), (rank - 1) % 3)]
+    for work in works:
+        work.wait()
+"""
+
+
+@pytest.mark.nightly
+def test_healthy_and_moving_jobs_accuse_no_rank(tmp_path: Path) -> None:
+    """Fifty times, by the recordings as they are at some time of a job, and of its end."""
+    outcomes = Counter[str]()
+    for number in range(25):
+        folder = tmp_path / str(number)
+        processes = started(["-c", MOVING, str(20 + 20 * number)], 3, environment(folder))
+        looked = 0
+        while any(process.poll() is None for process in processes) and looked < 1 + number % 5:
+            if len([*folder.glob("*.recording")]) == 3:
+                found = explain_recordings(folder)
+                assert found.culprit is None, found
+                outcomes[found.outcome] += 1
+                looked += 1
+        finished(processes)
+        found = explain_recordings(folder)
+        assert (found.outcome, found.culprit) == ("finished", None)
+        outcomes[found.outcome] += 1
+    print(f"\n{sum(outcomes.values())} explanations of healthy jobs: {dict(outcomes)}")
+    assert outcomes["moving"] >= 25
 
 
 @pytest.mark.nightly
