@@ -1,9 +1,9 @@
-"""What the recorder costs a call: host time of its own code, and of an all_reduce of gloo with and without it.
+"""What the recorder costs a call: host time of its code, and of an all_reduce of gloo with and without it.
 
     python -m benchmarks.recording
 
-The first figure is the CPU time of the three calls of the recorder around one of torch: before it, before the wait and
-after the wait. The second is a group of one rank, whose all_reduce does nothing but pass through torch.
+The first figure is the CPU time of three calls of the recorder: before one of torch, before its wait and after it. The
+second is a group of one rank, whose all_reduce does nothing but pass through torch.
 """
 
 from __future__ import annotations

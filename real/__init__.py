@@ -50,6 +50,7 @@ GPUs.
     journal_file.py    a journal, as its rank writes it: a mapped file
     chain_file.py      the calls that led to its ops, beside it
     journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
+    record/            the recorder: calls of a job that was never written for dpsim
 
 Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends
 share, never the other way round.

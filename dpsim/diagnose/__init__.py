@@ -11,5 +11,6 @@ last_ops.py      what each rank did last, in columns
 timeouts.py      time-outs that passed
 turning_text.py  steps of a schedule in words: the point of no return, and what to swap
 dumps/           a hung job of torch, from the dumps of its flight recorders
+recordings/      the same, from what the recorder wrote of each rank
 injected.py      faults and delays that were asked for and never happened
 """

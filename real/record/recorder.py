@@ -131,7 +131,7 @@ class Recorder:
         assert self.file is not None
         try:
             ranks = dist.get_process_group_ranks(group)
-        except Exception:  # made without torch's registry, as vLLM does: its ranks count from 0
+        except Exception:  # made without torch's registry, by an engine: its ranks count from 0
             ranks = list(range(group.size()))
         about = {
             "name": str(group.group_name),

@@ -50,6 +50,7 @@ OF_SEVERAL = {
     "plugin": "dpsim/pytest_plugin.py, in projects of its own",
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",
+    "real/record": "the recorder, which is a folder of `real`",
     "torch/programs": "programs of torch.distributed, which tests run as targets",
     "vllm/blame": "culprits of planted faults in random worlds of an engine: checks and blame",
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",

@@ -15,11 +15,12 @@ usual.py         what follows what in all ranks, and who departs from it
 alike.py         ranks that made the same calls so far, and the one that parts from them
 deciding.py      which rank is behind calls that met and differ
 deciding_waits.py  which rank is behind waits
+twins.py         a second pair of ranks, or a second group of a kind
 peers.py         a transfer with another peer than at its place before
 stacks.py        lines of threads, as Python's fault handler or py-spy writes them
 beside.py        what lies beside the dumps: py-spy's stacks, logs, answers of NCCL's RAS
 hosts.py         which rank that makes the cause
-explanation.py   what is said of a job
+explanation.py   outcome, class and culprit, as records
 judgement.py     outcome, class, culprit, and on what they rest
 of_run.py        the same fields of a run of dpsim
 text.py          in ten lines, and as JSON

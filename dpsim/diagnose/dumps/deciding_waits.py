@@ -18,6 +18,7 @@ from dpsim.diagnose.dumps.deciding import DEAD, LEFT_OUT, ORDER, TOO_MANY, UNKNO
 from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.peers import wrong_peer
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
+from dpsim.diagnose.dumps.twins import by_second
 from dpsim.diagnose.dumps.usual import Departure, Usual, lone
 
 
@@ -28,6 +29,10 @@ def decide_waits(job: DumpedJob, usual: Usual, stands: Standings) -> Decided:
     stray = wrong_peer(job, stands)
     if stray is not None:
         return stray
+    for wait in _first_waits(stands)[:1]:
+        twins = by_second(job, usual, stands, wait)
+        if twins is not None:
+            return twins
     by_habit = _of_habits(job, usual, stands) if job.lines else None
     for wait in _first_waits(stands):
         decided = _minority(job, usual, stands, wait)

@@ -1,4 +1,4 @@
-"""What is said of a job: outcome, class, culprit, and on what they rest.
+"""The explanation of a job: outcome, class, culprit, and on what they rest.
 
 Explanation("hang", "HANG:COLLECTIVE:MISSING_RANK", Suspect((2,), "default_pg", 6, "all_reduce", place), ...)
 """

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from dpsim.contract.recording import DECISION, STEP
 from dpsim.contract.words import ranks_text
 from dpsim.diagnose.dumps.entries import CallPlace
-from dpsim.diagnose.recordings.reading import Recording
+from dpsim.diagnose.recordings.reading import ProcessRecording
 
 
 class Differed(NamedTuple):
@@ -29,7 +29,7 @@ class Differed(NamedTuple):
     start: int
 
 
-def first_difference(recordings: dict[int, Recording]) -> Differed | None:
+def first_difference(recordings: dict[int, ProcessRecording]) -> Differed | None:
     """The earliest decision in which ranks of one group differ."""
     met: defaultdict[tuple[int, str, str, int], dict[int, tuple[str, CallPlace, int]]] = defaultdict(dict)
     for rank, one in recordings.items():

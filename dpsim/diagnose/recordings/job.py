@@ -26,7 +26,7 @@ from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, RecordedCall, Shape
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.reading import Dumps, RankDump
 from dpsim.diagnose.dumps.stacks import read_stacks
-from dpsim.diagnose.recordings.reading import Record, RecordedIn, Recording, RecordingError, read_recording
+from dpsim.diagnose.recordings.reading import ProcessRecording, RecordedIn, RecordingError, RingRecord, read_recording
 
 SECOND = 1_000_000_000
 SILENT_NS = 4 * SECOND
@@ -42,7 +42,7 @@ class RecordedJob(NamedTuple):
     """A job. `died`: ranks whose process ended without a word."""
 
     dumped: DumpedJob
-    recordings: dict[int, Recording]
+    recordings: dict[int, ProcessRecording]
     died: tuple[int, ...]
 
 
@@ -76,9 +76,9 @@ def recorded_job(folder: Path) -> RecordedJob:
     return RecordedJob(job._replace(missing=tuple(sorted({*job.missing, *died}))), recordings, died)
 
 
-def read_all(folder: Path) -> dict[int, Recording]:
+def read_all(folder: Path) -> dict[int, ProcessRecording]:
     """By rank; of several processes that had a rank, the last one that began."""
-    found: dict[int, Recording] = {}
+    found: dict[int, ProcessRecording] = {}
     for file in sorted(folder.iterdir()):
         if NAME.fullmatch(file.name):
             one = read_recording(file)
@@ -89,17 +89,17 @@ def read_all(folder: Path) -> dict[int, Recording]:
     return dict(sorted(found.items()))
 
 
-def _seen_ns(one: Recording) -> int:
+def _seen_ns(one: ProcessRecording) -> int:
     """When the process was last seen alive, by its own clock."""
     return max(one.alive, one.records[-1].start if one.records else one.began)
 
 
-def _standing(one: Recording) -> CallPlace:
+def _standing(one: ProcessRecording) -> CallPlace:
     """Where the program stands; NOWHERE if it has ended, or called something since."""
     return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
 
 
-def _died(recordings: dict[int, Recording], rank: int) -> bool:
+def _died(recordings: dict[int, ProcessRecording], rank: int) -> bool:
     """Whether a process ended without a word."""
     one = recordings[rank]
     if one.end != "runs":
@@ -118,7 +118,7 @@ Reached = dict[tuple[str, int], int]
 """How many collectives a rank made in a group."""
 
 
-def _reached(recordings: dict[int, Recording], keys: dict[int, dict[int, str]]) -> Reached:
+def _reached(recordings: dict[int, ProcessRecording], keys: dict[int, dict[int, str]]) -> Reached:
     found: Reached = {}
     for rank, one in recordings.items():
         for number, key in keys[rank].items():
@@ -131,7 +131,7 @@ def _reached(recordings: dict[int, Recording], keys: dict[int, dict[int, str]]) 
 
 
 def _calls(
-    one: Recording, keys: dict[int, str], reached: Reached, members: dict[str, tuple[int, ...]]
+    one: ProcessRecording, keys: dict[int, str], reached: Reached, members: dict[str, tuple[int, ...]]
 ) -> list[RecordedCall]:
     """The calls of a process."""
     calls = [record for record in one.records if record.kind == CALL and record.group in one.groups]
@@ -148,7 +148,7 @@ def _calls(
     return found
 
 
-def _stands_in(one: Recording, calls: list[Record]) -> Record | None:
+def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> RingRecord | None:
     """The call in which the program stands."""
     if one.end != "runs" or not calls:
         return None
@@ -157,7 +157,7 @@ def _stands_in(one: Recording, calls: list[Record]) -> Record | None:
     return waits or (last if not last.end else None)
 
 
-def _call(record: Record, group: RecordedIn, key: str, over: bool) -> RecordedCall:
+def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> RecordedCall:
     transfer = record.op in ("send", "recv")
     dims = ((record.came,),) if record.came or not record.goes else (), ((record.goes,),) if record.goes else ()
     types = (record.dtype,) if record.dtype else ()
@@ -178,7 +178,7 @@ def _call(record: Record, group: RecordedIn, key: str, over: bool) -> RecordedCa
     )
 
 
-def _in_cpp(one: Recording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
+def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
     """For each group, the last call that the library counts beyond the last one that the recorder saw."""
     found = []
     last: dict[int, int] = {}

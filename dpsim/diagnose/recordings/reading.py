@@ -2,7 +2,7 @@
 
     recording = read_recording(path)
     recording.rank, recording.end            # 2, "runs"
-    recording.records[-1]                    # Record(kind=CALL, op="all_reduce", seq=6, place=..., end=0, ...)
+    recording.records[-1]                    # RingRecord(kind=CALL, op="all_reduce", seq=6, place=..., end=0, ...)
 
 The process may still run, or was killed within a store. So a slot whose number is not the one that belongs there is
 left out. Anything else that the recorder does not write is a `RecordingError`.
@@ -43,7 +43,7 @@ class RecordedIn(NamedTuple):
     me: int
 
 
-class Record(NamedTuple):
+class RingRecord(NamedTuple):
     """A record. `number`: from 1, of the process. `peer`: the root, or the position of the peer; -1 without one.
     `came`: the elements that the rank brings, or the number of a step; `goes`: those that it gets.
     """
@@ -66,7 +66,7 @@ class Record(NamedTuple):
     value: str
 
 
-class Recording(NamedTuple):
+class ProcessRecording(NamedTuple):
     """A process. `alive`: when it last said so, in ns of its clock. `end`: a word of ENDS. `counted`: how many
     collectives the library counts, by group. `waits`: the record whose Work the program waits for. `wrapped`: the ring
     has lost records.
@@ -87,11 +87,11 @@ class Recording(NamedTuple):
     waits: int
     groups: dict[int, RecordedIn]
     counted: dict[int, int]
-    records: list[Record]
+    records: list[RingRecord]
     wrapped: bool
 
 
-def read_recording(path: Path) -> Recording:
+def read_recording(path: Path) -> ProcessRecording:
     """A file. Raises RecordingError that names it."""
     name = short(path, 200)
     size = path.stat().st_size
@@ -115,7 +115,7 @@ def read_recording(path: Path) -> Recording:
         raise RecordingError(f"{name}: the program ended in way {how}; expected 0 to {len(layout.ENDS) - 1}. {TO_DO}")
     groups = texts.groups()
     counted = {one: _word(data, layout.CALLS_AT + one * 8) for one in groups if one < layout.GROUPS}
-    return Recording(
+    return ProcessRecording(
         path=path,
         rank=rank,
         size=ranks,
@@ -140,7 +140,7 @@ def _word(data: bytes, at: int) -> int:
     return int.from_bytes(data[at : at + 8], "little")
 
 
-def _records(data: bytes, first: int, slots: int, texts: _Texts) -> tuple[list[Record], bool]:
+def _records(data: bytes, first: int, slots: int, texts: _Texts) -> tuple[list[RingRecord], bool]:
     """The records in order, and whether the ring has lost any."""
     found = []
     for at, slot in enumerate(layout.SLOT.iter_unpack(memoryview(data)[first:])):
@@ -153,10 +153,10 @@ def _records(data: bytes, first: int, slots: int, texts: _Texts) -> tuple[list[R
     return [_record(slot, texts) for slot in found], bool(found) and found[0][-1] > 1
 
 
-def _record(slot: tuple[int, ...], texts: _Texts) -> Record:
+def _record(slot: tuple[int, ...], texts: _Texts) -> RingRecord:
     kind, op, thread, dtype, how, group, place, seq, peer, came, goes, start, end, number = slot
     decides = kind == layout.DECISION
-    return Record(
+    return RingRecord(
         number=number,
         kind=kind,
         op=layout.OPS[op] if op < len(layout.OPS) else f"operation {op}",

@@ -1,0 +1,4 @@
+"""The folder that a recorded job has in PYTHONPATH.
+
+sitecustomize.py   what Python imports as it starts
+"""
