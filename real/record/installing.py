@@ -31,12 +31,13 @@ C10D = "torch.distributed.distributed_c10d"
 FUNCTIONS = "torch.distributed._functional_collectives"
 
 
-def install_when_imported(folder: str) -> Recorder:
+def install_when_imported(folder: str) -> Importing:
     """Record this process as soon as it imports torch.distributed."""
     recorder = Recorder(Path(folder), int(os.environ.get("DPSIM_RECORD_CALLS", SLOTS)))
-    sys.meta_path.insert(0, Importing(recorder))
+    importing = Importing(recorder)
+    sys.meta_path.insert(0, importing)
     os.register_at_fork(after_in_child=recorder.start_again)
-    return recorder
+    return importing
 
 
 class Importing(importlib.abc.MetaPathFinder):

@@ -1,7 +1,8 @@
 """Python imports this module as it starts, where its folder is in PYTHONPATH: the recorder begins, if it is asked for.
 
 Another `sitecustomize` of the environment runs as before. A job whose Python has no dpsim is recorded, too: the folder
-of this package comes last in its path.
+of this package comes last in its path. The recorder itself is imported with torch.distributed, so that other processes
+of the job start as fast as before.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import importlib.util
 import os
 import sys
 from importlib.machinery import PathFinder
+from typing import Any
 
+FIRST = "torch.distributed.distributed_c10d"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -24,21 +27,28 @@ def run_the_other() -> None:
         spec.loader.exec_module(module)
 
 
-def begin() -> None:
-    """Record this process, if the environment says where to."""
-    folder = os.environ.get("DPSIM_RECORD")
-    if not folder:
-        return
-    root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
-    if root not in sys.path:
-        sys.path.append(root)
-    try:
-        from real.record.installing import install_when_imported
+class Waiting:
+    """Brings the recorder in when the process imports torch.distributed."""
 
-        install_when_imported(folder)
-    except Exception as error:  # the job matters more than its recording
-        print(f"dpsim: this process is not recorded: {type(error).__name__}: {error}", file=sys.stderr)
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
+        if name != FIRST:
+            return None
+        sys.meta_path.remove(self)
+        root = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+        if root not in sys.path:
+            sys.path.append(root)
+        try:
+            from real.record.installing import install_when_imported
+
+            return install_when_imported(self.folder).find_spec(name, path, target)
+        except Exception as error:  # the job matters more than its recording
+            print(f"dpsim: this process is not recorded: {type(error).__name__}: {error}", file=sys.stderr)
+            return None
 
 
 run_the_other()
-begin()
+if os.environ.get("DPSIM_RECORD"):
+    sys.meta_path.insert(0, Waiting(os.environ["DPSIM_RECORD"]))
