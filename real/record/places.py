@@ -20,7 +20,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 _OTHERS = tuple(
     os.sep + "torch" + os.sep + part + os.sep for part in ("distributed", "nn", "autograd", "utils", "_dynamo")
 )
-_ALSO = (f"{os.sep}contextlib.py", f"{os.sep}functools.py", f"{os.sep}threading.py", "<frozen ")
+_ALSO = (
+    f"{os.sep}contextlib.py",
+    f"{os.sep}functools.py",
+    f"{os.sep}threading.py",
+    f"{os.sep}typing_extensions.py",
+    "<frozen ",
+)
 
 _users: dict[int, bool] = {}
 """Whether a code object is the user's, by its id: the hash of a code object is that of all it holds, and slow."""

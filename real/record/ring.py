@@ -112,4 +112,5 @@ class RecordingFile:
 
     def ended(self, how: str, text: str = "") -> None:
         """How the program ended: a word of ENDS, and the text of an exception."""
+        self.alive()
         layout.END.pack_into(self.memory, layout.END_AT, layout.ENDS.index(how), self.text(text[:300]))

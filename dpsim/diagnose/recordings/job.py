@@ -32,6 +32,9 @@ SECOND = 1_000_000_000
 SILENT_NS = 4 * SECOND
 """A process says twice a second that it lives. One that is silent for longer than another one has died."""
 
+LOST = re.compile(r"[Cc]onnection (?:closed|reset|refused|was lost)|[Bb]roken pipe|remote process exited")
+"""What gloo and NCCL raise where a peer's process is gone."""
+
 NAME = re.compile(r"rank_(\d{1,9})\.(\d{1,9})\.recording")
 
 IN_CPP = "a call made in C++"
@@ -54,7 +57,7 @@ def recorded_job(folder: Path) -> RecordedJob:
     """The job that a folder has recordings of. Raises RecordingError."""
     recordings = read_all(folder)
     standing = {rank: _standing(one) for rank, one in recordings.items()}
-    died = tuple(rank for rank in recordings if _died(recordings, rank))
+    died = _noticed(recordings) or tuple(rank for rank in recordings if _died(recordings, rank))
     keys = {
         rank: {number: f"{group.library}:{group.name}" for number, group in one.groups.items()}
         for rank, one in recordings.items()
@@ -97,6 +100,18 @@ def _seen_ns(one: ProcessRecording) -> int:
 def _standing(one: ProcessRecording) -> CallPlace:
     """Where the program stands; NOWHERE if it has ended, or called something since."""
     return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
+
+
+def _noticed(recordings: dict[int, ProcessRecording]) -> tuple[int, ...]:
+    """The processes that ended without a word, where all others raised because a connection was gone. Whatever ends the
+    rest of a job after another exception is none of these.
+    """
+    ended = [one for one in recordings.values() if one.end != "runs"]
+    silent = [one for one in recordings.values() if one.end == "runs"]
+    if not ended or not all(LOST.search(one.error) for one in ended):
+        return ()
+    last = max(one.alive for one in ended)
+    return tuple(one.rank for one in silent) if all(one.alive < last + SECOND for one in silent) else ()
 
 
 def _died(recordings: dict[int, ProcessRecording], rank: int) -> bool:

@@ -29,7 +29,7 @@ def explain_recordings(folder: Path) -> Explanation:
 
 def judge_recorded(job: RecordedJob) -> Explanation:
     """What a recorded job shows."""
-    found = _moving(job) or _failed(job) or judge_job(job.dumped)
+    found = _failed(job) or _moving(job) or judge_job(job.dumped)
     found = _with_decisions(job, found)
     found = _with_ends(job, found)
     return found._replace(ground=(*found.ground, *_limits(job)))
@@ -46,9 +46,14 @@ def _moving(job: RecordedJob) -> Explanation | None:
 
 
 def _failed(job: RecordedJob) -> Explanation | None:
-    """A rank died or raised, and no other rank runs any more."""
+    """A rank died or raised, and no other rank runs any more. A launcher ends the others soon after the first."""
     raised = [rank for rank, one in job.recordings.items() if one.end == "raised"]
-    running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
+    last = max((job.recordings[rank].alive for rank in raised), default=0)
+    running = [
+        rank
+        for rank, one in job.recordings.items()
+        if one.end == "runs" and rank not in job.died and not (raised and one.alive < last + SECOND)
+    ]
     if running or not (raised or job.died):
         return None
     first = job.died or (min(raised, key=lambda rank: _last_ns(job, rank)),)

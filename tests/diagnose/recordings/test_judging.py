@@ -127,6 +127,21 @@ def test_an_exception_that_ended_all(job: MadeJob) -> None:
     assert (found.outcome, found.culprit.ranks, found.said) == ("failed", (2,), "rank 2 raised ValueError: odd batch")
 
 
+@pytest.mark.parametrize(
+    ("error", "culprit"), [("RuntimeError: Connection closed by peer", 2), ("ValueError: odd batch", 0)]
+)
+def test_a_rank_that_ends_without_a_word(job: MadeJob, error: str, culprit: int) -> None:
+    """Its peers notice at once. Where they raise for another reason, it was ended after them."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce")
+        job.end(rank, "raised", error)
+    job.dies(2)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.culprit.ranks) == ("failed", (culprit,)), found
+
+
 def test_a_job_that_moves(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):
