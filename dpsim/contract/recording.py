@@ -58,6 +58,8 @@ in the table.
 """
 SLOT_END: Final = 48
 """Where in a slot the end is."""
+RAISED: Final = 1
+"""In place of an end: the call raised an exception."""
 CALL, STEP, DECISION = 1, 2, 3
 """Kinds of slot. A step has its number in place of the elements in. A decision has the text of its label in place of
 the peer, and that of its value in place of the elements in.

@@ -81,7 +81,8 @@ def install(recorder: Recorder, module: ModuleType) -> None:
 
 
 def _recorded(recorder: Recorder, real: Any, method: Method, open_works: dict[int, int]) -> Any:
-    record, miss, returned, caller = recorder.record, recorder.miss, recorder.returned, sys._getframe
+    record, miss, returned, failed = recorder.record, recorder.miss, recorder.returned, recorder.failed
+    caller = sys._getframe
     op, measure = method
 
     @functools.wraps(real)
@@ -93,7 +94,7 @@ def _recorded(recorder: Recorder, real: Any, method: Method, open_works: dict[in
         try:
             work = real(group, *args, **more)
         except BaseException:
-            returned(number)
+            failed(number)
             raise
         if work is None:
             returned(number)
@@ -113,7 +114,11 @@ def _waited(recorder: Recorder, real: Any, open_works: dict[int, int]) -> Any:
         if not number:
             return real(work, *args, **more)
         waits(number)
-        answer = real(work, *args, **more)
+        try:
+            answer = real(work, *args, **more)
+        except BaseException:
+            recorder.failed(number)
+            raise
         forget(id(work), 0)
         returned(number)
         return answer

@@ -83,6 +83,11 @@ class Recorder:
         if number and file is not None:
             file.end(number)
 
+    def failed(self, number: int) -> None:
+        """The call of a record, or the wait for its Work, has raised."""
+        if number and self.file is not None:
+            self.file.failed(number)
+
     def waits(self, number: int) -> None:
         """The program begins to wait for the Work of a record."""
         file = self.file

@@ -95,6 +95,12 @@ class RecordingFile:
         if self.last - number < self.slots:
             self._put_end(self.memory, self._first + number % self.slots * 64 + layout.SLOT_END, time.time_ns())
 
+    def failed(self, number: int) -> None:
+        """The call of a record has raised."""
+        if self.last - number < self.slots:
+            at = self._first + number % self.slots * layout.SLOT.size + layout.SLOT_END
+            layout.CALLS.pack_into(self.memory, at, layout.RAISED)
+
     def waits(self, number: int) -> None:
         """The program waits for the Work of a record."""
         self._put_end(self.memory, layout.WAITS_AT, number)

@@ -20,7 +20,7 @@ import socket
 from pathlib import Path
 from typing import NamedTuple
 
-from dpsim.contract.recording import CALL, STACKS
+from dpsim.contract.recording import CALL, RAISED, STACKS
 from dpsim.diagnose.dumps.beside import read_beside
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, RecordedCall, Shape
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
@@ -156,7 +156,7 @@ def _calls(
         group, key = one.groups[record.group], keys[record.group]
         transfer = record.op in ("send", "recv")
         all_came = transfer or all(reached.get((key, rank), 0) >= record.seq for rank in members[group.name])
-        over = record is not stands
+        over = record is not stands and record.end != RAISED
         if group.library == "nccl" and not transfer:
             over = all_came
         found.append(_call(record, group, key, over))

@@ -80,6 +80,10 @@ class MadeJob:
             file.waits(number)
         return number
 
+    def raises(self, rank: int, op: str) -> None:
+        """A call that raises, and the program goes on."""
+        self.files[rank].failed(self.call(rank, op))
+
     def all(self, op: str, *, over: bool = True, **more: object) -> None:
         for rank in range(self.size):
             self.call(rank, op, over=over, **more)  # type: ignore[arg-type]

@@ -142,6 +142,17 @@ def test_a_rank_that_ends_without_a_word(job: MadeJob, error: str, culprit: int)
     assert (found.outcome, found.culprit.ranks) == ("failed", (culprit,)), found
 
 
+def test_a_call_that_raised_is_not_over(job: MadeJob) -> None:
+    """The program goes on after the exception, as an engine may."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.raises(rank, "all_reduce")
+    job.dies(2)
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.klass, found.culprit.ranks) == ("HANG:COLLECTIVE:DEAD_RANK", (2,))
+
+
 def test_a_job_that_moves(job: MadeJob) -> None:
     job.all("all_reduce")
     for rank in (0, 1, 3):

@@ -51,4 +51,6 @@ def test_a_hang_on_two_gpus(explained: dict[str, tuple[Explanation, Explanation]
     if kind == "none":
         assert (found.outcome, found.culprit) == ("finished", None)
     else:
-        assert (found.outcome, found.culprit and found.culprit.ranks) == ("hang", (1,)), found
+        assert found.outcome == "hang" or (kind == "dead" and found.outcome == "failed")
+        assert found.culprit is not None
+        assert found.culprit.ranks == (1,), found
