@@ -71,7 +71,8 @@ def _dead(job: DumpedJob, stands: Standings) -> Decided:
     call = wait.call if wait is not None else next(iter(stands.joined.values()))
     left = "died" if {*dead} & {*job.dumps} else "left no dump"
     said = f"{ranks_text(dead)} {left}, and others wait"
-    ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(stands.waits)} wait",)
+    verb = "waits" if len(stands.waits) == 1 else "wait"
+    ground = (f"{ranks_text(job.missing)} {left}, and {ranks_text(stands.waits)} {verb}",)
     klass = DEAD if wait is None else _dead_class(wait)
     sure: Literal["high", "low"] = "high" if awaited & {*dead} else "low"
     return Decided(klass, dead, (), call.group, call, said, sure, ground)
