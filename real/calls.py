@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.collectives import role
+from dpsim.contract.collectives import Role, role
 from dpsim.contract.collectives.reductions import reduction_of
 from real.communicators import Group
 
@@ -53,9 +53,9 @@ def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None) -> An
     return options
 
 
-def gets(group: Group, issue: Issue) -> bool:
-    """Whether this member's memory is written."""
-    return role(issue.op, issue.root, group.spec.ranks[group.position]).gets
+def role_of(group: Group, issue: Issue) -> Role:
+    """Whether this member's elements are read, and its memory is written."""
+    return role(issue.op, issue.root, group.spec.ranks[group.position])
 
 
 def staged_source(source: Any, issue: Issue) -> Any:
@@ -85,3 +85,9 @@ def copy_as_fits(target: Any, source: Any) -> None:
     if target is not source:
         size = min(target.numel(), source.numel())
         target[:size].copy_(source[:size])
+
+
+def equal_pieces(whole: Any, members: int) -> list[Any]:
+    """Views of a flat tensor: as many elements for each member. What is left over belongs to none."""
+    each = whole.numel() // members
+    return [whole[index * each : (index + 1) * each] for index in range(members)]

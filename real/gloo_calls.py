@@ -23,7 +23,7 @@ from typing import Any
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
+from real.calls import copy_as_fits, equal_pieces, reduction, role_of, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -77,15 +77,16 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
     if issue.op not in _COLLECTIVES:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
-    wire = staged_source(source, issue)
+    gives, gets = role_of(group, issue)
+    wire = staged_source(source, issue) if gives else source
     count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
-    result = staged_output(output, issue, count)
+    result = staged_output(output, issue, count) if gets else output
     works, finish = _COLLECTIVES[issue.op](group, issue, wire, result)
 
     def end() -> None:
         if finish is not None:
             finish()
-        if gets(group, issue):
+        if gets:
             copy_as_fits(output, result)
 
     return Pending(works, finish=end)
@@ -100,8 +101,7 @@ def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Starte
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
-    copy_as_fits(result, source)
-    return [_spread_in_place(group, issue, result)], None
+    return [_spread_in_place(group, issue, result if role_of(group, issue).gets else source)], None
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
@@ -139,8 +139,20 @@ def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     """gloo computes in the memory of every member, so it gets a copy."""
     whole = source.clone()
     options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce)
-    finish = partial(copy_as_fits, result, whole) if gets(group, issue) else None
+    finish = partial(copy_as_fits, result, whole) if role_of(group, issue).gets else None
     return [group.process_group.reduce([whole], options)], finish
+
+
+def _gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    outputs = [equal_pieces(result, len(group.spec.ranks))] if role_of(group, issue).gets else []
+    options = rooted("GatherOptions", group.member(issue.root), True)
+    return [group.process_group.gather(outputs, [source], options)], None
+
+
+def _scatter(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    inputs = [equal_pieces(source, len(group.spec.ranks))] if role_of(group, issue).gives else []
+    options = rooted("ScatterOptions", group.member(issue.root), True)
+    return [group.process_group.scatter([result], inputs, options)], None
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
@@ -151,6 +163,8 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
     "all_to_all": _all_to_all,
     "barrier": _barrier,
     "reduce": _reduce,
+    "gather": _gather,
+    "scatter": _scatter,
 }
 
 

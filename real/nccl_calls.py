@@ -25,7 +25,7 @@ from typing import Any
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
+from real.calls import copy_as_fits, equal_pieces, reduction, role_of, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -52,6 +52,8 @@ def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) ->
     start(group, Issue("reduce_scatter", members, "int32"), many, one)
     start(group, Issue("all_to_all", members, "int32"), many, torch.empty_like(many))
     start(group, Issue("reduce", 1, "int32", root=spec.ranks[0]), one, one)
+    start(group, Issue("gather", 1, "int32", root=spec.ranks[0]), one, many)
+    start(group, Issue("scatter", members, "int32", root=spec.ranks[0]), many, one)
     others = [rank for rank in spec.ranks if rank != spec.ranks[index]]
     exchange(group, [(Issue(op, 1, "int32", peer=rank), one) for rank in others for op in ("send", "recv")])
     for rank in others:  # each pair once more, alone: the one that comes first in the group sends
@@ -70,11 +72,12 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
     if issue.op not in _COLLECTIVES:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
-    wire = staged_source(source, issue)
+    gives, gets = role_of(group, issue)
+    wire = staged_source(source, issue) if gives else source
     count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
-    result = staged_output(output, issue, count)
+    result = staged_output(output, issue, count) if gets else output
     _COLLECTIVES[issue.op](group, issue, wire, result)
-    if gets(group, issue):
+    if gets:
         copy_as_fits(output, result)
 
 
@@ -124,8 +127,7 @@ def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    copy_as_fits(result, source)
-    _spread_in_place(group, issue, result)
+    _spread_in_place(group, issue, result if role_of(group, issue).gets else source)
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
@@ -170,11 +172,24 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
     """ncclReduce writes on the root alone: there the input lies in the result, elsewhere it is only read."""
     tensor = source
-    if gets(group, issue):
+    if role_of(group, issue).gets:
         copy_as_fits(result, source)
         tensor = result
     options = rooted("ReduceOptions", group.member(issue.root), False, issue.reduce)
     _hold_stream(group.process_group.reduce([tensor], options))
+
+
+def _gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    """torch wants a list of pieces on the root, and no list on the others."""
+    outputs = [equal_pieces(result, len(group.spec.ranks))] if role_of(group, issue).gets else []
+    options = rooted("GatherOptions", group.member(issue.root), False)
+    _hold_stream(group.process_group.gather(outputs, [source], options))
+
+
+def _scatter(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    inputs = [equal_pieces(source, len(group.spec.ranks))] if role_of(group, issue).gives else []
+    options = rooted("ScatterOptions", group.member(issue.root), False)
+    _hold_stream(group.process_group.scatter([result], inputs, options))
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
@@ -185,6 +200,8 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
     "all_to_all": _all_to_all,
     "barrier": _barrier,
     "reduce": _reduce,
+    "gather": _gather,
+    "scatter": _scatter,
 }
 
 

@@ -226,7 +226,8 @@ class HostCommunicator(ABC):
 
     * all_reduce, reduce_scatter with a piece for it, barrier: all members;
     * all_gather: the members that bring something; all_to_all: those that have something for it;
-    * broadcast: the root, and the root waits for no member; reduce: the root waits for all, the others for no member.
+    * broadcast, scatter: the root, and the root waits for no member;
+    * reduce, gather: the root waits for all, the others for no member.
 
     Where no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both.
     When a member is through, the members it waited for had *come*; they need not be through.
@@ -288,6 +289,18 @@ class HostCommunicator(ABC):
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
+        """
+
+    @collective
+    def gather(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+        """The arrays of all members one after the other, flat, on global rank `root`; on the others an empty array.
+        Equal shapes. It is no barrier: only the root waits, for all.
+        """
+
+    @collective
+    def scatter(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+        """This member's piece of the array of global rank `root`, flat. Equal shapes, of as many elements for each
+        member; of the others' arrays nothing is read. It is no barrier: the root waits for no member.
         """
 
     @collective
@@ -409,6 +422,36 @@ class DeviceCommunicator(ABC):
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
+        """
+
+    @collective
+    def gather(
+        self,
+        output: Buffer | None,
+        source: Buffer,
+        root: int,
+        stream: Stream,
+        *,
+        site: str | None = None,
+    ) -> None:
+        """Gather the members' `source` buffers one after the other into `output` on global rank `root`. The others
+        give None for `output`, or a buffer that stays as it is. Equal sizes. It is no barrier: it may end for the
+        others before the root has come.
+        """
+
+    @collective
+    def scatter(
+        self,
+        output: Buffer,
+        source: Buffer | None,
+        root: int,
+        stream: Stream,
+        *,
+        site: str | None = None,
+    ) -> None:
+        """Put this member's piece of the `source` of global rank `root` into `output`. The others give None for
+        `source`, or a buffer that is not read. Equal pieces. It is no barrier: it may end for the root before the
+        others have come.
         """
 
     @abstractmethod

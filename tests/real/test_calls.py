@@ -85,9 +85,13 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_reduce", 2, "int32", reduce="sum"), 2, [[30, 33]] * 3),
     (Issue("all_reduce", 2, "float32", reduce="max"), 2, [[20, 21]] * 3),
     (Issue("all_reduce", 2, "int64", reduce="min"), 2, [[0, 1]] * 3),
-    (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11]] * 3),
+    (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11], [-1, -1], [10, 11]]),
     (Issue("reduce", 2, "int32", root=6, reduce="sum"), 2, [[-1, -1], [30, 33], [-1, -1]]),
     (Issue("reduce", 2, "float32", root=4, reduce="max"), 2, [[20, 21], [-1, -1], [-1, -1]]),
+    (Issue("gather", 2, "int32", root=6), 6, [[-1] * 6, [0, 1, 10, 11, 20, 21], [-1] * 6]),
+    (Issue("gather", 0, "int32", root=6), 0, [[], [], []]),
+    (Issue("scatter", 6, "int64", root=6), 2, [[10, 11], [12, 13], [14, 15]]),
+    (Issue("scatter", 0, "int64", root=6), 0, [[], [], []]),
     (Issue("all_gather", 2, "int32"), 6, [[0, 1, 10, 11, 20, 21]] * 3),
     (Issue("all_gather", -1, "int32", sizes=SIZES), 5, [[10, 11, 20, 21, 22]] * 3),
     (Issue("reduce_scatter", 6, "int32"), 2, [[30, 33], [36, 39], [42, 45]]),
@@ -99,6 +103,8 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_gather", 2, "int32", altered=True), 3, [[0, 1, 10]] * 3),
     (Issue("reduce_scatter", 3, "int32", altered=True), 2, [[30, -1], [33, -1], [36, -1]]),
     (Issue("all_reduce", 3, "int64", altered=True), 2, [[30, 33]] * 3),
+    (Issue("gather", 3, "int64", root=9, altered=True), 2, [[-1, -1], [-1, -1], [0, 1]]),
+    (Issue("scatter", 6, "int64", root=9, altered=True), 3, [[20, 21, -1], [22, 23, -1], [24, 25, -1]]),
     (Issue("reduce", 3, "int64", root=9, altered=True), 2, [[-1, -1], [-1, -1], [30, 33]]),
 ]
 

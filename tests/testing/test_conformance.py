@@ -27,6 +27,7 @@ from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory import buffers
 from dpsim.contract.collectives import COLLECTIVES
+from dpsim.contract.collectives.scatter import Scatter
 from dpsim.contract.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.contract.ops import (
     ASK_HOW,
@@ -358,6 +359,33 @@ def mixes_up_the_size_vectors(patch: Patch) -> None:
     changed_issues(patch, SimDeviceCommunicator, "_put", mixed)
 
 
+def gathers_backwards(patch: Patch) -> None:
+    call = SimHostCommunicator.gather
+    patch.setattr(SimHostCommunicator, "gather", lambda *a, **k: Then(call(*a, **k), lambda result: result[::-1]))
+
+
+def gathers_on_all(patch: Patch) -> None:
+    gather = SimHostCommunicator.gather
+
+    def everywhere(self: SimHostCommunicator, array: HostArray, root: int, **keywords: Any) -> Awaitable[HostArray]:
+        gather(self, array, root, **keywords)
+        return self.all_gather(array)
+
+    patch.setattr(SimHostCommunicator, "gather", everywhere)
+
+
+def takes_gathers_for_scatters(patch: Patch) -> None:
+    def mixed(issue: Issue) -> Issue:
+        return issue._replace(op="scatter", count=2 * issue.count) if issue.op == "gather" else issue
+
+    changed_issues(patch, SimDeviceCommunicator, "_put", mixed)
+
+
+def scatters_the_first_piece(patch: Patch) -> None:
+    scatter = Scatter.result
+    patch.setattr(Scatter, "result", lambda self, call, index, sent: scatter(self, call, 0, sent))
+
+
 def works_in_the_source(patch: Patch) -> None:
     put = SimDeviceCommunicator._put
 
@@ -604,6 +632,10 @@ def renames_streams(patch: Patch) -> None:
         (only_sums_on_the_device, "collectives", "dp.0 all_reduce of int32: .* an in-place max over the group"),
         (turns_sizes_around, "collectives", "dp.1 all_gather of int32: .* all members one after the other"),
         (mixes_up_the_size_vectors, "collectives", "dp.0 all_to_all of int32"),
+        (gathers_backwards, "collectives", "host gather of int32: .* on global rank `root` the arrays of all"),
+        (gathers_on_all, "collectives", "host gather of int32: .* and on the others nothing"),
+        (takes_gathers_for_scatters, "collectives", "dp.0 gather of int32"),
+        (scatters_the_first_piece, "collectives", "host scatter of int32: .*this member's piece"),
         (works_in_the_source, "collectives", "only the output is written"),
         (runs_kernels_twice, "basics", r"read of int32\[2, 3\]"),
         (gives_memory_twice, "basics", "is used after it was freed"),

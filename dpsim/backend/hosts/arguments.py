@@ -38,12 +38,12 @@ def unknown_dtype(dtype: Any, site: str) -> TypeError:
     return TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
 
 
-def count_of(communicator: DeviceCommunicator, buffer: Buffer) -> int:
+def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
     """Its elements. Raises TypeError for what is no buffer. Whether it is one of this backend is seen where it is
     used.
     """
     try:
-        count: int = buffer.count  # type: ignore[attr-defined]
+        count: int = buffer.count  # type: ignore[union-attr]
         if type(count) is int:  # a list has a method of that name
             return count
     except AttributeError:
