@@ -23,7 +23,7 @@ from typing import Any
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import copy_as_fits, equal_pieces, reduction, role_of, rooted, staged_output, staged_source
+from real.calls import copy_as_fits, equal_pieces, on_the_wire, reduction, role_of, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -68,12 +68,13 @@ def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
 def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
     """Start a collective or a transfer. `source` is read and `output` written as far as they fit; they may be one."""
     if issue.op == "send":
-        wire = staged_source(source, issue)
+        _, wire = on_the_wire(issue, staged_source(source, issue))
         return Pending([group.process_group.send([wire], group.member(issue.peer), TAG)], polled=False)
     if issue.op == "recv":
-        wire = staged_output(output, issue, issue.count)
+        memory = staged_output(output, issue, issue.count)
+        _, wire = on_the_wire(issue, memory)
         work = group.process_group.recv([wire], group.member(issue.peer), TAG)
-        return Pending([work], polled=False, finish=lambda: copy_as_fits(output, wire))
+        return Pending([work], polled=False, finish=lambda: copy_as_fits(output, memory))
     if issue.op not in _COLLECTIVES:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
@@ -81,7 +82,8 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
     wire = staged_source(source, issue) if gives else source
     count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
     result = staged_output(output, issue, count) if gets else output
-    works, finish = _COLLECTIVES[issue.op](group, issue, wire, result)
+    moved, given, taken = on_the_wire(issue, wire, result)
+    works, finish = _COLLECTIVES[issue.op](group, moved, given, taken)
 
     def end() -> None:
         if finish is not None:
@@ -127,7 +129,7 @@ def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> _St
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     sizes = _sizes(group, issue)
-    source = source.clone() if source is result else source
+    source = source.clone() if source.data_ptr() == result.data_ptr() else source
     return [group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source))], None
 
 
@@ -138,7 +140,7 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     """gloo computes in the memory of every member, so it gets a copy."""
     whole = source.clone()
-    options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce)
+    options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce, issue.dtype)
     finish = partial(copy_as_fits, result, whole) if role_of(group, issue).gets else None
     return [group.process_group.reduce([whole], options)], finish
 
@@ -169,7 +171,7 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
 
 
 def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> Any:
-    return group.process_group.allreduce([tensor], reduction(issue.reduce, True))
+    return group.process_group.allreduce([tensor], reduction(issue.reduce, True, issue.dtype))
 
 
 def _spread_in_place(group: Group, issue: Issue, tensor: Any) -> Any:

@@ -272,9 +272,16 @@ class HostCommunicator(ABC):
 
     @collective
     def reduce_scatter(
-        self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+        self,
+        array: HostArray,
+        *,
+        op: ReduceOp = "sum",
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
     ) -> Awaitable[HostArray]:
-        """This member's piece of the elementwise sum, flat. `sizes`: elements of the pieces; None if they are equal."""
+        """This member's piece of the elementwise reduction, flat. `sizes`: elements of the pieces; None if they are
+        equal.
+        """
 
     @collective
     def all_to_all(
@@ -402,10 +409,11 @@ class DeviceCommunicator(ABC):
         source: Buffer,
         stream: Stream,
         *,
+        op: ReduceOp = "sum",
         sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        """Sum the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
+        """Reduce the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
 
     @collective
     def all_to_all(

@@ -1,4 +1,4 @@
-"""All collectives of the contract, on host and device memory, for every type, reduction, root and shape of sizes.
+"""All collectives of the contract, on host and device memory, for every root and shape of sizes.
 
 What each member brings is known, so one table of calls with their results serves both domains. The size vectors are
 uneven, other in each round, and leave somebody with nothing.
@@ -13,7 +13,7 @@ import numpy as np
 
 from dpsim.contract.interface import DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.contract.ops import DType, ReduceOp
-from dpsim.testing.conformance.ground import DTYPES, Round, expect, increase
+from dpsim.testing.conformance.ground import WIDE, Round, expect, increase
 
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
 """Written anew, and not those of `dpsim.contract.collectives`: they are held against these."""
@@ -35,7 +35,7 @@ class Call(NamedTuple):
 
 async def collectives(at: Round) -> None:
     """On the host group and on both device groups."""
-    for dtype in DTYPES:
+    for dtype in WIDE:
         await _host(at, dtype)
         for kind in ("dp", "ep"):
             await _device(at, at.rank.device(kind), dtype)
