@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
+from dpsim.contract.ops import DType
 from dpsim.torch.found import NewGroup
 from dpsim.torch.lowered import Lowered, TorchCall, lower
 
@@ -56,13 +57,20 @@ class DeviceCalls:
         """The buffer that has the result; None for a call that gives none."""
         name, more, site = lowered.name, lowered.more, call.site
         if name == "barrier":  # torch's NCCL group reduces one element
-            on.all_reduce(self._given(stream, np.zeros(1, np.int32), site), stream, site=site)
+            on.all_reduce(self._given(stream, np.zeros(1, np.int32), "int32", site), stream, site=site)
             return None
         if name == "recv":
             buffer = self._empty(stream, lowered, site)
             on.recv(buffer, more["source"], stream, site=site)
             return buffer
-        given = self._given(stream, lowered.array, site)
+        if name == "scatter" and more["root"] != self.rank.rank:
+            output = self._empty(stream, lowered, site)
+            on.scatter(output, None, more["root"], stream, site=site)
+            return output
+        given = self._given(stream, lowered.array, lowered.dtype, site)
+        if name == "gather" and more["root"] != self.rank.rank:
+            on.gather(None, given, more["root"], stream, site=site)
+            return None
         if name == "send":
             on.send(given, more["to"], stream, site=site)
             return None
@@ -74,17 +82,16 @@ class DeviceCalls:
             on.broadcast(given, more["root"], stream, site=site)
             return given
         output = self._empty(stream, lowered, site)
-        getattr(on, name)(output, given, stream, **more, site=site)
+        getattr(on, name)(output, given, stream=stream, **more, site=site)
         return output
 
     def _empty(self, stream: Stream, lowered: Lowered, site: str) -> Buffer:
-        return stream.alloc(max(lowered.elements, 1), lowered.dtype, f"{site}.alloc")
+        return stream.alloc(lowered.elements, lowered.dtype, f"{site}.alloc")
 
-    def _given(self, stream: Stream, array: Any, site: str) -> Buffer:
+    def _given(self, stream: Stream, array: Any, dtype: DType, site: str) -> Buffer:
         """A buffer with these elements."""
-        content = array if array.size else np.zeros(1, array.dtype)
-        buffer = stream.alloc(content.size, str(content.dtype), f"{site}.alloc")  # type: ignore[arg-type]  # a DType
-        text = content.tobytes().decode("latin-1")
+        buffer = stream.alloc(array.size, dtype, f"{site}.alloc")
+        text = array.tobytes().decode("latin-1")
         stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
         return buffer
 
@@ -95,8 +102,7 @@ class DeviceCalls:
         await begun.event.synchronize(begun.site)
         result = np.empty(0, np.int32)
         if begun.buffer is not None:
-            read = await begun.buffer.read(begun.site, self.rank.stream("reader"))
-            result = read[: begun.lowered.elements]
+            result = await begun.buffer.read(begun.site, self.rank.stream("reader"))
         return begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:

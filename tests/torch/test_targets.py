@@ -39,7 +39,7 @@ PLANTED = {
     "group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
     "shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
     "dtype": ("MISMATCH:COLLECTIVE:DTYPE", (1,)),
-    "dtype_odd": ("CRASH:MIXED", (0, 1, 2)),
+    "dtype_odd": ("MISMATCH:COLLECTIVE:DTYPE", (1,)),
     "unmatched_recv": ("HANG:P2P:UNMATCHED_RECV", (0,)),
     "key_never_set": ("HANG:STORE:NO_VALUE", (0,)),
     "new_group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
