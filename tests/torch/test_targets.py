@@ -50,6 +50,14 @@ PLANTED = {
 }
 """Of `planted.py`. Any of the two followers of `async_race` may be the one that is late."""
 
+TYPED = {
+    "gather_left_out": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "scatter_of_another_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
+    "another_reduction": ("MISMATCH:COLLECTIVE:REDUCE", (1,)),
+    "gather_of_another_type": ("MISMATCH:COLLECTIVE:DTYPE", (2,)),
+}
+"""Of `typed.py`."""
+
 LIBRARIES = (
     *("ddp", "join", "fsdp2", "dtensor", "tensor_parallel"),
     *("checkpoint", "zero", "averaging", "elastic"),
@@ -65,9 +73,18 @@ def test_a_plain_program_holds(name: str) -> None:
     assert explored(f"plain.py:{name}", 3).verdict == "proven"
 
 
-@pytest.mark.parametrize(("file", "name"), [*(("plain", one) for one in WRONG), *(("planted", one) for one in PLANTED)])
+@pytest.mark.parametrize("order", ["gloo", "nccl"])
+@pytest.mark.parametrize("name", ["reductions", "pieces", "refused"])
+def test_types_and_reductions_are_those_of_torch(name: str, order: str) -> None:
+    assert explored(f"typed.py:{name}", 3, order=order).verdict == "proven"
+
+
+MISTAKES = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, names in MISTAKES.items() for name in names])
 def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
-    klass, culprits = (WRONG if file == "plain" else PLANTED)[name]
+    klass, culprits = MISTAKES[file][name]
     found, ranks, where = blamed(explored(f"{file}.py:{name}", 3))
     assert found == klass
     assert set(ranks) <= set(culprits)
@@ -76,11 +93,12 @@ def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
 
 
 def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there() -> None:
-    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *WRONG]
+    typed = ("reductions", "pieces", "refused")
+    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *typed, *WRONG]
     environment = {**os.environ, "GLOO_SECONDS": "15"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     outcomes = json.loads(done.stdout.splitlines()[-1])
-    assert outcomes == {**dict.fromkeys(HOLD, "ended"), **dict.fromkeys(WRONG, "hangs")}
+    assert outcomes == {**dict.fromkeys((*HOLD, *typed), "ended"), **dict.fromkeys(WRONG, "hangs")}
 
 
 @pytest.mark.parametrize("name", ["isolated", *(f"relies_on_{way}" for way in range(12))])
