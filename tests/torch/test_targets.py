@@ -79,7 +79,7 @@ def test_types_and_reductions_are_those_of_torch(name: str, order: str) -> None:
     assert explored(f"typed.py:{name}", 3, order=order).verdict == "proven"
 
 
-MISTAKES = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
+MISTAKES: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
 
 
 @pytest.mark.parametrize(("file", "name"), [(file, name) for file, names in MISTAKES.items() for name in names])

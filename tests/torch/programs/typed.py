@@ -31,9 +31,8 @@ def pieces(rank, size):
     for dtype in FLOATS + WHOLE:
         parts = [torch.zeros(2, dtype=dtype) for _ in range(size)] if rank == 1 else None
         dist.gather(torch.tensor([0, rank]).to(dtype), parts, dst=1)
-        assert rank != 1 or [one.tolist() for one in parts] == [
-            torch.tensor([0, r]).to(dtype).tolist() for r in range(size)
-        ]
+        wanted = [torch.tensor([0, at]).to(dtype) for at in range(size)]
+        assert rank != 1 or all(map(torch.equal, parts, wanted))
         mine = torch.zeros(1, dtype=dtype)
         dist.scatter(mine, [torch.tensor([at]).to(dtype) for at in range(size)] if rank == 1 else None, src=1)
         assert mine.tolist() == torch.tensor([rank]).to(dtype).tolist()
@@ -47,6 +46,7 @@ def refused(rank, size):
         except RuntimeError:
             continue
         raise AssertionError(f"{op} of {dtype} was accepted")
+    dist.barrier()
 
 
 # ---- with a mistake
