@@ -31,7 +31,10 @@ from tests.sim.programs import MODES, told
 
 IN_PLACE = ("all_reduce", "broadcast", "reduce")
 OPS = (*IN_PLACE, "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "gather", "scatter")
-FOLD: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+FOLD: dict[str, Any] = {
+    **{"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod},
+    **{"band": np.bitwise_and.reduce, "bor": np.bitwise_or.reduce, "bxor": np.bitwise_xor.reduce},
+}
 
 
 class Call(NamedTuple):
@@ -76,7 +79,7 @@ def gives(one: Call, number: int, size: int, rank: int) -> HostArray:
         return lines[rank][:0]
     if one.op == "reduce_scatter":
         bounds = np.cumsum([0, *one.rows[0]])
-        return np.array(np.sum(lines, axis=0)[bounds[rank] : bounds[rank + 1]], np.int32)
+        return np.array(FOLD[one.fold](lines, axis=0)[bounds[rank] : bounds[rank + 1]], np.int32)
     if one.op == "all_to_all":
         cuts = [np.split(line, np.cumsum(row)[:-1]) for line, row in zip(lines, one.rows, strict=True)]
         return np.concatenate([pieces[rank] for pieces in cuts])
@@ -108,7 +111,7 @@ class RandomCollectives(Program[int]):
             column = [row[rank.rank] for row in one.rows]
             return {"source_sizes": one.rows[rank.rank], "output_sizes": column}
         if one.op in ("all_gather", "reduce_scatter"):
-            return {"sizes": one.rows[0]}
+            return {"sizes": one.rows[0]} | ({"op": one.fold} if one.op == "reduce_scatter" else {})
         root = {} if one.op in ("all_reduce", "barrier") else {"root": one.root}
         return root | ({"op": one.fold} if one.op in ("all_reduce", "reduce") else {})
 

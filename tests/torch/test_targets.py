@@ -50,7 +50,7 @@ PLANTED = {
 }
 """Of `planted.py`. Any of the two followers of `async_race` may be the one that is late."""
 
-TYPED = {
+TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
     "gather_left_out": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
     "scatter_of_another_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
     "another_reduction": ("MISMATCH:COLLECTIVE:REDUCE", (1,)),
