@@ -4,10 +4,10 @@
     numpy_dtype("bfloat16")         # a record of one field, which is named so: 16 bits
     as_bfloat16(np.ones(4))         # an array of that type; `as_float32` is the way back
 
-numpy has no bfloat16, no float8 and no complex32. Host arrays of these types are records of one field, so they have a
-type of their own, and can be sent, received and compared. Memory of a device holds their *bits*: a kernel gets an
-integer array of the same width, on every backend. Of these types the contract reduces bfloat16 alone: each step is
-made in float32 and rounded to the nearest bfloat16, ties to even, as in torch.
+numpy has no bfloat16, no float8 and no complex32. Host arrays of these types are records of one field, so each has its
+own type of numpy, and can be sent, received and compared. Memory of a device holds their *bits*: a kernel gets an
+integer array of the same width, on every backend. Of these types the contract reduces bfloat16 alone. Each step of the
+reduction is made in float32 and rounded to the nearest bfloat16, ties to even, as in torch.
 """
 
 from __future__ import annotations

@@ -148,7 +148,8 @@ def _products_differ(values: tuple[float, ...]) -> bool:
     for order in permutations(values):
         product = np.float32(1)
         for one in order:
-            product = product * np.float32(one)
+            with np.errstate(over="ignore"):
+                product = product * np.float32(one)
         products.add(float(product))
     return len(products) > 1
 

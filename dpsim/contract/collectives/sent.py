@@ -35,9 +35,14 @@ class Sent:
         """The elementwise reduction of all."""
         total: HostArray | None = self._made.get(how)
         if total is None:
-            if self.wires[0].dtype.kind in "fV":
+            dtype = self.wires[0].dtype
+            if dtype.kind in "fV":
                 self.floats(how)
-            total = self._made[how] = reduced(how, self.wires)
+            if how == "prod" or dtype.itemsize < 4:  # these overflow soon, and no library says a word of it
+                with np.errstate(all="ignore"):
+                    total = self._made[how] = reduced(how, self.wires)
+            else:
+                total = self._made[how] = reduced(how, self.wires)
         return total
 
     def floats(self, how: str | None) -> None:

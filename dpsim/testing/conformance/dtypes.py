@@ -1,8 +1,8 @@
 """The part `dtypes`: every element type moves on hosts and devices, and those that libraries reduce are reduced.
 
-A round takes a third of the types, the next round another third. What a rank brings is known to all, as bytes: each
-byte of a type that only moves differs from its neighbours, so a cut or a conversion shows. Numbers are 1, 2 or 3: each
-reduction of these is exact in each type, but for an average over a number of members that is no power of two.
+A round takes a third of the types, the next round another third. All ranks know what each of them brings, byte by
+byte. Neighbouring bytes differ, so a cut or a conversion shows. The terms of reductions are 1, 2 or 3. Reductions of
+these are exact in each type, but for an average over a number of members that is no power of two.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from dpsim.contract.interface import Buffer, HostArray, Rank, Stream
 from dpsim.contract.ops import DType
 
 WIDE: dict[DType, int] = {"int32": 1 << 16, "int64": 1 << 40, "float32": 1 << 8}
-"""The types of lines, and what is added to values of each: a cut of int64 to 32 bits shows; sums over 4,096 ranks are
-still exact. The part `dtypes` has all types.
+"""The types of lines, and what is added to values of each. A cut of int64 to 32 bits shows, and sums over 4,096 ranks
+are still exact. The part `dtypes` has all types.
 """
 
 SHOWN = 12
