@@ -45,22 +45,31 @@ def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
     if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two has no order
         return False
     with np.errstate(all="ignore"):
-        forwards = reduced(how, terms)
+        forwards = _in_order(terms, how)
         orders = [terms[::-1], *([*terms[first:], *terms[:first]] for first in range(1, len(terms)))]
-        if not all(_equal(forwards, reduced(how, order)) for order in orders):
+        if not all(np.array_equal(forwards, _in_order(order, how), equal_nan=True) for order in orders):
             return True
         if how == "prod":
             return False
-        terms = [as_float32(term) if term.dtype.kind == "V" else term for term in terms]
+        halves = terms[0].dtype.kind == "V"
+        if halves:
+            terms = [as_float32(term) for term in terms]
         exact = np.array([_exact(each) for each in zip(*[term.tolist() for term in terms], strict=True)])
-        nearest = as_bfloat16(exact) if forwards.dtype.kind == "V" else exact.astype(forwards.dtype)
-        return not _equal(forwards, nearest)
+        nearest = as_float32(as_bfloat16(exact)) if halves else exact.astype(forwards.dtype)
+        return not np.array_equal(forwards, nearest, equal_nan=True)
 
 
-def _equal(one: HostArray, other: HostArray) -> bool:
-    if one.dtype.kind == "V":
-        one, other = as_float32(one), as_float32(other)
-    return np.array_equal(one, other, equal_nan=True)
+def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
+    """The sum or product, rounded to the type of the terms at each step."""
+    if terms[0].dtype.kind == "V":
+        return as_float32(reduced(how, terms))
+    total = np.array(terms[0])
+    for term in terms[1:]:
+        if how == "prod":
+            total *= term
+        else:
+            total += term
+    return total
 
 
 def _exact(terms: Sequence[float]) -> float:
