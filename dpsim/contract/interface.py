@@ -141,6 +141,9 @@ class Stream(ABC):
         """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
         first. It may be that of any buffer of this stream that was freed before.
 
+        A kernel gets memory of a type that numpy lacks (bfloat16, float8, complex32) as integers of the same width, on
+        every backend. A host gets such elements as numpy's type `dpsim.contract.dtypes.numpy_dtype(dtype)`.
+
         `per_replay`: each replay of a graph reads fresh contents. A replay that reads what the replay before it has
         read, with no write in between, is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a capture: the
         memory that a capture takes is new in each replay.
@@ -231,6 +234,11 @@ class HostCommunicator(ABC):
 
     Where no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both.
     When a member is through, the members it waited for had *come*; they need not be through.
+
+    Elements of every type can be moved. bool, int8, uint8, int32, int64, float16, bfloat16, float32 and float64 can be
+    reduced, with "sum", "max", "min" and "prod". The floating-point ones have "avg", too, and the others "band", "bor"
+    and "bxor". Anything else is a ValueError: gloo and NCCL have none. The order in which a library adds floating-point
+    numbers is open, and so is the rounding of an average.
 
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
