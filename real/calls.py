@@ -40,11 +40,16 @@ def on_the_wire(issue: Issue, *tensors: Any) -> tuple[Any, ...]:
     if issue.dtype in NATIVE:
         return issue, *tensors
     if issue.dtype == "bfloat16":
-        return issue, *[one.view(torch.bfloat16) for one in tensors]
+        return issue, *[_viewed(one, torch.bfloat16) for one in tensors]
     width = DTYPES[issue.dtype]
     sizes = tuple([size * width for size in issue.sizes])
     issue = issue._replace(dtype="uint8", count=issue.count * width, sizes=sizes)
-    return issue, *[one.view(torch.uint8) for one in tensors]
+    return issue, *[_viewed(one, torch.uint8) for one in tensors]
+
+
+def _viewed(tensor: Any, dtype: Any) -> Any:
+    """The same memory as elements of another type. An empty tensor of numpy's has strides that torch does not view."""
+    return tensor.view(dtype) if tensor.numel() else tensor.new_empty(0, dtype=dtype)
 
 
 def _reduce_op(reduce: str | None, dtype: str) -> Any:

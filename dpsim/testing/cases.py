@@ -32,7 +32,7 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
-PARTS = "basics", "collectives", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
+PARTS = "basics", "collectives", "dtypes", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
 """Those of the conformance program in which the same happens in each run, but for sleep and threads."""
 
 NOT_CALLED = "learned", "finished", "ended"
@@ -61,6 +61,13 @@ def collectives(bench: Bench) -> None:
     """
     bench.conforms("collectives")
     bench.conforms_without_time("collectives")
+
+
+@case
+def dtypes(bench: Bench) -> None:
+    """Elements of every type arrive as they were, and those that gloo and NCCL both reduce are reduced."""
+    bench.conforms("dtypes")
+    bench.conforms_without_time("dtypes")
 
 
 @case
