@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.backend.journal.elsewhere import raised_elsewhere, told
+from dpsim.contract.collectives.reductions import BITWISE
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
 from dpsim.contract.ops import DType
 from dpsim.torch.found import NewGroup
-from dpsim.torch.lowered import Lowered, TorchCall, lower
+from dpsim.torch.lowered import REDUCTIONS, Lowered, TorchCall, lower
 
 
 class Begun:
@@ -34,7 +36,10 @@ class DeviceCalls:
         self._batch: tuple[str, AbstractContextManager[None], list[Begun]] | None = None
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
-        """Put a call on the stream of its group, or of its pair."""
+        """Put a call on the stream of its group, or of its pair. Raises what torch raises for a reduction of bits."""
+        if REDUCTIONS.get(call.reduce) in BITWISE:
+            text = f"Cannot use ReduceOp.{call.reduce.upper()} with NCCL"
+            raise raised_elsewhere("RuntimeError", text, told.get(call.site, ()))
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)

@@ -79,6 +79,14 @@ def test_types_and_reductions_are_those_of_torch(name: str, order: str) -> None:
     assert explored(f"typed.py:{name}", 3, order=order).verdict == "proven"
 
 
+def test_nccl_reduces_no_bits() -> None:
+    assert explored("typed.py:bits", 3).verdict == "proven"
+    found = explored("typed.py:bits", 3, order="nccl")
+    assert blamed(found)[0] == "CRASH:RUNTIMEERROR"
+    assert "Cannot use ReduceOp.BAND with NCCL" in found.report()
+    assert "typed.py:" in found.report()
+
+
 MISTAKES: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
 
 
@@ -93,7 +101,7 @@ def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
 
 
 def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there() -> None:
-    typed = ("reductions", "pieces", "refused")
+    typed = ("reductions", "bits", "pieces", "refused")
     command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *typed, *WRONG]
     environment = {**os.environ, "GLOO_SECONDS": "15"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
