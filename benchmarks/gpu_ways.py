@@ -170,7 +170,7 @@ async def graph_ways(rank: RealRank) -> Ways:
     group: Any = rank.device("dp")
     main, device = rank.stream("main"), torch.device("cuda", rank.rank)
     process_group, own = group._nccl.process_group, torch.cuda.Stream(device)
-    summing = reduction("sum", False)
+    summing = reduction("sum", False, "int32")
     numbers, graph = torch.zeros((TOKENS, WIDTH), device=device), torch.cuda.CUDAGraph()
     process_group.allreduce([numbers], summing)  # NCCL connects before the captures
     torch.cuda.synchronize()

@@ -34,6 +34,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpsim.contract.dtypes import numpy_dtype
     from dpsim.contract.interface import (
         Aborted,
         Buffer,
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES = {
+    "contract.dtypes": "numpy_dtype",
     "contract.interface": (
         "Aborted Buffer CaptureError DeviceCommunicator Event Flag Frozen Graph HostArray HostCommunicator Mailbox "
         "Rank Store Stream Thread"
@@ -125,6 +127,7 @@ __all__ = [
     "digest",
     "dump_scenario",
     "load_scenario",
+    "numpy_dtype",
     "read_trace",
     "register_protocol",
     "register_variant",

@@ -14,34 +14,68 @@ from functools import cache
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
-from dpsim.contract.collectives import role
-from dpsim.contract.collectives.reductions import reduction_of
+from dpsim.contract.collectives import Role, role
+from dpsim.contract.collectives.reductions import NUMBERS, reduction_of
+from dpsim.contract.dtypes import CARRIERS
+from dpsim.contract.ops import DTYPES
 from real.communicators import Group
 
 
 @cache
 def torch_dtype(name: str) -> Any:
-    """torch's dtype of that name."""
+    """torch's dtype of memory of that type: of what numpy lacks, the bits, as the contract says for kernels."""
     import torch
 
-    return getattr(torch, name)
+    return getattr(torch, CARRIERS.get(name, name))
+
+
+NATIVE = frozenset(NUMBERS) - {"bfloat16"}
+"""The types that both libraries take just as they lie in memory."""
+
+
+def on_the_wire(issue: Issue, *tensors: Any) -> tuple[Any, ...]:
+    """The issue and its tensors as both libraries take them: bfloat16 by its name, and what they lack as bytes."""
+    import torch
+
+    if issue.dtype in NATIVE:
+        return issue, *tensors
+    if issue.dtype == "bfloat16":
+        return issue, *[_viewed(one, torch.bfloat16) for one in tensors]
+    width = DTYPES[issue.dtype]
+    sizes = tuple([size * width for size in issue.sizes])
+    issue = issue._replace(dtype="uint8", count=issue.count * width, sizes=sizes)
+    return issue, *[_viewed(one, torch.uint8) for one in tensors]
+
+
+def _viewed(tensor: Any, dtype: Any) -> Any:
+    """The same memory as elements of another type. An empty tensor of numpy's has strides that torch does not view."""
+    return tensor.view(dtype) if tensor.numel() else tensor.new_empty(0, dtype=dtype)
+
+
+def _reduce_op(reduce: str | None, dtype: str) -> Any:
+    """torch's word. Both libraries take True and False for numbers, so a sum of them is the largest."""
+    from torch.distributed import ReduceOp
+
+    if dtype == "bool":
+        reduce = {"sum": "max", "prod": "min"}.get(reduce or "sum", reduce)
+    return getattr(ReduceOp, reduction_of(reduce).torch)
 
 
 @cache
-def reduction(reduce: str | None, runs_on: bool) -> Any:
+def reduction(reduce: str | None, runs_on: bool, dtype: str) -> Any:
     """Options of an all_reduce, made once: torch takes what it needs of them when it is called. `runs_on`: the call
     starts something, and what it gives is waited for.
     """
     from torch.distributed import distributed_c10d as c10d
 
     options = c10d.AllreduceOptions()
-    options.reduceOp = getattr(c10d.ReduceOp, reduction_of(reduce).torch)
+    options.reduceOp = _reduce_op(reduce, dtype)
     options.asyncOp = runs_on
     return options
 
 
 @cache
-def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None) -> Any:
+def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None, dtype: str = "") -> Any:
     """Options of a collective with a root at that position in the group; `kind`: their class in torch."""
     from torch.distributed import distributed_c10d as c10d
 
@@ -49,13 +83,13 @@ def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None) -> An
     options.rootRank = root
     options.asyncOp = runs_on
     if reduce is not None:
-        options.reduceOp = getattr(c10d.ReduceOp, reduction_of(reduce).torch)
+        options.reduceOp = _reduce_op(reduce, dtype)
     return options
 
 
-def gets(group: Group, issue: Issue) -> bool:
-    """Whether this member's memory is written."""
-    return role(issue.op, issue.root, group.spec.ranks[group.position]).gets
+def role_of(group: Group, issue: Issue) -> Role:
+    """Whether this member's elements are read, and its memory is written."""
+    return role(issue.op, issue.root, group.spec.ranks[group.position])
 
 
 def staged_source(source: Any, issue: Issue) -> Any:
@@ -85,3 +119,9 @@ def copy_as_fits(target: Any, source: Any) -> None:
     if target is not source:
         size = min(target.numel(), source.numel())
         target[:size].copy_(source[:size])
+
+
+def equal_pieces(whole: Any, members: int) -> list[Any]:
+    """Views of a flat tensor: as many elements for each member. What is left over belongs to none."""
+    each = whole.numel() // members
+    return [whole[index * each : (index + 1) * each] for index in range(members)]

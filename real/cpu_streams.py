@@ -17,6 +17,7 @@ from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
+from dpsim.contract.dtypes import CARRIERS, NUMPY
 from dpsim.contract.interface import Aborted, HostArray, Stream
 from dpsim.contract.ops import DType
 from real.calls import torch_dtype
@@ -163,7 +164,8 @@ class CpuBuffer(RealBuffer):
 
     def _copy(self, stream: Stream) -> Outcome:
         on, source, copies = self._on(stream), self.tensor, list[HostArray]()
-        on.put(lambda: copies.append(source.numpy().copy()))
+        lacked = NUMPY[self.dtype] if self.dtype in CARRIERS else None
+        on.put(lambda: copies.append(source.numpy().copy() if lacked is None else source.numpy().copy().view(lacked)))
         mark = on.join()
 
         def outcome() -> Generator[Any, Any, HostArray]:

@@ -18,6 +18,7 @@ import ctypes
 import math
 from typing import Any, TypeAlias
 
+from dpsim.contract.dtypes import CARRIERS, NUMPY
 from dpsim.contract.interface import HostArray
 from dpsim.contract.ops import DTYPES
 from real.calls import torch_dtype
@@ -91,7 +92,8 @@ class Landing:
         """Its memory as a tensor of that form, and as an array. Made once; then it is in `views`."""
         shape, dtype = form
         tensor = self._block[: math.prod(shape) * DTYPES[dtype]].view(self._dtypes[dtype]).view(shape)
-        view = self.views[form] = tensor, tensor.numpy()
+        array = tensor.numpy()
+        view = self.views[form] = tensor, array.view(NUMPY[dtype]) if dtype in CARRIERS else array
         return view
 
 

@@ -41,10 +41,10 @@ from dpsim.backend.journal.issue import plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import PLAIN, check_plain, shape_of, whole
 from dpsim.backend.memory.buffers import check_buffers, of_this_backend, refs
-from dpsim.contract.collectives.reductions import reduction_name
+from dpsim.contract.collectives.reductions import BITWISE, reduction_name
 from dpsim.contract.interface import Buffer, Frozen, HostArray, Kernel, Stream
 from dpsim.contract.ops import DTYPES, DType, ReduceOp
-from real.calls import reduction
+from real.calls import NATIVE, reduction
 from real.communicators import Group
 from real.cuda_calls import Landing
 from real.cuda_errors import refuse_captured
@@ -228,7 +228,7 @@ class FusedCommunicator(CudaCommunicator):
         super().__init__(rank, group)
         self._all_reduce = group.process_group.allreduce
         self._seqs = rank.journal.seqs
-        self._sum = reduction("sum", False)
+        self._sum = reduction("sum", False, "int32")
 
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
         if (
@@ -237,12 +237,15 @@ class FusedCommunicator(CudaCommunicator):
             or buffer.base is not None
             or self._group is not None
             or stream.capture is not None
+            or buffer.dtype not in NATIVE
+            or op in BITWISE
         ):
-            call = "all_reduce", count_of(self, buffer), buffer.dtype, None, reduction_name(op), ()
+            call = "all_reduce", count_of(self, buffer), buffer.dtype, None, reduction_name(op, buffer.dtype), ()
             self._collective(call, buffer, buffer, stream, site)
             return
-        options = self._sum if op == "sum" else reduction(reduction_name(op), False)
         count, dtype, name, journal = buffer.count, buffer.dtype, self.name, self.journal
+        plain = op == "sum" and dtype != "bool"
+        options = self._sum if plain else reduction(reduction_name(op, dtype), False, dtype)
         memory = (buffer.gone(),) if buffer.freed else buffer.refs
         seq = self._seqs[name]
         form = stream.name, name, seq, "all_reduce", count, dtype, None, op, (), memory, memory

@@ -8,6 +8,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.interface import Buffer, Stream
 from real import nccl_calls
+from real.calls import NATIVE
 from real.communicators import Group
 from real.cuda_errors import refuse_captured
 from real.cuda_order import CommunicatorOrder, after
@@ -42,6 +43,8 @@ class CudaCommunicator(FirstUse):
             self.made.meet(self.ranks)
         for issue in issues:
             in_place = nccl_calls.IN_PLACE.get(issue.op) if source is output and not issue.altered else None
+            if issue.dtype not in NATIVE:
+                in_place = None
             on = self._begin(stream, issue.delay_ns)
             try:
                 if in_place is not None:  # most are so

@@ -23,7 +23,7 @@ from typing import Any
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
+from real.calls import copy_as_fits, equal_pieces, on_the_wire, reduction, role_of, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -68,24 +68,27 @@ def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
 def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
     """Start a collective or a transfer. `source` is read and `output` written as far as they fit; they may be one."""
     if issue.op == "send":
-        wire = staged_source(source, issue)
+        _, wire = on_the_wire(issue, staged_source(source, issue))
         return Pending([group.process_group.send([wire], group.member(issue.peer), TAG)], polled=False)
     if issue.op == "recv":
-        wire = staged_output(output, issue, issue.count)
+        memory = staged_output(output, issue, issue.count)
+        _, wire = on_the_wire(issue, memory)
         work = group.process_group.recv([wire], group.member(issue.peer), TAG)
-        return Pending([work], polled=False, finish=lambda: copy_as_fits(output, wire))
+        return Pending([work], polled=False, finish=lambda: copy_as_fits(output, memory))
     if issue.op not in _COLLECTIVES:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
-    wire = staged_source(source, issue)
+    gives, gets = role_of(group, issue)
+    wire = staged_source(source, issue) if gives else source
     count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
-    result = staged_output(output, issue, count)
-    works, finish = _COLLECTIVES[issue.op](group, issue, wire, result)
+    result = staged_output(output, issue, count) if gets else output
+    moved, given, taken = on_the_wire(issue, wire, result)
+    works, finish = _COLLECTIVES[issue.op](group, moved, given, taken)
 
     def end() -> None:
         if finish is not None:
             finish()
-        if gets(group, issue):
+        if gets:
             copy_as_fits(output, result)
 
     return Pending(works, finish=end)
@@ -100,8 +103,7 @@ def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Starte
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
-    copy_as_fits(result, source)
-    return [_spread_in_place(group, issue, result)], None
+    return [_spread_in_place(group, issue, result if role_of(group, issue).gets else source)], None
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
@@ -127,7 +129,7 @@ def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> _St
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     sizes = _sizes(group, issue)
-    source = source.clone() if source is result else source
+    source = source.clone() if source.data_ptr() == result.data_ptr() else source
     return [group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source))], None
 
 
@@ -138,9 +140,21 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     """gloo computes in the memory of every member, so it gets a copy."""
     whole = source.clone()
-    options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce)
-    finish = partial(copy_as_fits, result, whole) if gets(group, issue) else None
+    options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce, issue.dtype)
+    finish = partial(copy_as_fits, result, whole) if role_of(group, issue).gets else None
     return [group.process_group.reduce([whole], options)], finish
+
+
+def _gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    outputs = [equal_pieces(result, len(group.spec.ranks))] if role_of(group, issue).gets else []
+    options = rooted("GatherOptions", group.member(issue.root), True)
+    return [group.process_group.gather(outputs, [source], options)], None
+
+
+def _scatter(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    inputs = [equal_pieces(source, len(group.spec.ranks))] if role_of(group, issue).gives else []
+    options = rooted("ScatterOptions", group.member(issue.root), True)
+    return [group.process_group.scatter([result], inputs, options)], None
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
@@ -151,11 +165,13 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
     "all_to_all": _all_to_all,
     "barrier": _barrier,
     "reduce": _reduce,
+    "gather": _gather,
+    "scatter": _scatter,
 }
 
 
 def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> Any:
-    return group.process_group.allreduce([tensor], reduction(issue.reduce, True))
+    return group.process_group.allreduce([tensor], reduction(issue.reduce, True, issue.dtype))
 
 
 def _spread_in_place(group: Group, issue: Issue, tensor: Any) -> Any:

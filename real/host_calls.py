@@ -27,9 +27,11 @@ from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
+from dpsim.contract.dtypes import bits
 from dpsim.contract.interface import HostArray
 from real import gloo_calls
 from real.abandoned import Unending, ended
+from real.calls import NATIVE
 from real.communicators import Group
 from real.waiting import Patience, peer_gone
 
@@ -51,7 +53,8 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         if len(issues) == 1 and shape == array.shape:
             [issue] = issues
             in_place = gloo_calls.IN_PLACE.get(issue.op)
-            if in_place is not None and not (issue.altered or issue.delay_ns):  # most are so: one copy
+            native = issue.dtype in NATIVE and not issue.altered
+            if in_place is not None and native and not issue.delay_ns:  # most are so: one copy
                 result = np.array(array, order="C")
                 try:
                     return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
@@ -66,7 +69,8 @@ class GlooHostCommunicator(JournaledHostCommunicator):
             # A repeated one has memory of its own: both are under way at the same time.
             result, source = result.copy(), np.array(array.reshape(-1))
             try:
-                last = gloo_calls.start(self._group, issue, self._from_numpy(source), self._from_numpy(result))
+                tensors = self._from_numpy(bits(source)), self._from_numpy(bits(result))
+                last = gloo_calls.start(self._group, issue, *tensors)
             except RuntimeError as error:
                 last = self._blamed(error)
 

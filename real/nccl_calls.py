@@ -6,7 +6,8 @@ host, until they are done. The two come to the same.
 
 What NCCL lacks for pieces of unequal size is put together, by all members in the same way: an all_gather from one
 broadcast a member, a reduce_scatter from an all_reduce of which each keeps its piece. all_to_all is sends and
-receives in any case.
+receives in any case. A bitwise reduction is an all_gather, of which each member reduces all pieces. Types that NCCL
+does not know travel as bytes.
 
 **Transfers use the communicator of the group.** Left alone, torch makes a communicator of two ranks at the first lone
 send or receive between them, a rendezvous that blocks the host: a program that sends and then, before its peer
@@ -19,13 +20,14 @@ exchange something, outside of any journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.collectives.reductions import BITWISE
 from dpsim.contract.collectives.rules import Sizes
 from dpsim.contract.world import CommunicatorSpec
-from real.calls import copy_as_fits, gets, reduction, rooted, staged_output, staged_source
+from real.calls import copy_as_fits, equal_pieces, on_the_wire, reduction, role_of, rooted, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -52,6 +54,8 @@ def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) ->
     start(group, Issue("reduce_scatter", members, "int32"), many, one)
     start(group, Issue("all_to_all", members, "int32"), many, torch.empty_like(many))
     start(group, Issue("reduce", 1, "int32", root=spec.ranks[0]), one, one)
+    start(group, Issue("gather", 1, "int32", root=spec.ranks[0]), one, many)
+    start(group, Issue("scatter", members, "int32", root=spec.ranks[0]), many, one)
     others = [rank for rank in spec.ranks if rank != spec.ranks[index]]
     exchange(group, [(Issue(op, 1, "int32", peer=rank), one) for rank in others for op in ("send", "recv")])
     for rank in others:  # each pair once more, alone: the one that comes first in the group sends
@@ -70,11 +74,13 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
     if issue.op not in _COLLECTIVES:
         known = ", ".join(_COLLECTIVES)
         raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
-    wire = staged_source(source, issue)
+    gives, gets = role_of(group, issue)
+    wire = staged_source(source, issue) if gives else source
     count = issue.rules.count(issue.call, group.position, len(group.spec.ranks))
-    result = staged_output(output, issue, count)
-    _COLLECTIVES[issue.op](group, issue, wire, result)
-    if gets(group, issue):
+    result = staged_output(output, issue, count) if gets else output
+    moved, given, taken = on_the_wire(issue, wire, result)
+    _COLLECTIVES[issue.op](group, moved, given, taken)
+    if gets:
         copy_as_fits(output, result)
 
 
@@ -91,7 +97,8 @@ def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: boo
             wires.append(
                 staged_source(memory, issue) if issue.op == "send" else staged_output(memory, issue, issue.count)
             )
-            works.append(move([wires[-1]], group.member(issue.peer), TAG))
+            _, wire = on_the_wire(issue, wires[-1])
+            works.append(move([wire], group.member(issue.peer), TAG))
     finally:
         if together:  # also after an error: a group of NCCL that stays open swallows all that comes
             works = [process_group._end_coalescing()]
@@ -118,14 +125,23 @@ def _options(kind: str) -> Any:
     return options
 
 
+@cache
+def _scattering(how: str | None, dtype: str) -> Any:
+    from torch.distributed import distributed_c10d as c10d
+
+    options = c10d.ReduceScatterOptions()
+    options.reduceOp = reduction(how, False, dtype).reduceOp
+    options.asyncOp = False
+    return options
+
+
 def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
     copy_as_fits(result, source)
     _reduce_in_place(group, issue, result)
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    copy_as_fits(result, source)
-    _spread_in_place(group, issue, result)
+    _spread_in_place(group, issue, result if role_of(group, issue).gets else source)
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
@@ -143,8 +159,10 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    if not issue.sizes and source.numel() == result.numel() * len(group.spec.ranks):
-        _hold_stream(group.process_group._reduce_scatter_base(result, source, _options("ReduceScatterOptions")))
+    native = issue.reduce not in BITWISE
+    if native and not issue.sizes and source.numel() == result.numel() * len(group.spec.ranks):
+        options = _scattering(issue.reduce, issue.dtype)
+        _hold_stream(group.process_group._reduce_scatter_base(result, source, options))
         return
     whole = source.clone()
     first, end = _sizes(group, issue).piece(group.position)
@@ -154,7 +172,7 @@ def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> Non
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
     sizes = _sizes(group, issue)
-    source = source.clone() if source is result else source
+    source = source.clone() if source.data_ptr() == result.data_ptr() else source
     options = _options("AllToAllOptions")
     _hold_stream(group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source), options))
 
@@ -169,12 +187,43 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
     """ncclReduce writes on the root alone: there the input lies in the result, elsewhere it is only read."""
+    if issue.reduce in BITWISE:
+        whole = _bitwise(group, issue, source)
+        if role_of(group, issue).gets:
+            copy_as_fits(result, whole)
+        return
     tensor = source
-    if gets(group, issue):
+    if role_of(group, issue).gets:
         copy_as_fits(result, source)
         tensor = result
-    options = rooted("ReduceOptions", group.member(issue.root), False, issue.reduce)
+    options = rooted("ReduceOptions", group.member(issue.root), False, issue.reduce, issue.dtype)
     _hold_stream(group.process_group.reduce([tensor], options))
+
+
+def _bitwise(group: Group, issue: Issue, source: Any) -> Any:
+    """The reduction of what all bring, which NCCL lacks, on every member."""
+    import torch
+
+    each, members = source.numel(), len(group.spec.ranks)
+    whole = torch.empty(each * members, dtype=source.dtype, device=source.device)
+    _all_gather(group, Issue("all_gather", each, issue.dtype), source, whole)
+    return reduce(getattr(torch, _BITWISE[issue.reduce]), equal_pieces(whole, members))
+
+
+_BITWISE: dict[str | None, str] = {"band": "bitwise_and", "bor": "bitwise_or", "bxor": "bitwise_xor"}
+
+
+def _gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    """torch wants a list of pieces on the root, and no list on the others."""
+    outputs = [equal_pieces(result, len(group.spec.ranks))] if role_of(group, issue).gets else []
+    options = rooted("GatherOptions", group.member(issue.root), False)
+    _hold_stream(group.process_group.gather(outputs, [source], options))
+
+
+def _scatter(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    inputs = [equal_pieces(source, len(group.spec.ranks))] if role_of(group, issue).gives else []
+    options = rooted("ScatterOptions", group.member(issue.root), False)
+    _hold_stream(group.process_group.scatter([result], inputs, options))
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
@@ -185,11 +234,16 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
     "all_to_all": _all_to_all,
     "barrier": _barrier,
     "reduce": _reduce,
+    "gather": _gather,
+    "scatter": _scatter,
 }
 
 
 def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> None:
-    work = group.process_group.allreduce([tensor], reduction(issue.reduce, False))
+    if issue.reduce in BITWISE:
+        tensor.copy_(_bitwise(group, issue, tensor))
+        return
+    work = group.process_group.allreduce([tensor], reduction(issue.reduce, False, issue.dtype))
     if work is not None:
         work.wait()
 

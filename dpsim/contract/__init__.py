@@ -2,6 +2,7 @@
 
     interface.py       the calls that a program makes
     ops.py             the records of a journal, and the addresses of ops
+    dtypes.py          the element types, as numpy has them
     world.py           what a backend runs, and the run that it returns
     chain.py           the calls that led a program to a line
     recording.py       the layout of a recorder's file

@@ -141,6 +141,9 @@ class Stream(ABC):
         """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
         first. It may be that of any buffer of this stream that was freed before.
 
+        A kernel gets memory of a type that numpy lacks (bfloat16, float8, complex32) as integers of the same width, on
+        every backend. A host gets such elements as numpy's type `dpsim.contract.dtypes.numpy_dtype(dtype)`.
+
         `per_replay`: each replay of a graph reads fresh contents. A replay that reads what the replay before it has
         read, with no write in between, is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a capture: the
         memory that a capture takes is new in each replay.
@@ -226,10 +229,16 @@ class HostCommunicator(ABC):
 
     * all_reduce, reduce_scatter with a piece for it, barrier: all members;
     * all_gather: the members that bring something; all_to_all: those that have something for it;
-    * broadcast: the root, and the root waits for no member; reduce: the root waits for all, the others for no member.
+    * broadcast, scatter: the root, and the root waits for no member;
+    * reduce, gather: the root waits for all, the others for no member.
 
     Where no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both.
     When a member is through, the members it waited for had *come*; they need not be through.
+
+    Elements of every type can be moved. bool, int8, uint8, int32, int64, float16, bfloat16, float32 and float64 can be
+    reduced, with "sum", "max", "min" and "prod". The floating-point ones have "avg", too, and the others "band", "bor"
+    and "bxor". Anything else is a ValueError: gloo and NCCL have none. The order in which a library adds floating-point
+    numbers is open, and so is the rounding of an average.
 
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
@@ -271,9 +280,16 @@ class HostCommunicator(ABC):
 
     @collective
     def reduce_scatter(
-        self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+        self,
+        array: HostArray,
+        *,
+        op: ReduceOp = "sum",
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
     ) -> Awaitable[HostArray]:
-        """This member's piece of the elementwise sum, flat. `sizes`: elements of the pieces; None if they are equal."""
+        """This member's piece of the elementwise reduction, flat. `sizes`: elements of the pieces; None if they are
+        equal.
+        """
 
     @collective
     def all_to_all(
@@ -288,6 +304,18 @@ class HostCommunicator(ABC):
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
+        """
+
+    @collective
+    def gather(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+        """The arrays of all members one after the other, flat, on global rank `root`; on the others an empty array.
+        Equal shapes. It is no barrier: only the root waits, for all.
+        """
+
+    @collective
+    def scatter(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+        """This member's piece of the array of global rank `root`, flat. Equal shapes, of as many elements for each
+        member; of the others' arrays nothing is read. It is no barrier: the root waits for no member.
         """
 
     @collective
@@ -389,10 +417,11 @@ class DeviceCommunicator(ABC):
         source: Buffer,
         stream: Stream,
         *,
+        op: ReduceOp = "sum",
         sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        """Sum the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
+        """Reduce the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
 
     @collective
     def all_to_all(
@@ -409,6 +438,36 @@ class DeviceCommunicator(ABC):
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
+        """
+
+    @collective
+    def gather(
+        self,
+        output: Buffer | None,
+        source: Buffer,
+        root: int,
+        stream: Stream,
+        *,
+        site: str | None = None,
+    ) -> None:
+        """Gather the members' `source` buffers one after the other into `output` on global rank `root`. The others
+        give None for `output`, or a buffer that stays as it is. Equal sizes. It is no barrier: it may end for the
+        others before the root has come.
+        """
+
+    @collective
+    def scatter(
+        self,
+        output: Buffer,
+        source: Buffer | None,
+        root: int,
+        stream: Stream,
+        *,
+        site: str | None = None,
+    ) -> None:
+        """Put this member's piece of the `source` of global rank `root` into `output`. The others give None for
+        `source`, or a buffer that is not read. Equal pieces. It is no barrier: it may end for the root before the
+        others have come.
         """
 
     @abstractmethod

@@ -27,14 +27,58 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, dataclass_transform
 
-DType: TypeAlias = Literal["int32", "int64", "float32"]
-"""Element types that numpy, torch, gloo and NCCL all reduce."""
+DType: TypeAlias = Literal[
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "complex32",
+    "complex64",
+    "complex128",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+]
+"""Element types, by torch's names. All can be moved; `dpsim.contract.collectives.reductions` has which are reduced."""
 
-DTYPES: dict[str, int] = {"int32": 4, "int64": 8, "float32": 4}
+DTYPES: dict[str, int] = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "int64": 8,
+    "uint64": 8,
+    "float16": 2,
+    "bfloat16": 2,
+    "float32": 4,
+    "float64": 8,
+    "complex32": 4,
+    "complex64": 8,
+    "complex128": 16,
+    "float8_e4m3fn": 1,
+    "float8_e4m3fnuz": 1,
+    "float8_e5m2": 1,
+    "float8_e5m2fnuz": 1,
+    "float8_e8m0fnu": 1,
+}
 """Bytes per element."""
 
-ReduceOp: TypeAlias = Literal["sum", "max", "min"]
-"""The reductions; `dpsim.contract.collectives.reductions` has how each is computed."""
+ReduceOp: TypeAlias = Literal["sum", "max", "min", "prod", "avg", "band", "bor", "bxor"]
+"""The reductions; `dpsim.contract.collectives.reductions` has how each is computed, and of which types."""
 
 Ref: TypeAlias = tuple[int, int, int] | tuple[int, int, int, Any]
 """A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A

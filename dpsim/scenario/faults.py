@@ -78,12 +78,12 @@ class Change(StrictModel):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    op: Literal["all_reduce", "broadcast"] | None = None
+    op: Literal["all_reduce", "broadcast", "reduce", "gather", "scatter"] | None = None
     """Another collective."""
     count: Annotated[int, Field(ge=1, le=1 << 28, strict=True)] | None = None
     """Another number of elements."""
     dtype: DType | None = None
-    """Another element type."""
+    """Another element type. Where the call reduces, a type that no library reduces so changes nothing."""
     root: RankNumber | None = None
     """Another root: a global rank."""
 

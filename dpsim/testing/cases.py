@@ -8,22 +8,21 @@ processes: it has to see a hang and to recover from it, which is the point.
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 
 from dpsim.campaign.gates import gates_of
-from dpsim.contract.ops import DECISION_VALUE, KEPT_CALL, KEPT_FIELDS, KIND, OP, ORDINAL, SITE, STEP, WHERE, RawRecord
+from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.contract.world import At, Delay
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
 from dpsim.testing.programs import ODD
+from dpsim.testing.written_by import calls_of, line_of
 
 Case = Callable[[Bench], None]
 
@@ -32,7 +31,7 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
-PARTS = "basics", "collectives", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
+PARTS = "basics", "collectives", "dtypes", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
 """Those of the conformance program in which the same happens in each run, but for sleep and threads."""
 
 NOT_CALLED = "learned", "finished", "ended"
@@ -61,6 +60,13 @@ def collectives(bench: Bench) -> None:
     """
     bench.conforms("collectives")
     bench.conforms_without_time("collectives")
+
+
+@case
+def dtypes(bench: Bench) -> None:
+    """Elements of every type arrive as they were, and those that gloo and NCCL both reduce are reduced."""
+    bench.conforms("dtypes")
+    bench.conforms_without_time("dtypes")
 
 
 @case
@@ -250,50 +256,3 @@ def closed(bench: Bench) -> None:
     bench.backend.close()
     bench.backend.close()
     bench.passes("host", "device")
-
-
-# ---- which line of a program a record names, and which calls of the contract could have written it
-
-CALLS = {
-    "abort": "abort",
-    "alloc": "alloc",
-    "ask": "query|synchronize|capture",
-    "capture": "capture",
-    "decision": "decide",
-    "flag": "set|clear|wait|query",
-    "flag_wait": "wait_flag",
-    "free": "free",
-    "fresh": "alloc",
-    "launch": "launch",
-    "mark": "record|wait_stream|replay|capture",
-    "post": "send",
-    "probe": "probe",
-    "read": "read",
-    "replay": "replay",
-    "sleep": "sleep|turn",
-    "store": "open_store|join_store|set|get|add|compare_set|delete|close",
-    "take": "poll|get",
-    "thread": "start|join",
-    "used": "record_stream",
-    "wait": "wait|wait_stream|replay",
-    "watch": "watch",
-}
-"""Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is. The
-records of a replay have the lines of the capture.
-"""
-
-
-def calls_of(raw: RawRecord) -> str:
-    """Those that write such a record, as a pattern."""
-    kind, fields = raw[KIND], raw[WHERE + 1 :]
-    if kind == "kept":
-        kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
-    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|getattr\(group, call\.name\)"
-
-
-def line_of(raw: RawRecord) -> str:
-    """The source at the record's place; "" if there is none."""
-    path, _, number = raw[WHERE].rpartition(":")
-    module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
-    source = getattr(module, "__file__", None) or ""
-    return linecache.getline(source, int(number)).strip() if number.isdigit() else ""

@@ -11,15 +11,16 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.backend.journal.call_site import forget_places
-from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place, told
+from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place
 from dpsim.contract.chain import Chain
 from dpsim.contract.interface import Rank, Store
+from dpsim.contract.ops import DTYPES
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
 from dpsim.torch.found import NewGroup, uncovered
 from dpsim.torch.host_calls import HostCalls
-from dpsim.torch.lowered import WIDTHS, Mixed, TorchCall
+from dpsim.torch.lowered import TorchCall
 from dpsim.torch.messages import ABOUT, FORMS
 from dpsim.torch.nursery import RanksJob, Seat, nursery
 from dpsim.torch.ports import AGENT, PORT
@@ -100,11 +101,7 @@ class Conversation:
         self.calls.start(number, group, call, blocks[0])
 
     async def on_wait(self, number: int, site: str) -> None:
-        try:
-            blocks = await self.calls.wait(number, site)
-        except Mixed as error:
-            raise raised_elsewhere("Mixed", str(error), told.get(site, ())) from None
-        self._answer(True, blocks)
+        self._answer(True, await self.calls.wait(number, site))
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
@@ -201,6 +198,6 @@ def _call(name: str, about: dict[str, Any]) -> TorchCall:
         raise wire.Garbled(f"the call {name} with {str(about)[:200]} has another form")
     items: dict[str, Any] = {key: tuple(one) if isinstance(one, list) else one for key, one in about.items()}
     call = TorchCall(name, **items)
-    if call.dtype not in WIDTHS:
+    if call.dtype not in DTYPES:
         raise raised_elsewhere("NotCovered", f"{name} of {call.dtype}: dpsim does not simulate it", ())
     return call

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.backend.journal.elsewhere import raised_elsewhere, told
+from dpsim.contract.collectives.reductions import BITWISE
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
+from dpsim.contract.ops import DType
 from dpsim.torch.found import NewGroup
-from dpsim.torch.lowered import Lowered, TorchCall, lower
+from dpsim.torch.lowered import REDUCTIONS, Lowered, TorchCall, lower
 
 
 class Begun:
@@ -33,7 +36,10 @@ class DeviceCalls:
         self._batch: tuple[str, AbstractContextManager[None], list[Begun]] | None = None
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
-        """Put a call on the stream of its group, or of its pair."""
+        """Put a call on the stream of its group, or of its pair. Raises what torch raises for a reduction of bits."""
+        if REDUCTIONS.get(call.reduce) in BITWISE:
+            text = f"Cannot use ReduceOp.{call.reduce.upper()} with NCCL"
+            raise raised_elsewhere("RuntimeError", text, told.get(call.site, ()))
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)
@@ -56,13 +62,20 @@ class DeviceCalls:
         """The buffer that has the result; None for a call that gives none."""
         name, more, site = lowered.name, lowered.more, call.site
         if name == "barrier":  # torch's NCCL group reduces one element
-            on.all_reduce(self._given(stream, np.zeros(1, np.int32), site), stream, site=site)
+            on.all_reduce(self._given(stream, np.zeros(1, np.int32), "int32", site), stream, site=site)
             return None
         if name == "recv":
             buffer = self._empty(stream, lowered, site)
             on.recv(buffer, more["source"], stream, site=site)
             return buffer
-        given = self._given(stream, lowered.array, site)
+        if name == "scatter" and more["root"] != self.rank.rank:
+            output = self._empty(stream, lowered, site)
+            on.scatter(output, None, more["root"], stream, site=site)
+            return output
+        given = self._given(stream, lowered.array, lowered.dtype, site)
+        if name == "gather" and more["root"] != self.rank.rank:
+            on.gather(None, given, more["root"], stream, site=site)
+            return None
         if name == "send":
             on.send(given, more["to"], stream, site=site)
             return None
@@ -74,17 +87,16 @@ class DeviceCalls:
             on.broadcast(given, more["root"], stream, site=site)
             return given
         output = self._empty(stream, lowered, site)
-        getattr(on, name)(output, given, stream, **more, site=site)
+        getattr(on, name)(output, given, stream=stream, **more, site=site)
         return output
 
     def _empty(self, stream: Stream, lowered: Lowered, site: str) -> Buffer:
-        return stream.alloc(max(lowered.elements, 1), lowered.dtype, f"{site}.alloc")
+        return stream.alloc(lowered.elements, lowered.dtype, f"{site}.alloc")
 
-    def _given(self, stream: Stream, array: Any, site: str) -> Buffer:
+    def _given(self, stream: Stream, array: Any, dtype: DType, site: str) -> Buffer:
         """A buffer with these elements."""
-        content = array if array.size else np.zeros(1, array.dtype)
-        buffer = stream.alloc(content.size, str(content.dtype), f"{site}.alloc")  # type: ignore[arg-type]  # a DType
-        text = content.tobytes().decode("latin-1")
+        buffer = stream.alloc(array.size, dtype, f"{site}.alloc")
+        text = array.tobytes().decode("latin-1")
         stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
         return buffer
 
@@ -95,8 +107,7 @@ class DeviceCalls:
         await begun.event.synchronize(begun.site)
         result = np.empty(0, np.int32)
         if begun.buffer is not None:
-            read = await begun.buffer.read(begun.site, self.rank.stream("reader"))
-            result = read[: begun.lowered.elements]
+            result = await begun.buffer.read(begun.site, self.rank.stream("reader"))
         return begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.contract.interface import Rank
+from dpsim.contract.ops import DTYPES
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
 from tests.programs import add, set_to
@@ -225,8 +226,8 @@ class Mistakes(Program[Any]):
     async def reduces_a_number(self, rank: Rank) -> None:
         await rank.host("dp_cpu").all_reduce(1)  # type: ignore[arg-type]
 
-    async def gathers_doubles(self, rank: Rank) -> None:
-        await rank.host("dp_cpu").all_gather(np.zeros(2), site="sum")
+    async def gathers_dates(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_gather(np.zeros(2, "M8[s]"), site="sum")
 
     async def sends_objects(self, rank: Rank) -> None:
         await rank.host("dp_cpu").send(np.array([None, {}]), 0, site="sum")
@@ -258,8 +259,8 @@ class Mistakes(Program[Any]):
     async def records_a_name(self, rank: Rank) -> None:
         rank.stream("main").alloc(1, "int32", "x").record_stream("side")  # type: ignore[arg-type]
 
-    async def receives_doubles(self, rank: Rank) -> None:
-        await rank.host("dp_cpu").recv(1, "float64", 0)  # type: ignore[arg-type]
+    async def receives_dates(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").recv(1, "datetime64[s]", 0)  # type: ignore[arg-type]
 
     async def awaits_what_is_not_of_its_rank(self, rank: Rank) -> None:
         await asyncio.sleep(0)
@@ -392,7 +393,8 @@ OWN = "A protocol can add none; keep what is its own in local variables of run"
 HOLDS = ", which may hold what changes before it runs; write a plain function, and pass the values in args"
 KERNEL = "; a function is needed, as launch(site, kernel, ...)"
 NAN = ", which equals nothing, not even itself; say None or a word in its place"
-MAKE = "; write np.array(..., dtype=np.int32), or another of int32, int64, float32"
+MAKE = "; write np.array(..., dtype=np.int32)"
+TYPES = ", ".join(DTYPES)
 SENDS = (
     "; a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
     "message): write it without await"
@@ -510,17 +512,17 @@ SAID = {
     ),
     "reduces_a_list": ("TypeError", f"sum: a numpy array is needed, not [1, 2] (list){MAKE}"),
     "reduces_a_number": ("TypeError", f"dp_cpu: a numpy array is needed, not 1 (int){MAKE}"),
-    "gathers_doubles": (
+    "gathers_dates": (
         "TypeError",
-        "sum: dtype float64 is none of int32, int64, float32; write array.astype(np.int32)",
+        f"sum: dtype datetime64[s] is none of {TYPES}; write array.astype(np.int32)",
     ),
     "sends_objects": (
         "TypeError",
-        "sum: dtype object is none of int32, int64, float32; write array.astype(np.int32)",
+        f"sum: dtype object is none of {TYPES}; write array.astype(np.int32)",
     ),
     "reduces_in_another_order_of_bytes": (
         "TypeError",
-        "sum: dtype >i4 is none of int32, int64, float32; write array.astype(np.int32)",
+        f"sum: dtype >i4 is none of {TYPES}; write array.astype(np.int32)",
     ),
     "reduces_a_buffer_on_the_host": (
         "TypeError",
@@ -540,7 +542,7 @@ SAID = {
     "receives_on_a_name": ("TypeError", STREAM.format("main")),
     "reads_on_a_name": ("TypeError", STREAM.format("main")),
     "records_a_name": ("TypeError", STREAM.format("side")),
-    "receives_doubles": ("TypeError", "dp_cpu.recv: dtype 'float64' is none of int32, int64, float32"),
+    "receives_dates": ("TypeError", f"dp_cpu.recv: dtype 'datetime64[s]' is none of {TYPES}"),
     "awaits_what_is_not_of_its_rank": ("ForeignAwait", FOREIGN),
     "sleeps_by_asyncio": ("RuntimeError", f"no running event loop: {FOREIGN}"),
     "stacks_what_does_not_fit": ("ValueError", "all input arrays must have the same shape"),

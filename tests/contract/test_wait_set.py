@@ -18,9 +18,9 @@ def call(op: str, count: int, sizes: tuple[int, ...] = (), root: int | None = No
     return all_reduce("call", "c", 0, op=op, count=count, sizes=sizes, root=root)[CALL]
 
 
-@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"])
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "scatter"])
 def test_where_nothing_is_moved_nobody_is_waited_for(op: str) -> None:
-    root = 5 if op == "broadcast" else None
+    root = 5 if op in ("broadcast", "scatter") else None
     for rank in MEMBERS:
         assert awaited(call(op, 0, root=root), rank, MEMBERS) == ()
         assert awaited(call(op, 6, root=root), rank, MEMBERS) == (
@@ -28,10 +28,11 @@ def test_where_nothing_is_moved_nobody_is_waited_for(op: str) -> None:
         )
 
 
-def test_of_a_reduce_the_root_alone_waits() -> None:
+@pytest.mark.parametrize("op", ["reduce", "gather"])
+def test_the_root_alone_waits(op: str) -> None:
     for rank in MEMBERS:
-        assert awaited(call("reduce", 6, root=5), rank, MEMBERS) == (MEMBERS if rank == 5 else ())
-        assert awaited(call("reduce", 0, root=5), rank, MEMBERS) == ()
+        assert awaited(call(op, 6, root=5), rank, MEMBERS) == (MEMBERS if rank == 5 else ())
+        assert awaited(call(op, 0, root=5), rank, MEMBERS) == ()
 
 
 def test_a_barrier_waits_for_all() -> None:
@@ -53,5 +54,6 @@ def test_pieces_of_no_elements_are_not_waited_for(sizes: tuple[int, ...]) -> Non
             assert list(awaited(raw_call, rank, MEMBERS)) == wanted, op
 
 
-def test_a_root_that_is_no_member_has_nothing_for_anybody_so_all_are_waited_for() -> None:
-    assert awaited(call("broadcast", 4, root=4), 3, MEMBERS) is MEMBERS
+@pytest.mark.parametrize("op", ["broadcast", "scatter"])
+def test_a_root_that_is_no_member_has_nothing_for_anybody_so_all_are_waited_for(op: str) -> None:
+    assert awaited(call(op, 4, root=4), 3, MEMBERS) is MEMBERS

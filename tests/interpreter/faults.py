@@ -20,6 +20,7 @@ from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
 from dpsim.contract.collectives import role
 from dpsim.contract.collectives.reduce import Reduce
+from dpsim.contract.collectives.scatter import Scatter
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import Address
 from dpsim.sim import wiring
@@ -56,6 +57,12 @@ def _all_get_what_is_reduced(patch: pytest.MonkeyPatch) -> None:
     _waits_for_all(lambda issue, _: issue.op == "reduce")(patch)
     patch.setattr(results, "role", role.__wrapped__)
     patch.setattr(parts, "role", role.__wrapped__)
+
+
+def _pieces_are_mixed_up(patch: pytest.MonkeyPatch) -> None:
+    """Of a scatter each member gets the piece of the member behind it."""
+    real = Scatter.result
+    patch.setattr(Scatter, "result", lambda self, call, at, sent: real(self, call, (at + 1) % len(sent.wires), sent))
 
 
 def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
@@ -157,6 +164,9 @@ def _marks_are_nothing(patch: pytest.MonkeyPatch) -> None:
 FAULTS: Mapping[str, Fault] = {
     "joint broadcast": _waits_for_all(lambda issue, _: issue.op == "broadcast"),
     "joint reduce": _waits_for_all(lambda issue, _: issue.op == "reduce"),
+    "joint gather": _waits_for_all(lambda issue, _: issue.op == "gather"),
+    "joint scatter": _waits_for_all(lambda issue, _: issue.op == "scatter"),
+    "pieces are mixed up": _pieces_are_mixed_up,
     "a reduce is an all_reduce": _all_get_what_is_reduced,
     "rendezvous always": _waits_for_all(lambda issue, _: issue.op == "send"),
     "a collective of nothing is a meeting": _waits_for_all(lambda issue, _: issue.count == 0),

@@ -179,6 +179,10 @@ class Follower:
                 return group.broadcast(array, shape[1], site=site)
             case "reduce":
                 return group.reduce(array, shape[1], site=site)
+            case "gather":
+                return group.gather(array, shape[1], site=site)
+            case "scatter":
+                return group.scatter(array, shape[1], site=site)
             case "all_gather":
                 return group.all_gather(array, sizes=shape, site=site)
             case "reduce_scatter":
@@ -256,6 +260,10 @@ class Follower:
                 group.broadcast(output, shape[1], on, site=site)
             case "reduce":
                 group.reduce(output, shape[1], on, site=site)
+            case "gather":
+                group.gather(output if shape[1] == self.rank.rank else None, source, shape[1], on, site=site)
+            case "scatter":
+                group.scatter(output, source if shape[1] == self.rank.rank else None, shape[1], on, site=site)
             case "all_gather":
                 group.all_gather(output, source, on, sizes=shape, site=site)
             case "reduce_scatter":

@@ -22,7 +22,17 @@ from tests.interpreter.steps import Steps
 
 FLAVOURS = ("mail", "mail", "host", "device", "device", "events", "memory", "memory", "slots", "transfers", "all")
 
-OPS = ("all_reduce", "broadcast", "broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all")
+OPS = (
+    "all_reduce",
+    "broadcast",
+    "broadcast",
+    "reduce",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "gather",
+    "scatter",
+)
 
 
 def random_script(seed: int) -> Script:
@@ -104,7 +114,7 @@ class Drawn:
         match op:
             case "all_reduce":
                 return op, (self.rng.choice(some),)
-            case "broadcast" | "reduce":
+            case "broadcast" | "reduce" | "gather" | "scatter":
                 return op, (self.rng.choice(some), self.rng.choice(members))
             case "all_to_all":
                 return op, tuple(sizes() for _ in members)

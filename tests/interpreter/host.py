@@ -269,8 +269,8 @@ def _collective(
 ) -> Host:
     host, call = _call(script, host, rank, kind, op, shape)
     written, read = views[0], views[-1]
-    gives = op != "broadcast" or rank == shape[1]
-    gets = (rank == shape[1]) == (op == "reduce") if op in ("broadcast", "reduce") else True
+    gives = op not in ("broadcast", "scatter") or rank == shape[1]
+    gets = {"broadcast": rank != shape[-1], "reduce": rank == shape[-1], "gather": rank == shape[-1]}.get(op, True)
     reads, writes = (read,) if gives else (), (written,) if gets else ()
     return _queue(host, stream, (Part(op, reads, writes, 0, call),), kind=kind)
 

@@ -11,6 +11,7 @@ others too is open; who takes a step knows.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import permutations
 from typing import TypeAlias
 
 import numpy as np
@@ -33,9 +34,9 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
             heard = set(members)
         case "reduce_scatter":
             heard = set(members) if shape[mine] else set()
-        case "broadcast":
+        case "broadcast" | "scatter":
             heard = {shape[1]} if shape[0] else set()
-        case "reduce":
+        case "reduce" | "gather":
             heard = set(members) if shape[0] and me == shape[1] else set()
         case "all_gather":
             heard = {member for member, size in zip(members, shape, strict=True) if size}
@@ -61,6 +62,10 @@ def result(op: str, shape: Shape, members: tuple[int, ...], me: int, brought: Ma
             if me != shape[1]:  # "on the others the array that they brought"
                 return brought[me]
             return _sums(shape[0], brought, members) if shape[0] else ()
+        case "gather":
+            return sum((brought[member] for member in members), ()) if me == shape[1] and shape[0] else ()
+        case "scatter":
+            return brought[shape[1]][mine * shape[0] : (mine + 1) * shape[0]] if shape[0] else ()
         case "all_gather":
             return sum((brought[member] for member, size in zip(members, shape, strict=True) if size), ())
         case "all_to_all":
@@ -83,6 +88,8 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape))
         case "all_to_all":
             return int(sum(shape[mine]))
+        case "scatter":  # of what the others bring nothing is read
+            return int(len(members) * shape[0])
         case "barrier" | "recv":
             return 0
         case "float":
@@ -101,6 +108,8 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(shape[mine])
         case "all_to_all":
             return int(sum(row[mine] for row in shape))
+        case "gather":
+            return int(len(members) * shape[0]) if me == shape[1] else 0
         case "barrier" | "send":
             return 0
         case "float":
@@ -121,7 +130,8 @@ def marks(op: str, shape: Shape) -> list[str]:
     reduction, values = shape
     if "nan" in values:
         return ["lost"] if reduction in ("max", "min") else []
-    return ["rounded"] if reduction == "sum" and _differ(values) else []
+    differ = {"sum": _differ, "avg": _differ, "prod": _products_differ}.get(reduction, lambda _: False)
+    return ["rounded"] if differ(values) else []
 
 
 def _differ(values: tuple[float, ...]) -> bool:
@@ -130,6 +140,18 @@ def _differ(values: tuple[float, ...]) -> bool:
     for one, other in zip(values, reversed(values), strict=True):
         there, back = there + np.float32(one), back + np.float32(other)
     return bool(there != back)
+
+
+def _products_differ(values: tuple[float, ...]) -> bool:
+    """Whether floats of 32 bits have another product in another order."""
+    products = set()
+    for order in permutations(values):
+        product = np.float32(1)
+        for one in order:
+            with np.errstate(over="ignore"):
+                product = product * np.float32(one)
+        products.add(float(product))
+    return len(products) > 1
 
 
 def _sums(size: int, brought: Mapping[int, Values], members: tuple[int, ...]) -> Values:

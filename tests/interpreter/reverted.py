@@ -57,7 +57,7 @@ def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
 
 def _floats_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Wiring, "undefined", ())
-    patch.setattr(results, "order_matters", lambda _: False)
+    patch.setattr(results, "order_matters", lambda *_: False)
 
 
 def _promises_are_believed(patch: pytest.MonkeyPatch) -> None:

@@ -27,8 +27,8 @@ from tests.interpreter.sharing import CLEAN, DIRTY, MODULES, OWN
 
 Said = list[Instruction]
 
-SUMS: tuple[list[object], ...] = ([1, 1e8, -1e8], [-1e8, 1e8, 3])
-"""Terms of which the sum is another one backwards."""
+SUMS: tuple[list[object], ...] = ([1, 1e8, -1e8], [-1e8, 1e8, 3], [1e30, 1e30, 1e-30])
+"""Terms of which the sum is another one backwards, and those of which the product is."""
 
 
 def _script(lists: list[Said], **more: object) -> Script:
@@ -130,7 +130,7 @@ def floats(rng: random.Random) -> Script:
             values[rng.randrange(len(values))] = "nan"
         elif chance < 0.7 and len(values) == 3:
             values = rng.choice(SUMS)
-        shape = (rng.choice(("max", "min", "sum")), tuple(values))
+        shape = (rng.choice(("max", "min", "sum", "prod", "avg")), tuple(values))
         order = ("start", f"w{number}", "h", "float", shape), ("await", f"w{number}")
         for said in lists:
             said += order

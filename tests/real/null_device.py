@@ -163,6 +163,16 @@ class NullGroup:
     def reduce(self, tensors: list[Any], options: Any) -> Any:
         return self._call("reduce", tensors, options)
 
+    def gather(self, outputs: list[list[Any]], inputs: list[Any], options: Any) -> Any:
+        return self._call("gather", [*inputs, *(one for row in outputs for one in row)], options)
+
+    def scatter(self, outputs: list[Any], inputs: list[list[Any]], options: Any) -> Any:
+        return self._call("scatter", [*outputs, *(one for row in inputs for one in row)], options)
+
+    def _allgather_base(self, output: Any, source: Any, options: Any) -> Any:
+        output.view(-1, source.numel())[...] = source
+        return self._call("all_gather", [output, source], options)
+
     def _call(self, name: str, tensors: list[Any], options: Any) -> Any:
         if self.fails is not None:
             self.fails()

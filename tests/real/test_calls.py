@@ -85,9 +85,23 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_reduce", 2, "int32", reduce="sum"), 2, [[30, 33]] * 3),
     (Issue("all_reduce", 2, "float32", reduce="max"), 2, [[20, 21]] * 3),
     (Issue("all_reduce", 2, "int64", reduce="min"), 2, [[0, 1]] * 3),
-    (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11]] * 3),
+    (Issue("all_reduce", 2, "float64", reduce="avg"), 2, [[10, 11]] * 3),
+    (Issue("all_reduce", 2, "float16", reduce="prod"), 2, [[0, 231]] * 3),
+    (Issue("all_reduce", 2, "uint8", reduce="bxor"), 2, [[30, 31]] * 3),
+    (Issue("reduce", 2, "int8", root=6, reduce="bor"), 2, [[-1, -1], [30, 31], [-1, -1]]),
+    (Issue("reduce_scatter", 6, "float32", reduce="max"), 2, [[20, 21], [22, 23], [24, 25]]),
+    (Issue("reduce_scatter", 5, "int64", reduce="band", sizes=SIZES), -1, [[], [0, 1], [0, 1, 0]]),
+    (Issue("all_gather", 2, "int16"), 6, [[0, 1, 10, 11, 20, 21]] * 3),
+    (Issue("all_to_all", 3, "complex64"), 3, [[0, 10, 20], [1, 11, 21], [2, 12, 22]]),
+    (Issue("scatter", 6, "int16", root=6), 2, [[10, 11], [12, 13], [14, 15]]),
+    (Issue("gather", 2, "complex128", root=6), 6, [[-1] * 6, [0, 1, 10, 11, 20, 21], [-1] * 6]),
+    (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11], [-1, -1], [10, 11]]),
     (Issue("reduce", 2, "int32", root=6, reduce="sum"), 2, [[-1, -1], [30, 33], [-1, -1]]),
     (Issue("reduce", 2, "float32", root=4, reduce="max"), 2, [[20, 21], [-1, -1], [-1, -1]]),
+    (Issue("gather", 2, "int32", root=6), 6, [[-1] * 6, [0, 1, 10, 11, 20, 21], [-1] * 6]),
+    (Issue("gather", 0, "int32", root=6), 0, [[], [], []]),
+    (Issue("scatter", 6, "int64", root=6), 2, [[10, 11], [12, 13], [14, 15]]),
+    (Issue("scatter", 0, "int64", root=6), 0, [[], [], []]),
     (Issue("all_gather", 2, "int32"), 6, [[0, 1, 10, 11, 20, 21]] * 3),
     (Issue("all_gather", -1, "int32", sizes=SIZES), 5, [[10, 11, 20, 21, 22]] * 3),
     (Issue("reduce_scatter", 6, "int32"), 2, [[30, 33], [36, 39], [42, 45]]),
@@ -99,6 +113,8 @@ CASES = [  # issue, elements of the output, and what each member gets if it brin
     (Issue("all_gather", 2, "int32", altered=True), 3, [[0, 1, 10]] * 3),
     (Issue("reduce_scatter", 3, "int32", altered=True), 2, [[30, -1], [33, -1], [36, -1]]),
     (Issue("all_reduce", 3, "int64", altered=True), 2, [[30, 33]] * 3),
+    (Issue("gather", 3, "int64", root=9, altered=True), 2, [[-1, -1], [-1, -1], [0, 1]]),
+    (Issue("scatter", 6, "int64", root=9, altered=True), 3, [[20, 21, -1], [22, 23, -1], [24, 25, -1]]),
     (Issue("reduce", 3, "int64", root=9, altered=True), 2, [[-1, -1], [-1, -1], [30, 33]]),
 ]
 
@@ -114,7 +130,7 @@ def test_collectives(groups: list[Group], library: Any, issue: Issue, count: int
         mine = mine._replace(count=brings)
         # Altered: the memory is of another type, or longer.
         dtype = "int32" if issue.altered else issue.dtype
-        source = torch.arange(brings, dtype=getattr(torch, dtype)) + 10 * index
+        source = (torch.arange(brings) + 10 * index).to(getattr(torch, dtype))
         gets = len(expected[index]) if count == -1 else count
         output = torch.full((gets,), -1, dtype=source.dtype)
         library(group, mine, source, output)
@@ -122,6 +138,32 @@ def test_collectives(groups: list[Group], library: Any, issue: Issue, count: int
         return list(output.tolist())
 
     assert on_all(groups, body) == expected
+
+
+@pytest.mark.parametrize("library", [gloo, nccl])
+@pytest.mark.parametrize(("op", "reduce", "wanted"), [("all_reduce", "sum", 4.5), ("all_reduce", "avg", 1.5)])
+def test_memory_of_a_type_that_numpy_lacks_has_bits(
+    groups: list[Group], library: Any, op: str, reduce: str, wanted: float
+) -> None:
+    def body(group: Group, index: int) -> float:
+        memory = torch.full((1,), 0.5 + index, dtype=torch.bfloat16).view(torch.int16)
+        library(group, Issue(op, 1, "bfloat16", reduce=reduce), memory, memory)
+        return float(memory.view(torch.bfloat16)[0])
+
+    assert on_all(groups, body) == [wanted] * MEMBERS
+
+
+@pytest.mark.parametrize("library", [gloo, nccl])
+@pytest.mark.parametrize(("reduce", "wanted"), [("sum", 1), ("prod", 0), ("bxor", 0), ("max", 1)])
+def test_true_and_false_are_one_and_zero(groups: list[Group], library: Any, reduce: str, wanted: int) -> None:
+    """Two of three bring True. A sum of bytes would leave 2, which is neither."""
+
+    def body(group: Group, index: int) -> int:
+        memory = torch.tensor([index > 0])
+        library(group, Issue("all_reduce", 1, "bool", reduce=reduce), memory, memory)
+        return int(memory.view(torch.uint8)[0])
+
+    assert on_all(groups, body) == [wanted] * MEMBERS
 
 
 @pytest.mark.parametrize("together", [True, False])
@@ -166,7 +208,7 @@ def test_who_gets_nothing_keeps_what_it_brought(groups: list[Group], library: An
 def test_gloo_computes_in_the_memory_that_it_is_given(groups: list[Group]) -> None:
     def body(group: Group, index: int) -> list[int]:
         mine = torch.full((5,), index + 1)
-        group.process_group.reduce([mine], rooted("ReduceOptions", 1, True, "sum")).wait()
+        group.process_group.reduce([mine], rooted("ReduceOptions", 1, True, "sum", "int64")).wait()
         return list(mine.tolist())
 
     assert on_all(groups, body) != [[1] * 5, [6] * 5, [3] * 5]

@@ -9,12 +9,15 @@ import numpy as np
 import pytest
 
 from dpsim.backend.graphs.kernel_call import KernelError
+from dpsim.contract.dtypes import numpy_dtype
 from dpsim.contract.interface import Buffer, HostArray
 from dpsim.contract.ops import DType
+from dpsim.contract.ops import ReduceOp as ReduceWord
 from dpsim.contract.world import At, Fault
 
 pytest.importorskip("torch")
 
+import torch
 from torch.distributed.distributed_c10d import ReduceOp
 
 from real.cuda_groups import CudaCommunicator
@@ -253,6 +256,47 @@ def test_a_reduce_is_given_the_memory_itself(calls: NullCalls) -> None:
     for root, ([reduced], options) in enumerate(group_of(device).given):
         assert reduced.data_ptr() == tensor(buffer).data_ptr()
         assert (options.rootRank, options.reduceOp, options.asyncOp) == (root, ReduceOp.MIN, False)
+
+
+def test_the_root_alone_names_pieces(calls: NullCalls) -> None:
+    """torch refuses a list of pieces of any other member. They lie in the memory of the buffer, one a member."""
+    rank = null_rank(calls)
+    main, device = rank.stream("main"), rank.device("dp")
+    own, whole = main.alloc(2, "int64", "own"), main.alloc(4, "int64", "whole")
+    device.gather(whole, own, 0, main)
+    device.gather(None, own, 1, main)
+    device.scatter(own, whole, 0, main)
+    device.scatter(own, None, 1, main)
+    given = [([one.data_ptr() for one in tensors], options) for tensors, options in group_of(device).given]
+    mine, first = tensor(own).data_ptr(), tensor(whole).data_ptr()
+    assert [places for places, _ in given] == [[mine, first, first + 16], [mine]] * 2
+    assert [(options.rootRank, options.asyncOp) for _, options in given] == [(0, False), (1, False)] * 2
+
+
+def test_a_type_that_numpy_lacks_goes_out_by_its_name(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main, device = rank.stream("main"), rank.device("dp")
+    half, byte = main.alloc(4, "bfloat16", "half"), main.alloc(4, "uint16", "byte")
+    device.all_reduce(half, main, op="avg")
+    device.broadcast(byte, 1, main)
+    [([mean], options), ([sent], _)] = group_of(device).given
+    assert (tensor(half).dtype, mean.dtype, options.reduceOp) == (torch.int16, torch.bfloat16, ReduceOp.AVG)
+    assert mean.data_ptr() == tensor(half).data_ptr()
+    assert (sent.dtype, sent.numel(), sent.data_ptr()) == (torch.uint8, 8, tensor(byte).data_ptr())
+    assert read(half).dtype == numpy_dtype("bfloat16")
+
+
+@pytest.mark.parametrize(("op", "wanted"), [("band", 6), ("bor", 6), ("bxor", 0)])
+def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op: ReduceWord, wanted: int) -> None:
+    """The group stands for two members that bring the same."""
+    rank = null_rank(calls)
+    main, device = rank.stream("main"), rank.device("dp")
+    buffer = main.alloc(2, "int8", "buffer")
+    main.launch("fill", fill, writes=[buffer], args=(6,))
+    device.all_reduce(buffer, main, op=op)
+    [([whole, _], _)] = group_of(device).given
+    assert whole.numel() == 4
+    assert read(buffer).tolist() == [wanted] * 2
 
 
 def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:

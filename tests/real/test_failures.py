@@ -162,6 +162,8 @@ def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, 
         pytest.param("host", "alter", {"count": 9}, marks=pytest.mark.slow),
         ("device", "alter", {"count": 8, "dtype": "int32"}),
         pytest.param("host", "alter", {"op": "broadcast", "root": 0}, marks=pytest.mark.slow),
+        *[pytest.param("host", "alter", {"op": op}, marks=pytest.mark.slow) for op in ("reduce", "gather", "scatter")],
+        pytest.param("device", "alter", {"dtype": "bfloat16"}, marks=pytest.mark.slow),
     ],
     ids=str,
 )

@@ -30,6 +30,8 @@ def source(what: str, rank: int) -> list[int]:
         return [rank + 1] * (rank + 1)
     if what.startswith("reduce_scatter"):
         return [(rank + 1) * factor for factor in (1, 2, 3)]
+    if what == "scatter":
+        return [10 * rank + k for k in range(6)]
     if what == "all_to_all":
         return [10 * rank + to for to in range(3)]
     if what == "all_to_all sizes":
@@ -39,7 +41,7 @@ def source(what: str, rank: int) -> list[int]:
 
 def more(what: str, rank: int) -> dict[str, Any]:
     """The further arguments of the call."""
-    if what == "broadcast":
+    if what in ("broadcast", "gather", "scatter"):
         return {"root": 2}
     if what.startswith("reduce "):
         return {"root": 2, "op": what.split()[1]}
@@ -67,6 +69,8 @@ GIVES: dict[str, list[tuple[int, ...]]] = {
     "reduce_scatter sizes": [(6,), (), (12, 18)],
     "all_to_all": [(0, 10, 20), (1, 11, 21), (2, 12, 22)],
     "all_to_all sizes": [(0, 200, 201), (10, 11, 110), (120, 220)],
+    "gather": [(), (), (1, 10, 2, 20, 3, 30)],
+    "scatter": [(20, 21), (22, 23), (24, 25)],
     "barrier": [()] * 3,
 }
 
@@ -96,7 +100,7 @@ def on_device(what: str, leaves_out: int | None) -> Script:
             call(x, stream=main, **given)
         else:
             output = main.alloc(len(GIVES[what][rank.rank]), "int32", "output")
-            call(output, x, main, **given)
+            call(output, x, stream=main, **given)
         return numbers(await output.read("read"))
 
     return script
@@ -112,6 +116,7 @@ def test_a_collective_gives(make: Any, what: str) -> None:
 
 
 ALONE = {"broadcast": {0, 2}, "reduce sum": {0}, "reduce min": {0}, "all_to_all sizes": {0}}
+ALONE |= {"gather": {0}, "scatter": {0, 2}}
 """Who gets nothing from rank 1, and may be through without it."""
 
 

@@ -11,12 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.contract.collectives.reductions import NUMBERS
 from dpsim.contract.interface import HostArray, Rank
-from dpsim.contract.ops import KIND
+from dpsim.contract.ops import DTYPES, KIND
 from dpsim.contract.world import At, Delay, Fault
 from tests.programs import Script, add
 from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, told
 
+OTHERS = ("broadcast", "reduce", "gather", "scatter")
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 
 
@@ -90,6 +92,28 @@ def test_a_mismatch_runs_through_and_the_ledger_names_it(field: str, device: boo
             assert seen.mode != "timed"
         else:
             assert seen.learned == FIELDS[field], seen.mode
+
+
+@pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("change", [*({"op": op} for op in OTHERS), *({"dtype": dtype} for dtype in DTYPES)], ids=str)
+def test_a_planted_change_of_op_or_type_is_named_or_changes_nothing(change: dict[str, Any], device: bool) -> None:
+    """A type that no library reduces changes nothing, for no program can make such a call."""
+
+    async def script(rank: Rank) -> Any:
+        if not device:
+            return numbers(await rank.host("h").all_reduce(np.ones(3, np.int32), site="sum"))
+        x = filled(rank.stream("main"), [1, 1, 1])
+        rank.device("d").all_reduce(x, rank.stream("main"), site="sum")
+        return numbers(await x.read("read"))
+
+    applied = "op" in change or change["dtype"] in {*NUMBERS} - {"int32"}
+    world = told(3, faults=(Fault("alter", 2, At("sum", 0), change),))
+    for seen in everywhere(script, world):
+        [kind] = change
+        assert seen.classes == ([f"MISMATCH:COLLECTIVE:{kind.upper()}"] if applied else []), seen.mode
+        assert seen.run.finished
+        if not applied:
+            assert seen.learned == [(3, 3, 3)] * 3
 
 
 @pytest.mark.parametrize("right", [True, False])

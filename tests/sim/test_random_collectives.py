@@ -30,8 +30,11 @@ from tests.properties import examples
 from tests.sim.programs import MODES, told
 
 IN_PLACE = ("all_reduce", "broadcast", "reduce")
-OPS = (*IN_PLACE, "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier")
-FOLD: dict[str, Any] = {"sum": np.sum, "max": np.max, "min": np.min}
+OPS = (*IN_PLACE, "reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier", "gather", "scatter")
+FOLD: dict[str, Any] = {
+    **{"sum": np.sum, "max": np.max, "min": np.min, "prod": np.prod},
+    **{"band": np.bitwise_and.reduce, "bor": np.bitwise_or.reduce, "bxor": np.bitwise_xor.reduce},
+}
 
 
 class Call(NamedTuple):
@@ -56,6 +59,8 @@ def call(rng: random.Random, size: int) -> Call:
 def brings(one: Call, number: int, rank: int) -> HostArray:
     counts = {"all_gather": one.rows[0][rank], "reduce_scatter": sum(one.rows[0]), "all_to_all": sum(one.rows[rank])}
     count = 0 if one.op == "barrier" else counts.get(one.op, one.elements)
+    if one.op == "scatter":  # as many for each member
+        count *= len(one.rows)
     return np.array([(7 * number + 31 * rank + 5 * place * (rank + 1)) % 97 for place in range(count)], np.int32)
 
 
@@ -68,13 +73,17 @@ def gives(one: Call, number: int, size: int, rank: int) -> HostArray:
         return np.array(FOLD[one.fold](lines, axis=0), np.int32)
     if one.op == "reduce":
         return lines[rank]
+    if one.op == "scatter":
+        return np.split(lines[one.root], size)[rank]
+    if one.op == "gather" and rank != one.root:
+        return lines[rank][:0]
     if one.op == "reduce_scatter":
         bounds = np.cumsum([0, *one.rows[0]])
-        return np.array(np.sum(lines, axis=0)[bounds[rank] : bounds[rank + 1]], np.int32)
+        return np.array(FOLD[one.fold](lines, axis=0)[bounds[rank] : bounds[rank + 1]], np.int32)
     if one.op == "all_to_all":
         cuts = [np.split(line, np.cumsum(row)[:-1]) for line, row in zip(lines, one.rows, strict=True)]
         return np.concatenate([pieces[rank] for pieces in cuts])
-    return np.concatenate(lines)  # of an all_gather, and of a barrier nothing
+    return np.concatenate(lines)  # of a gathering, and of a barrier nothing
 
 
 def plan(seed: int) -> tuple[int, list[Call]]:
@@ -102,7 +111,7 @@ class RandomCollectives(Program[int]):
             column = [row[rank.rank] for row in one.rows]
             return {"source_sizes": one.rows[rank.rank], "output_sizes": column}
         if one.op in ("all_gather", "reduce_scatter"):
-            return {"sizes": one.rows[0]}
+            return {"sizes": one.rows[0]} | ({"op": one.fold} if one.op == "reduce_scatter" else {})
         root = {} if one.op in ("all_reduce", "barrier") else {"root": one.root}
         return root | ({"op": one.fold} if one.op in ("all_reduce", "reduce") else {})
 
@@ -122,7 +131,7 @@ class RandomCollectives(Program[int]):
             getattr(group, one.op)(source, stream=main, **self.more(rank, one))
             return await source.read("read")
         output = main.alloc(gives(one, rank.step, group.size, rank.rank).size, "int32", "output")
-        getattr(group, one.op)(output, source, main, **self.more(rank, one))
+        getattr(group, one.op)(output, source, stream=main, **self.more(rank, one))
         return await output.read("read")
 
 

@@ -19,6 +19,10 @@ async def one_call(host: HostCommunicator, what: str) -> HostArray:
     match what:
         case "broadcast":
             return await host.broadcast(np.ones(1, np.int32), 0)
+        case "scatter":
+            return await host.scatter(np.ones(host.size, np.int32), 0)
+        case "gather":
+            return await host.gather(np.ones(1, np.int32), 0)
         case "all_reduce":
             return await host.all_reduce(np.ones(4, np.int32))
         case "all_reduce of nothing":

@@ -47,6 +47,22 @@ async def host_reduce_for_the_first(host: HostCommunicator) -> HostArray:
     return await host.reduce(np.ones(1, np.int32), 0)
 
 
+async def host_gather(host: HostCommunicator) -> HostArray:
+    return await host.gather(np.ones(1, np.int32), 1)
+
+
+async def host_gather_for_the_first(host: HostCommunicator) -> HostArray:
+    return await host.gather(np.ones(1, np.int32), 0)
+
+
+async def host_scatter(host: HostCommunicator) -> HostArray:
+    return await host.scatter(np.ones(2, np.int32), 0)
+
+
+async def host_scatter_of_the_other(host: HostCommunicator) -> HostArray:
+    return await host.scatter(np.ones(2, np.int32), 1)
+
+
 def device_reduce(device: DeviceCommunicator, stream: Stream) -> Buffer:
     """Rank 1 is the root."""
     buffer = filled(stream, "x")
@@ -142,7 +158,17 @@ def test_the_root_of_a_device_reduce_waits_for_all() -> None:
         assert explored(world, through_on_the_device(device_reduce, 1, late)).verdict == "proven"
 
 
-@pytest.mark.parametrize("call", [host_all_reduce, host_barrier, host_reduce_for_the_first])
+@pytest.mark.parametrize("call", [host_gather, host_scatter])
+def test_a_root_that_gives_waits_for_no_member_nor_does_who_gives_to_one(
+    call: Callable[[HostCommunicator], Awaitable[HostArray]],
+) -> None:
+    assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(call)), TOLD_EARLY)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [host_all_reduce, host_barrier, host_reduce_for_the_first, host_gather_for_the_first, host_scatter_of_the_other],
+)
 def test_a_host_collective_of_something_is_a_meeting(call: Callable[[HostCommunicator], Awaitable[HostArray]]) -> None:
     assert explored(world_of(2, hosts=["h"]), through_on_the_host(call)).verdict == "proven"
 

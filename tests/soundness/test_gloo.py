@@ -44,6 +44,8 @@ EARLY = [
     *(("broadcast", late) for late in (1, 2, 3)),
     *(("all_reduce of nothing", late) for late in (0, 3)),
     ("all_gather, rank 0 brings nothing", 0),
+    ("scatter", 1),
+    ("gather", 3),
 ]
 
 
@@ -62,6 +64,7 @@ def test_exploring_finds_what_gloo_shows(gloo: Backend, what: str, late: int) ->
 MEETINGS = [
     *((what, late) for what in ("all_reduce", "reduce_scatter", "all_gather") for late in (0, 3)),
     ("broadcast", 0),
+    ("scatter", 0),
     ("all_gather, rank 0 brings nothing", 3),
 ]
 

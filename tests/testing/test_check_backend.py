@@ -28,6 +28,7 @@ from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.buffers import untagged
 from dpsim.contract.collectives import Role, role
+from dpsim.contract.collectives.reductions import REDUCTIONS
 from dpsim.contract.interface import HostArray, Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.contract.rules import store_changes
@@ -166,6 +167,23 @@ class ReducesTooEarlyWithoutTime(Twin):
             return frozenset({rank}) if issue.op == "reduce" else wanted(issue, rank, members)
 
         self.patch.setattr(parts, "_wanted", early)
+
+
+class GathersTooEarlyWithoutTime(Twin):
+    """The root of a gather waits for no member."""
+
+    def broken(self) -> None:
+        wanted = parts._wanted
+
+        def early(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+            return frozenset({rank}) if issue.op == "gather" else wanted(issue, rank, members)
+
+        self.patch.setattr(parts, "_wanted", early)
+
+
+class AddsWhereItMultiplies(Twin):
+    def broken(self) -> None:
+        self.patch.setitem(REDUCTIONS, "prod", REDUCTIONS["prod"]._replace(apply=np.add))
 
 
 class RunsAStreamOutOfOrder(Twin):
@@ -587,6 +605,8 @@ TWINS: list[tuple[type[Twin], str, str]] = [
         r"raised AssertionError: \w+ reduce of int32: .*on the others",
     ),
     (ReducesTooEarlyWithoutTime, "collectives", "raised AssertionError: host reduce of int32"),
+    (GathersTooEarlyWithoutTime, "collectives", "raised AssertionError: host gather of int32"),
+    (AddsWhereItMultiplies, "dtypes", "raised AssertionError: host all_reduce of .*the prod over the group"),
     (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
     (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
     (NeverSeesAnEvent, "events", "Event.query after synchronize: expected True, came False"),

@@ -26,7 +26,9 @@ from dpsim.backend.hosts.arguments import check_member
 from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory import buffers
-from dpsim.contract.collectives import COLLECTIVES
+from dpsim.contract.collectives import COLLECTIVES, sent
+from dpsim.contract.collectives.reductions import NUMBERS, REDUCTIONS
+from dpsim.contract.collectives.scatter import Scatter
 from dpsim.contract.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.contract.ops import (
     ASK_HOW,
@@ -44,6 +46,7 @@ from dpsim.contract.ops import (
     STREAM,
     TAKE_HOW,
     TRANSFER_GROUP,
+    ReduceOp,
 )
 from dpsim.contract.rules.store_changes import Changed, changed
 from dpsim.contract.world import CommunicatorSpec, Run, World
@@ -57,6 +60,7 @@ from dpsim.sim.memory.buffers import SimBuffer
 from dpsim.sim.services import ports
 from dpsim.sim.services.stores import SimStore
 from dpsim.testing.conformance import ground
+from dpsim.testing.conformance.dtypes import ROUNDS
 from dpsim.testing.conformance.program import PARTS, THREADED
 from tests.programs import world_of
 
@@ -88,7 +92,7 @@ def test_ranks_that_do_not_start_at_zero() -> None:
 
 def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
-    journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), parts=(*PARTS, *THREADED)).journals
+    journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), ROUNDS, parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
     elsewhere = {"abort", "watch"}  # of programs of their own
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"} - elsewhere
@@ -97,11 +101,21 @@ def test_it_makes_every_call() -> None:
     }
     everything = {(host, op, dtype) for host in (True, False) for op in COLLECTIVES for dtype in DTYPES}
     on_host_alone = {call for call in everything if call[1] == "barrier" and call[::2] != (True, "int32")}
-    assert collectives == everything - on_host_alone
+    moved_alone = {call for call in everything if COLLECTIVES[call[1]].reduces and call[2] not in NUMBERS}
+    assert collectives == everything - on_host_alone - moved_alone
     reductions = {
-        (record[STREAM] is None, record[COLLECTIVE_REDUCE]) for record in journal if record[KIND] == "collective"
+        (record[STREAM] is None, record[OP], record[COLLECTIVE_REDUCE], record[DTYPE])
+        for record in journal
+        if record[KIND] == "collective" and record[COLLECTIVE_REDUCE]
     }
-    assert reductions == {(host, op) for host in (True, False) for op in ("sum", "max", "min", None)}
+    assert reductions == {
+        (host, name, op, dtype)
+        for host in (True, False)
+        for name, rules in COLLECTIVES.items()
+        for op, reduction in REDUCTIONS.items()
+        for dtype in reduction.dtypes
+        if rules.reduces
+    }
     transfers = {
         (record[STREAM] is None, record[OP], record[TRANSFER_GROUP] is None)
         for record in journal
@@ -124,7 +138,7 @@ def test_it_makes_every_call() -> None:
 def test_kernels_run_on_torch() -> None:
     """The array API standard only: the same numbers as on numpy."""
     torch = pytest.importorskip("torch")
-    for dtype in DTYPES:
+    for dtype in ground.WIDE:
         results = []
         for make in (np.zeros, torch.zeros):
             kind = getattr(np if make is np.zeros else torch, dtype)
@@ -356,6 +370,57 @@ def mixes_up_the_size_vectors(patch: Patch) -> None:
         return issue._replace(sizes=issue.sizes[half:] + issue.sizes[:half]) if issue.op == "all_to_all" else issue
 
     changed_issues(patch, SimDeviceCommunicator, "_put", mixed)
+
+
+def gathers_backwards(patch: Patch) -> None:
+    call = SimHostCommunicator.gather
+    patch.setattr(SimHostCommunicator, "gather", lambda *a, **k: Then(call(*a, **k), lambda result: result[::-1]))
+
+
+def gathers_on_all(patch: Patch) -> None:
+    gather = SimHostCommunicator.gather
+
+    def everywhere(self: SimHostCommunicator, array: HostArray, root: int, **keywords: Any) -> Awaitable[HostArray]:
+        gather(self, array, root, **keywords)
+        return self.all_gather(array)
+
+    patch.setattr(SimHostCommunicator, "gather", everywhere)
+
+
+def takes_gathers_for_scatters(patch: Patch) -> None:
+    def mixed(issue: Issue) -> Issue:
+        return issue._replace(op="scatter", count=2 * issue.count) if issue.op == "gather" else issue
+
+    changed_issues(patch, SimDeviceCommunicator, "_put", mixed)
+
+
+def scatters_the_first_piece(patch: Patch) -> None:
+    scatter = Scatter.result
+    patch.setattr(Scatter, "result", lambda self, call, index, sent: scatter(self, call, 0, sent))
+
+
+def travels_as(dtype: str, owner: Any, method: str) -> Callable[[Patch], None]:
+    """Elements of one type are converted to another one on their way, where the type is that of the memory."""
+
+    def wrong(patch: Patch) -> None:
+        def other(issue: Issue) -> Issue:
+            return issue._replace(dtype=dtype, altered=True) if issue.dtype != dtype else issue
+
+        changed_issues(patch, owner, method, other)
+
+    return wrong
+
+
+def forgets_to_divide(patch: Patch) -> None:
+    patch.setattr(sent, "averaged", lambda wires: sent.reduced("sum", wires))
+
+
+def takes_any_type(patch: Patch) -> None:
+    patch.setitem(REDUCTIONS, "avg", REDUCTIONS["avg"]._replace(dtypes=tuple(DTYPES)))
+
+
+def reduces_with(op: ReduceOp, by: Any) -> Callable[[Patch], None]:
+    return lambda patch: patch.setitem(REDUCTIONS, op, REDUCTIONS[op]._replace(apply=by))
 
 
 def works_in_the_source(patch: Patch) -> None:
@@ -604,6 +669,18 @@ def renames_streams(patch: Patch) -> None:
         (only_sums_on_the_device, "collectives", "dp.0 all_reduce of int32: .* an in-place max over the group"),
         (turns_sizes_around, "collectives", "dp.1 all_gather of int32: .* all members one after the other"),
         (mixes_up_the_size_vectors, "collectives", "dp.0 all_to_all of int32"),
+        (gathers_backwards, "collectives", "host gather of int32: .* on global rank `root` the arrays of all"),
+        (gathers_on_all, "collectives", "host gather of int32: .* and on the others nothing"),
+        (takes_gathers_for_scatters, "collectives", "dp.0 gather of int32"),
+        (scatters_the_first_piece, "collectives", "host scatter of int32: .*this member's piece"),
+        (travels_as("uint8", SimHostCommunicator, "_start"), "dtypes", "a host broadcast of int16: .*arrive as they"),
+        (travels_as("int32", SimDeviceCommunicator, "_put"), "dtypes", "a dp.0 all_gather of bool"),
+        (forgets_to_divide, "dtypes", "host all_reduce of float16: .*the avg over the group"),
+        (takes_any_type, "dtypes", "a host avg of bool was accepted"),
+        (reduces_with("prod", np.add), "dtypes", "host all_reduce of int16|int8|uint8: .*the prod over"),
+        (reduces_with("bor", np.bitwise_xor), "dtypes", "host all_reduce of bool: .*the bor over"),
+        (reduces_with("bxor", np.bitwise_or), "dtypes", "host all_reduce of bool: .*the bxor over"),
+        (reduces_with("band", np.bitwise_or), "dtypes", "host all_reduce of bool: .*the band over"),
         (works_in_the_source, "collectives", "only the output is written"),
         (runs_kernels_twice, "basics", r"read of int32\[2, 3\]"),
         (gives_memory_twice, "basics", "is used after it was freed"),

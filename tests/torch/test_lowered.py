@@ -1,45 +1,88 @@
-"""Calls of torch as calls of the contract: elements come back as a rank brought them, and unlike members are found."""
+"""Calls of torch as calls of the contract: each is the one of its name, with the elements that the rank brought."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsim.torch.lowered import WIDTHS, Form, Mixed, TorchCall, lower
+from dpsim.contract.collectives import COLLECTIVES
+from dpsim.contract.collectives import reductions as of_contract
+from dpsim.contract.dtypes import numpy_dtype
+from dpsim.contract.ops import DTYPES
+from dpsim.torch.lowered import _MORE, REDUCTIONS, TorchCall, lower
 
 
-@pytest.mark.parametrize("dtype", WIDTHS)
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [0, 1, 3])
-@pytest.mark.parametrize("reduce", ["", "sum", "product"])
-def test_elements_come_back(dtype: str, count: int, reduce: str) -> None:
-    form, block = Form(dtype, reduce), bytes(range(count * WIDTHS[dtype]))
-    array = form.array(block)
-    assert array.size == form.size(count)
-    assert form.block(array, count) == block
+def test_elements_come_back(dtype: Any, count: int) -> None:
+    block = bytes(range(count * DTYPES[dtype]))
+    lowered = lower(TorchCall("broadcast", "s", dtype, count, root=0), block, (0, 1), 1)
+    assert (lowered.array.dtype, lowered.array.size) == (numpy_dtype(dtype), count)
+    assert (lowered.dtype, lowered.elements) == (dtype, count)
+    assert lowered.blocks(lowered.array) == [block]
 
 
-@pytest.mark.parametrize("other", [Form("float16"), Form("bfloat16", "avg")])
-def test_another_type_or_reduction_is_found(other: Form) -> None:
-    mine = Form("bfloat16", "product")
-    with pytest.raises(Mixed):
-        mine.block(other.array(b"1234"), 2)
+def test_each_call_of_the_contract_and_each_reduction_has_its_line() -> None:
+    assert {*_MORE} == {*COLLECTIVES, "send", "recv"}
+    assert {*REDUCTIONS.values()} == {*of_contract.REDUCTIONS}
 
 
-def test_a_reduction_that_the_contract_has_is_one_call() -> None:
-    call = TorchCall("all_reduce", "s", "float32", 2, "max")
-    lowered = lower(call, np.ones(2, np.float32).tobytes(), (0, 1), 0)
-    assert (lowered.name, lowered.more, lowered.elements) == ("all_reduce", {"op": "max"}, 2)
+@pytest.mark.parametrize(
+    ("call", "own", "more", "elements"),
+    [
+        (TorchCall("all_reduce", "s", "bfloat16", 2, "product"), 0, {"op": "prod"}, 2),
+        (TorchCall("reduce", "s", "float16", 2, "avg", 1), 0, {"root": 1, "op": "avg"}, 2),
+        (TorchCall("reduce_scatter", "s", "bool", 2, "band"), 1, {"op": "band"}, 1),
+        (TorchCall("all_gather", "s", "uint8", 2), 1, {}, 4),
+        (TorchCall("gather", "s", "int16", 2, root=0), 0, {"root": 0}, 4),
+        (TorchCall("gather", "s", "int16", 2, root=0), 1, {"root": 0}, 0),
+        (TorchCall("scatter", "s", "complex64", 2, root=1), 1, {"root": 1}, 1),
+        (
+            TorchCall("all_to_all", "s", "int8", 2, sent=(2, 0), received=(1, 4)),
+            0,
+            {"source_sizes": (2, 0), "output_sizes": (1, 4)},
+            5,
+        ),
+        (TorchCall("send", "s", "uint64", 2, peer=1), 0, {"to": 1}, 0),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_a_call_is_the_one_of_its_name(call: TorchCall, own: int, more: dict[str, Any], elements: int) -> None:
+    block = bytes(range(2 * DTYPES[call.dtype]))
+    lowered = lower(call, block, (0, 1), own)
+    assert (lowered.name, lowered.more, lowered.elements) == (call.name, more, elements)
+    assert lowered.array.tobytes() == block
 
 
-def test_one_that_it_lacks_gathers_what_all_bring() -> None:
-    call = TorchCall("all_reduce", "s", "float16", 2, "sum")
-    lowered = lower(call, b"abcd", (0, 1), 0)
-    assert lowered.name == "all_gather"
-    assert lowered.blocks(np.concatenate([lowered.array] * 2)) == [b"abcd", b"abcd"]
+def test_who_gets_of_a_scatter_brings_zeros() -> None:
+    lowered = lower(TorchCall("scatter", "s", "float32", 6, root=1), b"", (0, 1, 2), 2)
+    assert (lowered.array.tolist(), lowered.elements) == ([0.0] * 6, 2)
 
 
-def test_gather_gives_to_the_root_alone() -> None:
-    call = TorchCall("gather", "s", "float32", 1, root=0, sent=(1, 0), received=(0, 0))
-    lowered = lower(call, b"1234", (0, 1), 1)
-    assert lowered.name == "all_to_all"
-    assert lowered.more == {"source_sizes": [1, 0], "output_sizes": [0, 0]}
+def test_a_block_of_half_an_element_is_refused() -> None:
+    with pytest.raises(ValueError, match="buffer size must be a multiple"):
+        lower(TorchCall("broadcast", "s", "float32", 1, root=0), b"abc", (0, 1), 0)
+
+
+def test_both_sides_agree_on_what_is_reduced() -> None:
+    """The process of a rank refuses what torch refuses; of the rest the contract takes all."""
+    torch = pytest.importorskip("torch")
+    from dpsim.torch.child.reductions import NAMES, name_of
+
+    assert {*NAMES.values()} == {*REDUCTIONS}
+    for op, word in NAMES.items():
+        taken = []
+        for dtype in DTYPES:
+            try:
+                assert name_of(op, getattr(torch, dtype), "all_reduce") == word
+                taken.append(dtype)
+            except (RuntimeError, NotImplementedError):
+                pass
+        assert {*taken} == {*of_contract.REDUCTIONS[REDUCTIONS[word]].dtypes}, word
+
+
+def test_an_empty_array_is_one_of_its_type() -> None:
+    lowered = lower(TorchCall("all_gather", "s", "bfloat16", 0), b"", (0, 1), 0)
+    assert np.concatenate([lowered.array] * 2).dtype == numpy_dtype("bfloat16")

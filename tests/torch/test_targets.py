@@ -39,7 +39,7 @@ PLANTED = {
     "group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
     "shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
     "dtype": ("MISMATCH:COLLECTIVE:DTYPE", (1,)),
-    "dtype_odd": ("CRASH:MIXED", (0, 1, 2)),
+    "dtype_odd": ("MISMATCH:COLLECTIVE:DTYPE", (1,)),
     "unmatched_recv": ("HANG:P2P:UNMATCHED_RECV", (0,)),
     "key_never_set": ("HANG:STORE:NO_VALUE", (0,)),
     "new_group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
@@ -49,6 +49,14 @@ PLANTED = {
     "async_race": ("HANG:COLLECTIVE:MISSING_RANK", (1, 2)),
 }
 """Of `planted.py`. Any of the two followers of `async_race` may be the one that is late."""
+
+TYPED: dict[str, tuple[str, tuple[int, ...]]] = {
+    "gather_left_out": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
+    "scatter_of_another_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
+    "another_reduction": ("MISMATCH:COLLECTIVE:REDUCE", (1,)),
+    "gather_of_another_type": ("MISMATCH:COLLECTIVE:DTYPE", (2,)),
+}
+"""Of `typed.py`."""
 
 LIBRARIES = (
     *("ddp", "join", "fsdp2", "dtensor", "tensor_parallel"),
@@ -65,9 +73,26 @@ def test_a_plain_program_holds(name: str) -> None:
     assert explored(f"plain.py:{name}", 3).verdict == "proven"
 
 
-@pytest.mark.parametrize(("file", "name"), [*(("plain", one) for one in WRONG), *(("planted", one) for one in PLANTED)])
+@pytest.mark.parametrize("order", ["gloo", "nccl"])
+@pytest.mark.parametrize("name", ["reductions", "pieces", "refused"])
+def test_types_and_reductions_are_those_of_torch(name: str, order: str) -> None:
+    assert explored(f"typed.py:{name}", 3, order=order).verdict == "proven"
+
+
+def test_nccl_reduces_no_bits() -> None:
+    assert explored("typed.py:bits", 3).verdict == "proven"
+    found = explored("typed.py:bits", 3, order="nccl")
+    assert blamed(found)[0] == "CRASH:RUNTIMEERROR"
+    assert "Cannot use ReduceOp.BAND with NCCL" in found.report()
+    assert "typed.py:" in found.report()
+
+
+MISTAKES: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
+
+
+@pytest.mark.parametrize(("file", "name"), [(file, name) for file, names in MISTAKES.items() for name in names])
 def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
-    klass, culprits = (WRONG if file == "plain" else PLANTED)[name]
+    klass, culprits = MISTAKES[file][name]
     found, ranks, where = blamed(explored(f"{file}.py:{name}", 3))
     assert found == klass
     assert set(ranks) <= set(culprits)
@@ -76,11 +101,12 @@ def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
 
 
 def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there() -> None:
-    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *WRONG]
+    typed = ("reductions", "bits", "pieces", "refused")
+    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *HOLD, *typed, *WRONG]
     environment = {**os.environ, "GLOO_SECONDS": "15"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     outcomes = json.loads(done.stdout.splitlines()[-1])
-    assert outcomes == {**dict.fromkeys(HOLD, "ended"), **dict.fromkeys(WRONG, "hangs")}
+    assert outcomes == {**dict.fromkeys((*HOLD, *typed), "ended"), **dict.fromkeys(WRONG, "hangs")}
 
 
 @pytest.mark.parametrize("name", ["isolated", *(f"relies_on_{way}" for way in range(12))])

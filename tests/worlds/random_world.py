@@ -118,6 +118,26 @@ class _Host:
         self.rank.device(kind).all_to_all(output, source, on, source_sizes=go, output_sizes=come)
         self.learn((await output.read("pieces.read")).sum())
 
+    async def rooted(self, op: str, kind: str, stream: str, root: int) -> None:
+        """A gather or scatter of one element for each rank."""
+        size, mine = len(self.rank.host("h").ranks), self.rank.rank == root
+        if kind == "h":
+            array = np.full(1 if op == "gather" else size, self.number, np.int32)
+            came = await getattr(self.rank.host("h"), op)(array, root)
+            self.learn(came.sum())
+            return
+        on, one = self.rank.stream(stream), self.buffer("x")
+        group = self.rank.device(kind)
+        whole = on.alloc(group.size, "int32", "whole") if mine else None
+        if whole is not None:
+            on.launch("whole", set_to, writes=[whole], args=(self.number,))
+        if op == "gather":
+            group.gather(whole, one, root, on)
+            if whole is not None:
+                self.learn((await whole.read("whole.read")).sum())
+        else:
+            group.scatter(one, whole, root, on)
+
     async def host_broadcast(self, root: int) -> None:
         self.learn((await self.rank.host("h").broadcast(np.array([self.number], np.int32), root))[0])
 
@@ -228,7 +248,8 @@ def _apart(rng: random.Random, kinds: str, ranks: int) -> Action:
     stream = rng.choice(STREAMS)
     spread = ("host_broadcast", root) if kind == "h" else ("broadcast", kind, stream, rng.choice("xy"), root)
     move = ("transfer", kind, tuple(rng.sample(range(ranks), 2)))
-    return rng.choice([spread, spread, move, move, ("pieces", kind, stream, sizes), ("nothing", kind)])
+    rooted = ("rooted", "gather" if sizes[0][0] else "scatter", kind, stream, root)
+    return rng.choice([spread, rooted, move, move, ("pieces", kind, stream, sizes), ("nothing", kind)])
 
 
 def _alone(rng: random.Random, kinds: str, ranks: int, rank: int, queries: bool) -> Action:

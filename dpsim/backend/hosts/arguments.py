@@ -10,10 +10,11 @@ import numpy as np
 
 from dpsim.backend.hosts.work import Work
 from dpsim.backend.journal.plain import typed, whole
+from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.contract.ops import DTYPES
 
-_NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
+_NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in NUMPY.items()}
 
 
 def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str = "root") -> int:
@@ -38,12 +39,12 @@ def unknown_dtype(dtype: Any, site: str) -> TypeError:
     return TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
 
 
-def count_of(communicator: DeviceCommunicator, buffer: Buffer) -> int:
+def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
     """Its elements. Raises TypeError for what is no buffer. Whether it is one of this backend is seen where it is
     used.
     """
     try:
-        count: int = buffer.count  # type: ignore[attr-defined]
+        count: int = buffer.count  # type: ignore[union-attr]
         if type(count) is int:  # a list has a method of that name
             return count
     except AttributeError:
@@ -56,14 +57,14 @@ def count_of(communicator: DeviceCommunicator, buffer: Buffer) -> int:
 
 def dtype_of(array: HostArray, site: str) -> str:
     """The name of its type; numpy takes long to find it. Raises TypeError for what is no array, and for an element type
-    that not all libraries reduce.
+    that the contract does not have.
     """
     try:
         return _NAMES[array.dtype]
     except (AttributeError, KeyError, TypeError):
         pass
     if not isinstance(array, np.ndarray):
-        cure = f"write np.array(..., dtype=np.int32), or another of {', '.join(DTYPES)}"
+        cure = "write np.array(..., dtype=np.int32)"
         if isinstance(array, Buffer):
             cure = "await its read, or use rank.device(...)"
         elif isinstance(array, Work):

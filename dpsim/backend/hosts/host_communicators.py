@@ -18,6 +18,7 @@ from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
 from dpsim.contract.collectives.rules import Call
+from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.interface import HostArray, HostCommunicator
 from dpsim.contract.ops import DTYPES, DType
 from dpsim.contract.rules.floats import COMPARES, FLOATS, has_nan
@@ -56,7 +57,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         shape = shape_of(shape, site or f"{self.name}.recv")
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site or f"{self.name}.recv")
-        array = np.zeros(shape, dtype)  # a message that is too short leaves the rest
+        array = np.zeros(shape, NUMPY[dtype])  # a message that is too short leaves the rest
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 

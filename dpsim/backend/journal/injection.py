@@ -118,7 +118,8 @@ class Injections:
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
         """What becomes of an issue: nothing if it is skipped, two of it if it is repeated. Where the sizes of a call
-        say what moves, another count changes nothing: torch refuses it, so no program can make such a call.
+        say what moves, another count changes nothing: torch refuses it, so no program can make such a call. Nor can one
+        make a reduction of elements that no library reduces so.
         """
         if fault.kind == "skip" or fault.kind in STOPS:
             return []
@@ -131,6 +132,8 @@ class Injections:
         if issue.peer is None:
             root = changed.root if changed.root is not None else self.rank
             changed = changed._replace(root=root if COLLECTIVES[changed.op].rooted else None)
+            if changed.rules.refuses(changed.call):
+                return [issue]
         altered = (changed.count, changed.dtype) != (issue.count, issue.dtype)
         return [changed._replace(altered=altered)]
 

@@ -16,6 +16,7 @@ from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.misuse import CONTRACT, a_or_an
 from dpsim.backend.journal.plain import PLAIN, check_plain, typed
 from dpsim.backend.memory.pools import PoolMemory
+from dpsim.contract.dtypes import NUMPY, bits
 from dpsim.contract.interface import (
     Buffer,
     Frozen,
@@ -242,7 +243,7 @@ def resized(array: HostArray, issue: Issue) -> HostArray:
     """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled with
     zeros.
     """
-    flat = np.zeros(issue.count, issue.dtype)
+    flat = np.zeros(issue.count, NUMPY[issue.dtype])
     size = min(issue.count, array.size)
-    flat[:size] = array.reshape(-1)[:size]
+    bits(flat)[:size] = bits(array.reshape(-1))[:size]
     return flat

@@ -29,9 +29,9 @@ COLLECTIVES = Section(
             "always, where there is no time; with time all members end at once",
         ),
         Assumption(
-            "let the root of a broadcast go before its receivers come, and a receiver before another one. Let a "
-            "rank that gives to a reduce go before its root comes. Gloo's root waits for the ranks that it sends to "
-            "directly",
+            "let the root of a broadcast or scatter go before its receivers come, and a receiver before another one. "
+            "Let a rank that gives to a reduce or gather go before its root comes. Gloo's root waits for the ranks "
+            "that it sends to directly",
             "always both ways, as above",
         ),
         Assumption(
@@ -41,9 +41,14 @@ COLLECTIVES = Section(
             "wait for any rank, and exploring tries both",
         ),
         Assumption(
-            "add floating-point numbers in any order, and round after each",
-            "no: sums are in the order of the group. A proof says so where the terms added forwards, backwards and "
-            "exactly differ; a NaN under a maximum or minimum is a finding",
+            "add or multiply floating-point numbers in any order, and round after each",
+            "no: sums and products are in the order of the group. A proof says so where the terms added forwards, "
+            "backwards and exactly differ; a NaN under a maximum or minimum is a finding",
+            says=(SUM_ORDER,),
+        ),
+        Assumption(
+            "multiply each term of an average by a fraction before it is added (NCCL)",
+            "no: the sum is divided. The two differ where the number of members is no power of two",
             says=(SUM_ORDER,),
         ),
         Assumption("run collectives of one communicator in the order of issue across streams (NCCL)", "always"),

@@ -5,6 +5,8 @@
     all_gather.py      every member gets what all bring, one after the other
     reduce_scatter.py  every member gets its piece of the sum
     all_to_all.py      every member gets the pieces that all have for it
+    gather.py          the root gets what all bring, one after the other
+    scatter.py         every member gets its piece of what the root brings
     barrier.py         every member waits for all, and no elements move
     reduce.py          the root gets the reduction of what all bring
     rules.py           the questions that each of them answers, and what most of them answer

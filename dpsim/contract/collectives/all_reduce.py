@@ -19,7 +19,7 @@ from dpsim.contract.ops import ReduceOp
 class AllReduce(CollectiveRules):
     __slots__ = ()
 
-    even = shared = True
+    even = shared = reduces = True
 
     def awaits(self, call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
         return members if call[1] else ()
@@ -32,14 +32,14 @@ class AllReduce(CollectiveRules):
         group: HostMember, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None
     ) -> Awaitable[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
-        call = "all_reduce", array.size, dtype, None, reduction_name(op), ()
+        call = "all_reduce", array.size, dtype, None, reduction_name(op, dtype), ()
         return group._collective(call, array, array.shape, site)
 
     @staticmethod
     def on_device(
         group: DeviceMember, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None
     ) -> None:
-        call = "all_reduce", group._count_of(buffer), buffer.dtype, None, reduction_name(op), ()
+        call = "all_reduce", group._count_of(buffer), buffer.dtype, None, reduction_name(op, buffer.dtype), ()
         group._collective(call, buffer, buffer, stream, site)
 
 

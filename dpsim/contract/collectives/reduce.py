@@ -23,7 +23,7 @@ from dpsim.contract.ops import ReduceOp
 class Reduce(CollectiveRules):
     __slots__ = ()
 
-    rooted = even = shared = True
+    rooted = even = shared = reduces = True
 
     def gets(self, root: int | None, rank: int) -> bool:
         return rank == root
@@ -39,7 +39,7 @@ class Reduce(CollectiveRules):
         group: HostMember, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
     ) -> Awaitable[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
-        call = "reduce", array.size, dtype, group._root(root), reduction_name(op), ()
+        call = "reduce", array.size, dtype, group._root(root), reduction_name(op, dtype), ()
         return group._collective(call, array, array.shape, site)
 
     @staticmethod
@@ -47,7 +47,7 @@ class Reduce(CollectiveRules):
         group: DeviceMember, buffer: Buffer, root: int, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None
     ) -> None:
         root = group._root(root)
-        call = "reduce", group._count_of(buffer), buffer.dtype, root, reduction_name(op), ()
+        call = "reduce", group._count_of(buffer), buffer.dtype, root, reduction_name(op, buffer.dtype), ()
         group._collective(call, buffer, buffer, stream, site)
 
 

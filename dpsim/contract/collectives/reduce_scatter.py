@@ -1,8 +1,9 @@
-"""reduce_scatter: every member gets its piece of the elementwise sum of what all bring.
+"""reduce_scatter: every member gets its piece of the elementwise reduction of what all bring.
 
     brings 1 2 3 | 10 20 30 | 100 200 300, sizes 2 0 1    ->    111 222 | nothing | 333
 
-A member with a piece waits for all, one without a piece waits for no member. Op, count, dtype and sizes have to match.
+A member with a piece waits for all, one without a piece waits for no member. Op, count, dtype,
+reduction and sizes have to match.
 """
 
 from __future__ import annotations
@@ -10,13 +11,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Sequence
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, given_sizes
+from dpsim.contract.collectives.reductions import reduction_name
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent, cut
 from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.ops import ReduceOp
 
 
 class ReduceScatter(CollectiveRules):
     __slots__ = ()
+
+    reduces = True
 
     def awaits(self, call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
         count, sizes, size = call[1], call[5], len(members)
@@ -31,11 +36,16 @@ class ReduceScatter(CollectiveRules):
 
     @staticmethod
     def on_host(
-        group: HostMember, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+        group: HostMember,
+        array: HostArray,
+        *,
+        op: ReduceOp = "sum",
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
     ) -> Awaitable[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         whole = check_sizes(group, "sizes", sizes, array.size)
-        call = "reduce_scatter", array.size, dtype, None, "sum", given_sizes(sizes)
+        call = "reduce_scatter", array.size, dtype, None, reduction_name(op, dtype), given_sizes(sizes)
         return group._collective(call, array, (whole[group.index],), site)
 
     @staticmethod
@@ -45,6 +55,7 @@ class ReduceScatter(CollectiveRules):
         source: Buffer,
         stream: Stream,
         *,
+        op: ReduceOp = "sum",
         sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
@@ -52,7 +63,7 @@ class ReduceScatter(CollectiveRules):
         whole = check_sizes(group, "sizes", sizes, brings)
         check_fits(group, "source", brings, sum(whole))
         check_fits(group, "output", group._count_of(output), whole[group.index])
-        call = "reduce_scatter", brings, source.dtype, None, "sum", given_sizes(sizes)
+        call = "reduce_scatter", brings, source.dtype, None, reduction_name(op, source.dtype), given_sizes(sizes)
         group._collective(call, output, source, stream, site)
 
 

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from dpsim.contract.collectives.reductions import reduction_of
 from dpsim.contract.collectives.sent import Sent
+from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.interface import Buffer, HostArray, Stream
 
 Call: TypeAlias = tuple[Any, ...]
@@ -59,7 +61,7 @@ class HostMember(Member, Protocol):
 class DeviceMember(Member, Protocol):
     """One whose calls put work on a stream: `_collective` reads `source` and writes `output`, perhaps the same."""
 
-    def _count_of(self, buffer: Buffer) -> int: ...
+    def _count_of(self, buffer: Buffer | None) -> int: ...
 
     def _collective(self, call: Call, output: Buffer, source: Buffer, stream: Stream, site: str | None) -> None: ...
 
@@ -77,6 +79,8 @@ class CollectiveRules:
     """Whether all that get a result get the same, where their calls are the same."""
     pairwise = False
     """Whether each call says by its sizes what goes to each other member, and behind that what comes from each."""
+    reduces = False
+    """Whether the elements of all are reduced to one."""
     on_host: Callable[..., Awaitable[HostArray]] | None = None
     on_device: Callable[..., None] | None = None
 
@@ -98,7 +102,7 @@ class CollectiveRules:
 
     def result(self, call: Call, index: int, sent: Sent) -> HostArray:
         """What the member at this place of the group gets. It never shares memory with what was sent."""
-        return np.empty(0, call[2])
+        return np.empty(0, NUMPY[call[2]])
 
     def results(self, call: Call, sent: Sent) -> list[HostArray]:
         """What each member gets, where all made the same call."""
@@ -112,6 +116,10 @@ class CollectiveRules:
         """The pieces, where the collective has some. Without sizes in the call they are equal."""
         pieces = call[5] if len(call[5]) == members else (call[1] // members,) * members
         return Sizes(pieces, pieces)
+
+    def refuses(self, call: Call) -> bool:
+        """Whether no program can make the call: no library reduces elements of that type so."""
+        return self.reduces and call[2] not in reduction_of(call[4]).dtypes
 
     def sizes_rule(self, call: Call) -> bool:
         """Whether the sizes of a call say what moves, and its count is only their sum."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.contract.collectives.reductions import REDUCTIONS
+from dpsim.contract.dtypes import as_bfloat16, as_float32, converted
 from dpsim.contract.interface import HostArray
 
 
@@ -34,9 +35,14 @@ class Sent:
         """The elementwise reduction of all."""
         total: HostArray | None = self._made.get(how)
         if total is None:
-            if self.wires[0].dtype.kind == "f":
+            dtype = self.wires[0].dtype
+            if dtype.kind in "fV":
                 self.floats(how)
-            total = self._made[how] = reduced(how, self.wires)
+            if how == "prod" or dtype.itemsize < 4:  # these overflow soon, and no library says a word of it
+                with np.errstate(all="ignore"):
+                    total = self._made[how] = reduced(how, self.wires)
+            else:
+                total = self._made[how] = reduced(how, self.wires)
         return total
 
     def floats(self, how: str | None) -> None:
@@ -61,31 +67,58 @@ class Sent:
 
 def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
     """Elementwise, in the order of the group but for the longest wire, which is first; shorter ones have no say in the
-    rest.
+    rest. An average is the sum, divided by the number of wires. Numbers are rounded to their type at each step.
 
     >>> reduced("max", [np.array([1, 5]), np.array([2, 3, 4])])
     array([2, 5, 4])
     """
     apply, longest = REDUCTIONS[how or "sum"].apply, 0  # type: ignore[index]  # a call less
-    if len(wires) > 2 and wires[0].dtype.kind == "i" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
+    if how == "avg":
+        return averaged(wires)
+    if len(wires) > 2 and wires[0].dtype.kind in "iub" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
         # In no order, which for integers is as good; floats are added in the order of the group.
         total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)
         return total
-    if len(wires) == 2 and len(wires[0]) == len(wires[1]) and wires[0].dtype == wires[1].dtype:
+    same = len(wires) == 2 and len(wires[0]) == len(wires[1]) and wires[0].dtype == wires[1].dtype
+    if same and wires[0].dtype.kind != "V":
         both: HostArray = apply(*wires)
         return both
     for index, wire in enumerate(wires):
         if len(wire) > len(wires[longest]):
             longest = index
     total = np.array(wires[longest])
+    if total.dtype.kind == "V":
+        return _of_bfloat16(apply, total, [wire for index, wire in enumerate(wires) if index != longest])
     for index, wire in enumerate(wires):
         if index != longest:
             same = wire.dtype == total.dtype
             if same and len(wire) == len(total):
                 apply(total, wire, out=total)
             else:
-                total[: len(wire)] = apply(total[: len(wire)], wire.astype(total.dtype))
+                total[: len(wire)] = apply(total[: len(wire)], converted(wire, total.dtype))
     return total
+
+
+def averaged(wires: Sequence[HostArray]) -> HostArray:
+    """The sum, divided by the number of wires.
+
+    >>> averaged([np.array([1.0, 5.0]), np.array([2.0, 3.0])])
+    array([1.5, 4. ])
+    """
+    total = reduced("sum", wires)
+    if total.dtype.kind == "V":
+        return as_bfloat16(as_float32(total) / len(wires))
+    mean: HostArray = (total / len(wires)).astype(total.dtype)
+    return mean
+
+
+def _of_bfloat16(apply: Any, first: HostArray, others: Sequence[HostArray]) -> HostArray:
+    """`first` is the longest."""
+    total = as_float32(first)
+    for wire in others:
+        part = apply(total[: len(wire)], converted(wire, total.dtype))
+        total[: len(wire)] = as_float32(as_bfloat16(part))
+    return as_bfloat16(total)
 
 
 def cut(array: HostArray, sizes: Sequence[int], members: int) -> list[HostArray]:

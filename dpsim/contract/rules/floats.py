@@ -15,10 +15,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsim.contract.collectives import reductions
+from dpsim.contract.collectives.sent import reduced
+from dpsim.contract.dtypes import as_bfloat16, as_float32
 from dpsim.contract.interface import HostArray
 
-FLOATS = frozenset({"float32"})
-"""The floating-point types of the contract."""
+FLOATS = frozenset(reductions.FLOATS)
+"""The floating-point types of the contract that are reduced."""
 
 COMPARES = frozenset({"max", "min"})
 """The reductions that compare."""
@@ -26,12 +29,14 @@ COMPARES = frozenset({"max", "min"})
 
 def has_nan(array: HostArray) -> bool:
     """Whether a term is no number."""
+    if array.dtype.kind == "V":
+        array = as_float32(array)
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
-def order_matters(terms: Sequence[HostArray]) -> bool:
-    """Whether the sum of these arrays depends on the order of its terms. Zeros of either sign are equal, and so are two
-    that are no numbers.
+def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
+    """Whether the sum or product of these arrays depends on the order of its terms. Zeros of either sign are equal, and
+    so are two that are no numbers.
 
     >>> ones, large = np.ones(1, np.float32), np.full(1, 2.0**24, np.float32)
     >>> order_matters([ones, ones, large]), order_matters([ones, ones, ones]), order_matters([large, ones])
@@ -40,18 +45,30 @@ def order_matters(terms: Sequence[HostArray]) -> bool:
     if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two has no order
         return False
     with np.errstate(all="ignore"):
-        forwards = _sum(terms)
+        forwards = _in_order(terms, how)
         orders = [terms[::-1], *([*terms[first:], *terms[:first]] for first in range(1, len(terms)))]
-        if not all(np.array_equal(forwards, _sum(order), equal_nan=True) for order in orders):
+        if not all(np.array_equal(forwards, _in_order(order, how), equal_nan=True) for order in orders):
             return True
+        if how == "prod":
+            return False
+        halves = terms[0].dtype.kind == "V"
+        if halves:
+            terms = [as_float32(term) for term in terms]
         exact = np.array([_exact(each) for each in zip(*[term.tolist() for term in terms], strict=True)])
-        return not np.array_equal(forwards, exact.astype(forwards.dtype), equal_nan=True)
+        nearest = as_float32(as_bfloat16(exact)) if halves else exact.astype(forwards.dtype)
+        return not np.array_equal(forwards, nearest, equal_nan=True)
 
 
-def _sum(terms: Sequence[HostArray]) -> HostArray:
+def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
+    """The sum or product, rounded to the type of the terms at each step."""
+    if terms[0].dtype.kind == "V":
+        return as_float32(reduced(how, terms))
     total = np.array(terms[0])
     for term in terms[1:]:
-        total += term
+        if how == "prod":
+            total *= term
+        else:
+            total += term
     return total
 
 

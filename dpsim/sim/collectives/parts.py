@@ -31,6 +31,7 @@ import numpy as np
 
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives import role
+from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
@@ -232,5 +233,5 @@ def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int]
 
 def _nothing(issue: Issue) -> Contribution:
     """What a member brings from whom nothing is wanted."""
-    empty = np.empty(0, issue.dtype)
+    empty = np.empty(0, NUMPY[issue.dtype])
     return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

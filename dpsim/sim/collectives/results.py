@@ -58,7 +58,7 @@ class Results(Sent):
                     journal, name, site, ordinal = own.at
                     journal.brings_nan(name, site, ordinal)
         elif not self.machine.order_of_sums:
-            self.machine.order_of_sums = order_matters(self.wires)
+            self.machine.order_of_sums = order_matters(self.wires, "prod" if how == "prod" else "sum")
 
     def of(self, rank: int) -> HostArray | None:
         """Of one member."""

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpsim.contract.dtypes import CARRIERS
 from dpsim.contract.ops import DTYPES, SMALL_BLOCK, Place
 
 ROUND = 512
@@ -49,7 +50,7 @@ Passed = Callable[[], bool]
 """Whether a stream has come past a point. The host knows: it never guesses."""
 
 
-_TYPES = {name: np.dtype(name) for name in DTYPES}
+_TYPES = {name: np.dtype(CARRIERS.get(name, name)) for name in DTYPES}
 """By name: numpy takes longer to read it than to make an array."""
 
 _spare: list[NDArray[np.uint8]] = []

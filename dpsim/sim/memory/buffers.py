@@ -9,6 +9,7 @@ from typing import Any
 
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.memory.buffers import JournaledBuffer, OwnStream, of_this_backend
+from dpsim.contract.dtypes import CARRIERS, NUMPY
 from dpsim.contract.interface import Buffer, HostArray, Stream
 from dpsim.contract.ops import DTYPES, SMALL_BLOCK, DType
 from dpsim.contract.schedule import Footprint
@@ -45,6 +46,8 @@ class SimBuffer(JournaledBuffer):
             self.place = self.block.place
             self.array: HostArray = allocator.array(self.block, dtype, shape)
             self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
+            if dtype in CARRIERS:
+                self.flat = self.flat.view(NUMPY[dtype])
         else:
             self.block, self.place = whole.block, whole.place
         self._users: list[Chain] = []
@@ -56,6 +59,8 @@ class SimBuffer(JournaledBuffer):
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
         piece.array = self.array[start:stop]
         piece.flat = piece.array.reshape(-1)
+        if self.dtype in CARRIERS:
+            piece.flat = piece.flat.view(NUMPY[self.dtype])
         return piece
 
     def _copy(self, stream: Stream) -> Outcome:
@@ -63,7 +68,8 @@ class SimBuffer(JournaledBuffer):
         host, machine = on.host, on.host.machine
         if on.chain.queue is not None:
             on.chain.make_room(host)
-        op = host.op(host.address(), on.device.costs.read, self.array.copy)
+        copy = self.array.copy if self.dtype not in CARRIERS else self._copied
+        op = host.op(host.address(), on.device.costs.read, copy)
         if machine.memory:
             op.footprint = (*op.touches(), *touched([self], []))
         machine.mark(op)
@@ -71,6 +77,10 @@ class SimBuffer(JournaledBuffer):
         if on.chain.queue is not None:
             on.chain.queue.append(op)
         return lambda: host.wait_for_device(op)
+
+    def _copied(self) -> HostArray:
+        """As a host has elements that numpy lacks."""
+        return self.array.copy().view(NUMPY[self.dtype])
 
     def _hold(self, stream: Stream) -> None:
         user: Chain = of_this_backend(stream, type(self.on)).chain

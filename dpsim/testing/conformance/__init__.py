@@ -3,11 +3,12 @@
 Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.contract.interface` says. Each
 rank knows what every other rank sends, so it can compute every result by itself and says at once which call gave
 something else, and which sentence of the contract that breaks. All numbers are exact in their type: "almost equal" does
-not occur.
+not occur but for averages.
 
     program.py       the program: rounds, made of the parts below
     basics.py        names, kernels, reads, the host running ahead, what is refused
-    collectives.py   all collectives, on the host and on the device: types, reductions, roots, size vectors
+    collectives.py   all collectives, on the host and on the device: reductions, roots, size vectors
+    dtypes.py        all element types: each is moved, and reduced where libraries do so
     streams.py       side streams, events, views, record_stream
     events.py        what a query of an event may answer
     stream_flags.py  streams that wait for flags

@@ -11,7 +11,7 @@ import numpy as np
 from dpsim.contract.interface import Buffer, Frozen
 from dpsim.contract.ops import DType
 from dpsim.testing.conformance.ground import (
-    DTYPES,
+    WIDE,
     Round,
     copy_to,
     expect,
@@ -26,7 +26,7 @@ from dpsim.testing.conformance.ground import (
 
 async def basics(at: Round) -> None:
     _names(at)
-    for dtype in DTYPES:
+    for dtype in WIDE:
         await _kernels(at, dtype)
     await _overlap(at)
     await _reuse(at)

@@ -1,4 +1,4 @@
-"""All collectives of the contract, on host and device memory, for every type, reduction, root and shape of sizes.
+"""All collectives of the contract, on host and device memory, for every root and shape of sizes.
 
 What each member brings is known, so one table of calls with their results serves both domains. The size vectors are
 uneven, other in each round, and leave somebody with nothing.
@@ -13,11 +13,13 @@ import numpy as np
 
 from dpsim.contract.interface import DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.contract.ops import DType, ReduceOp
-from dpsim.testing.conformance.ground import DTYPES, Round, expect, increase
+from dpsim.testing.conformance.ground import WIDE, Round, expect, increase
 
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
 """Written anew, and not those of `dpsim.contract.collectives`: they are held against these."""
 
+GATHERED = "on global rank `root` the arrays of all members one after the other, and on the others nothing"
+SCATTERED = "this member's piece of the array of global rank `root`"
 REDUCED = "the reduction over the group on global rank `root`, and on the others what they brought"
 
 
@@ -33,7 +35,7 @@ class Call(NamedTuple):
 
 async def collectives(at: Round) -> None:
     """On the host group and on both device groups."""
-    for dtype in DTYPES:
+    for dtype in WIDE:
         await _host(at, dtype)
         for kind in ("dp", "ep"):
             await _device(at, at.rank.device(kind), dtype)
@@ -54,6 +56,7 @@ async def _host(at: Round, dtype: DType) -> None:
         came = await group.reduce(mine, root, op=op, site="conformance.host.reduce")
         wanted = _reduced(at, group, dtype, op, (2, 3)) if root == at.rank.rank else mine
         expect(f"host reduce of {dtype}", came, wanted, REDUCED)
+        await _host_pieces(at, root, dtype)
     law = "host collectives give a new array and leave what was sent as it is"
     expect(f"the {dtype} array sent", mine, at.line(at.rank.rank, 6, dtype).reshape(2, 3), law)
     for call in _calls(at, group, dtype):
@@ -86,6 +89,7 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         wanted = _reduced(at, group, dtype, op, (4,)) if root == me else at.line(me, 4, dtype)
         expect(f"{group.name} reduce of {dtype}", came, wanted, REDUCED)
         buffer.free()
+        await _device_pieces(at, group, root, dtype)
     for call in _calls(at, group, dtype):
         source, output = at.put(call.brings, dtype), at.alloc(call.gets.size, dtype)
         getattr(group, call.name)(output, source, at.main, **call.keywords)
@@ -95,6 +99,41 @@ async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
         expect(f"the source of {group.name} {call.name}", came, at.line(at.rank.rank, call.brings, dtype), law)
         source.free()
         output.free()
+
+
+async def _host_pieces(at: Round, root: int, dtype: DType) -> None:
+    """What goes to a root, and comes from it."""
+    group, me = at.host, at.rank.rank
+    came = await group.gather(at.line(me, 2, dtype), root, site="conformance.host.gather")
+    wanted = np.concatenate([at.line(rank, 2 if root == me else 0, dtype) for rank in group.ranks])
+    expect(f"host gather of {dtype}", came, wanted, GATHERED)
+    came = await group.scatter(at.line(me, 2 * group.size, dtype), root, site="conformance.host.scatter")
+    wanted = at.line(root, 2 * group.size, dtype)[2 * group.index :][:2]
+    expect(f"host scatter of {dtype}", came, wanted, SCATTERED)
+
+
+async def _device_pieces(at: Round, group: DeviceCommunicator, root: int, dtype: DType) -> None:
+    """The same on a device, where the others need no memory for what the root has."""
+    mine, whole = at.put(2, dtype), at.alloc(2 * group.size, dtype) if root == at.rank.rank else None
+    group.gather(whole, mine, root, at.main, site="conformance.device.gather")
+    if whole is not None:
+        wanted = np.concatenate([at.line(rank, 2, dtype) for rank in group.ranks])
+        expect(f"{group.name} gather of {dtype}", await whole.read("conformance.read"), wanted, GATHERED)
+        whole.free()
+    law = "only the output is written"
+    expect(
+        f"the source of a {group.name} gather",
+        await mine.read("conformance.source"),
+        at.line(at.rank.rank, 2, dtype),
+        law,
+    )
+    whole = at.put(2 * group.size, dtype) if root == at.rank.rank else None
+    group.scatter(mine, whole, root, at.main, site="conformance.device.scatter")
+    wanted = at.line(root, 2 * group.size, dtype)[2 * group.index :][:2]
+    expect(f"{group.name} scatter of {dtype}", await mine.read("conformance.read"), wanted, SCATTERED)
+    mine.free()
+    if whole is not None:
+        whole.free()
 
 
 def _one_of(at: Round, root: int) -> ReduceOp:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace
@@ -22,9 +22,10 @@ from array_api_compat import device as device_of
 from dpsim.contract.interface import Buffer, HostArray, Rank, Stream
 from dpsim.contract.ops import DType
 
-DTYPES: tuple[DType, ...] = get_args(DType)
 WIDE: dict[DType, int] = {"int32": 1 << 16, "int64": 1 << 40, "float32": 1 << 8}
-"""Added to values of a type: a cut of int64 to 32 bits shows; sums over 4,096 ranks are still exact."""
+"""The types of lines, and what is added to values of each. A cut of int64 to 32 bits shows, and sums over 4,096 ranks
+are still exact. The part `dtypes` has all types.
+"""
 
 SHOWN = 12
 """So many elements of an array are shown in an error."""

@@ -20,6 +20,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
+from dpsim.testing.conformance.dtypes import dtypes
 from dpsim.testing.conformance.events import events, queries
 from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
@@ -34,6 +35,7 @@ from dpsim.testing.conformance.transfers import transfers
 PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "basics": basics,
     "collectives": collectives,
+    "dtypes": dtypes,
     "streams": streams,
     "events": events,
     "queries": queries,

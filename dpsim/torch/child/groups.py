@@ -14,15 +14,14 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
 import torch.distributed as dist
 
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.loops import LOOPS
-from dpsim.torch.child.pieces import checked, content, cut, fill, named, read
+from dpsim.torch.child.pieces import checked, content, cut, fill, in_reals, named
 from dpsim.torch.child.pipe import ask, tell
-from dpsim.torch.child.reductions import folded, name_of
+from dpsim.torch.child.reductions import name_of
 from dpsim.torch.child.uncovered import NotCovered
 from dpsim.torch.child.works import Started, Then, from_library, joined
 
@@ -105,14 +104,15 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def _reduced(self, call: str, source: Any, target: Any, op: Any, root: int | None = None) -> Started:
         """A reduction of all members' `source` into `target`, for one member (`root`, global) or for all."""
-        word = name_of(op, call)
+        numbers = in_reals(source)
+        about = {"dtype": named(numbers.dtype), "elements": numbers.numel()}
+        about["reduce"] = name_of(op, numbers.dtype, call)
         mine = root is None or self.ranks[self.index] == root
 
         def then(blocks: list[bytes]) -> None:
             if mine:
-                _put(target, _reduction(word, blocks, target.dtype))
+                fill(target, blocks[0])
 
-        about = {"dtype": named(source.dtype), "elements": source.numel(), "reduce": word}
         return self._start(call, content(source), then, [target], **about, **({} if root is None else {"root": root}))
 
     def _gathered(self, parts: Many, source: Any) -> Started:
@@ -125,20 +125,15 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def _scattered(self, target: Any, pieces: Many, op: Any) -> Started:
         """The reduction of this member's piece."""
-        word = name_of(op, "reduce_scatter")
-        about = {"dtype": named(target.dtype), "elements": sum(one.numel() for one in pieces), "reduce": word}
-        return self._start(
-            "reduce_scatter",
-            b"".join(map(content, pieces)),
-            lambda blocks: _put(target, _reduction(word, blocks, target.dtype)),
-            [target],
-            **about,
-        )
+        numbers = in_reals(target)
+        about = {"dtype": named(numbers.dtype), "elements": numbers.numel() * len(pieces)}
+        about["reduce"] = name_of(op, numbers.dtype, "reduce_scatter")
+        block = b"".join(map(content, pieces))
+        return self._start("reduce_scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
 
-    def _exchanged(self, call: str, outgoing: Many, incoming: Many, **about: Any) -> Started:
-        """Pieces to each member and from each; None where there is none."""
-        example = next(one for one in [*outgoing, *incoming] if one is not None)
-        received = [0 if one is None else one.numel() for one in incoming]
+    def _exchanged(self, outgoing: Many, incoming: Many) -> Started:
+        """Pieces to each member and from each."""
+        example, received = outgoing[0], [one.numel() for one in incoming]
 
         def then(blocks: list[bytes]) -> None:
             width, at = example.element_size(), 0
@@ -147,10 +142,9 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
                     fill(target, blocks[0][at : at + elements * width])
                     at += elements * width
 
-        block = b"".join(content(one) for one in outgoing if one is not None)
-        sent = [0 if one is None else one.numel() for one in outgoing]
-        about |= {"dtype": named(example.dtype), "elements": sum(sent), "sent": sent, "received": received}
-        return self._start(call, block, then, [one for one in incoming if one is not None], **about)
+        sent = [one.numel() for one in outgoing]
+        about = {"dtype": named(example.dtype), "elements": sum(sent), "sent": sent, "received": received}
+        return self._start("all_to_all", b"".join(map(content, outgoing)), then, list(incoming), **about)
 
     # ---- torch's names
 
@@ -205,25 +199,32 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         return joined([self.reduce_scatter_single(output, source, opts) for output, source in pairs], list(outputs))
 
     def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:
-        mine = self.index == opts.rootRank
-        outgoing = [inputs[0] if at == opts.rootRank else None for at in range(self.count)]
-        incoming = outputs[0] if mine else [None] * self.count
-        return self._exchanged("gather", outgoing, incoming, root=self.ranks[opts.rootRank])
+        [source] = inputs
+        parts = _alike("gather", outputs[0], source, self.count) if self.index == opts.rootRank else []
+
+        def then(blocks: list[bytes]) -> None:
+            for part, block in zip(parts, cut(blocks[0], self.count) if parts else [], strict=True):
+                fill(part, block)
+
+        about = {"dtype": named(source.dtype), "elements": source.numel(), "root": self.ranks[opts.rootRank]}
+        return self._start("gather", content(source), then, parts, **about)
 
     def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
-        mine = self.index == opts.rootRank
-        outgoing = inputs[0] if mine else [None] * self.count
-        incoming = [outputs[0] if at == opts.rootRank else None for at in range(self.count)]
-        return self._exchanged("scatter", outgoing, incoming, root=self.ranks[opts.rootRank])
+        [target] = outputs
+        pieces = _alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
+        about = {"dtype": named(target.dtype), "elements": target.numel() * self.count}
+        about["root"] = self.ranks[opts.rootRank]
+        block = b"".join(map(content, pieces))
+        return self._start("scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
 
     def alltoall(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
-        return self._exchanged("all_to_all", inputs, outputs)
+        return self._exchanged(inputs, outputs)
 
     def all_to_all_single(
         self, output: Any, source: Any, output_sizes: Any = None, input_sizes: Any = None, opts: Any = None
     ) -> Started:
         outgoing = _split(source, input_sizes, self.count)
-        return self._exchanged("all_to_all", outgoing, _split(output, output_sizes, self.count))
+        return self._exchanged(outgoing, _split(output, output_sizes, self.count))
 
     def barrier(self, opts: Any = None) -> Started:
         return self._start("barrier", b"", _nothing)
@@ -263,17 +264,17 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
 
-def _reduction(word: str, blocks: list[bytes], dtype: Any) -> Any:
-    """The answer of a reduction: one block has it, several have what each member brought."""
-    if len(blocks) == 1:
-        return read(blocks[0], dtype) if blocks[0] else None
-    return folded(word, [read(block, dtype) for block in blocks], dtype) if blocks[0] else None
-
-
-def _put(target: Any, value: Any) -> None:
-    if value is not None:
-        with torch.no_grad():
-            target.copy_(value.view(target.shape))
+def _alike(call: str, parts: Many, one: Any, count: int) -> list[Any]:
+    """The pieces of all members at the root. Raises ValueError, as torch does, unless each is like the root's own."""
+    if len(parts) != count:
+        raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")
+    for part in parts:
+        if (part.numel(), part.dtype) != (one.numel(), one.dtype):
+            raise ValueError(
+                f"ProcessGroup::{call}: a tensor of {part.numel()} {part.dtype} at the root; expected "
+                f"{one.numel()} {one.dtype}"
+            )
+    return list(parts)
 
 
 def _chunks(tensor: Any, count: int) -> list[Any]:

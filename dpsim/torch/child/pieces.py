@@ -28,6 +28,11 @@ def checked(tensor: Any) -> Any:
     return tensor
 
 
+def in_reals(tensor: Any) -> Any:
+    """The tensor with pairs of real numbers for complex ones: so torch reduces them."""
+    return torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+
+
 def content(tensor: Any) -> bytes:
     """The bytes of its elements, in order."""
     flat = checked(tensor).detach().contiguous()

@@ -1,15 +1,11 @@
-"""Reductions that a rank computes itself, from what all members brought: those that the contract lacks.
+"""Reductions: torch's word for one, and what torch says of elements that it does not reduce.
 
-    folded("product", parts, torch.bfloat16)
-
-dpsim answers with the elements of all members where it cannot reduce them (`dpsim.torch.lowered`). The order of the
-terms is that of the ranks, so every member computes the same.
+name_of(dist.ReduceOp.PRODUCT, torch.bfloat16, "all_reduce")        # "product"
+name_of(dist.ReduceOp.BAND, torch.float32, "all_reduce")            # RuntimeError, as torch raises it
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -29,34 +25,20 @@ NAMES: dict[Any, str] = {
     _R.BXOR: "bxor",
 }
 
-_FOLDS: dict[str, Callable[[Any], Any]] = {
-    "sum": lambda rows: rows.sum(0),
-    "avg": lambda rows: rows.sum(0) / len(rows),
-    "product": lambda rows: rows.prod(0),
-    "max": lambda rows: rows.amax(0),
-    "min": lambda rows: rows.amin(0),
-    "band": lambda rows: functools.reduce(torch.bitwise_and, rows),
-    "bor": lambda rows: functools.reduce(torch.bitwise_or, rows),
-    "bxor": lambda rows: functools.reduce(torch.bitwise_xor, rows),
-}
+FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+WHOLE = (torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
-def name_of(op: Any, call: str) -> str:
-    """The name of a reduction of torch, however it is wrapped. Raises NotCovered."""
+def name_of(op: Any, dtype: Any, call: str) -> str:
+    """The name of a reduction of torch, however it is wrapped. Raises NotCovered, and RuntimeError where gloo does."""
     op = getattr(op, "op", op)
-    for known, name in NAMES.items():
-        if op == known:
-            return name
-    raise NotCovered(f"{call} with {op}")
-
-
-def folded(name: str, parts: Sequence[Any], dtype: Any) -> Any:
-    """The reduction of flat tensors of equal length."""
-    rows = torch.stack(list(parts))
-    if name in ("sum", "avg", "product") and dtype in (torch.float16, torch.bfloat16):
-        rows = rows.float()
-    if dtype is torch.bool and name in ("sum", "max", "bor"):
-        return rows.any(0)
-    if dtype is torch.bool and name in ("product", "min", "band"):
-        return rows.all(0)
-    return _FOLDS[name](rows).to(dtype)
+    name = next((name for known, name in NAMES.items() if op == known), None)
+    if name is None:
+        raise NotCovered(f"{call} with {op}")
+    if dtype not in FLOATS + WHOLE:
+        raise RuntimeError(f"{call} with {op}: Invalid scalar type: {dtype}")
+    if name in ("band", "bor", "bxor") and dtype in FLOATS:
+        raise RuntimeError(f"Cannot use ReduceOp.{name.upper()} with non-integral dtype")
+    if name == "avg" and dtype in WHOLE:  # gloo raises, and NCCL divides
+        raise NotCovered(f"{call} with {op} of {dtype}")
+    return name

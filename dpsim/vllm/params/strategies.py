@@ -273,4 +273,6 @@ def _changes(draw: st.DrawFn) -> dict[str, str | int]:
     key = draw(st.sampled_from(["count", "op", "dtype"]))
     if key == "count":
         return {"count": draw(st.integers(1, 16))}
-    return {"op": "broadcast"} if key == "op" else {"dtype": draw(st.sampled_from(["int64", "float32"]))}
+    if key == "op":
+        return {"op": draw(st.sampled_from(["broadcast", "reduce", "gather", "scatter"]))}
+    return {"dtype": draw(st.sampled_from(["int64", "float32", "bool", "int8", "float16", "bfloat16", "float64"]))}

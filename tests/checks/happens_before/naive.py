@@ -89,9 +89,9 @@ def moved(op: str, count: int, root: int | None, rows: list[tuple[int, ...]], si
     match op:
         case "all_reduce":
             return [[count] * size for _ in everybody]
-        case "broadcast":
+        case "broadcast" | "scatter":
             return [[count if one == root else 0] * size for one in everybody]
-        case "reduce":
+        case "reduce" | "gather":
             return [[count if one == root else 0 for one in everybody] for _ in everybody]
         case "all_gather":
             return [[rows[0][one]] * size for one in everybody]
@@ -102,6 +102,10 @@ def moved(op: str, count: int, root: int | None, rows: list[tuple[int, ...]], si
         case "barrier":
             return [[1] * size for _ in everybody]
     raise ValueError(op)
+
+
+LIKE = {"broadcast": "scatter", "reduce": "gather"}
+"""Of two collectives with the same orders, a third of the first kind are of the second."""
 
 
 class Call(NamedTuple):
@@ -221,6 +225,8 @@ class Program:
         count = rng.choice([0, 4, 4]) if op != "barrier" else 0
         root = rng.randrange(size) if op in ("broadcast", "reduce") else None
         rows = [tuple(rng.choice([0, 1, 2]) for _ in range(size)) for _ in range(size)]
+        if op in LIKE and not rows[0][0]:
+            op = LIKE[op]
         each = moved(op, count, root, rows, size)
         fields: list[dict[str, Any]] = []
         for rank in range(size):
@@ -232,7 +238,7 @@ class Program:
             elif op == "all_to_all":
                 field |= {"count": sum(rows[rank]), "sizes": (*rows[rank], *[row[rank] for row in rows])}
             fields.append(field)
-        gives = root if op == "broadcast" else None  # it has its data, and needs no member
+        gives = root if op in ("broadcast", "scatter") else None  # it has its data, and needs no member
         needs = [{one for one in range(size) if each[one][rank] and gives != rank} for rank in range(size)]
         came = [self.graph.add() for _ in range(size)]
         through = [self.graph.add(came[rank], *[came[one] for one in needs[rank]]) for rank in range(size)]

@@ -1,4 +1,4 @@
-"""Runs functions of `plain.py` on the real gloo, each rank a process, and prints how each came out.
+"""Runs functions of `plain.py` and `typed.py` on the real gloo, each rank a process, and prints how each came out.
 
     python on_gloo.py 3 averages skips          {"averages": "ended", "skips": "hangs"}
 
@@ -15,6 +15,7 @@ import traceback
 import plain
 import torch
 import torch.distributed as dist
+import typed
 
 SECONDS = float(os.environ.get("GLOO_SECONDS", "12"))
 
@@ -25,7 +26,7 @@ def live(name, rank, size, folder):
         torch.set_num_threads(1)
         store = dist.FileStore(os.path.join(folder, "store"), size)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
-        getattr(plain, name)(rank, size)
+        getattr(typed if hasattr(typed, name) else plain, name)(rank, size)
         code = 0
     except BaseException:
         traceback.print_exc()
