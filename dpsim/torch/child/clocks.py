@@ -45,16 +45,10 @@ CLOCK = RankClock()
 
 def install() -> None:
     """Give this clock to the process, and to those that it forks. It shows the true time until `begin`."""
-    for name, start in (
-        ("time", BEGIN),
-        ("monotonic", 0),
-        ("perf_counter", 0),
-        ("process_time", 0),
-        ("thread_time", 0),
-    ):
-        setattr(time, name, _reading(getattr(time, name), lambda start=start: (start + CLOCK.look()) / 1e9))
-        nanoseconds = f"{name}_ns"
-        setattr(time, nanoseconds, _reading(getattr(time, nanoseconds), lambda start=start: start + CLOCK.look()))
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+        start = BEGIN if name == "time" else 0
+        for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
+            setattr(time, full, _reading(getattr(time, full), start, unit))
     time.sleep = _sleep  # type: ignore[assignment]
     for name in ("gmtime", "localtime"):
         setattr(time, name, _given(getattr(time, name)))
@@ -67,8 +61,14 @@ def begin() -> None:
     CLOCK.begun = True
 
 
-def _reading(true: Callable[[], Any], simulated: Callable[[], Any]) -> Callable[[], Any]:
-    return lambda: simulated() if CLOCK.begun else true()
+def _reading(true: Callable[[], Any], start: int, unit: float) -> Callable[[], Any]:
+    def read() -> Any:
+        if not CLOCK.begun:
+            return true()
+        ns = start + CLOCK.look()
+        return ns if unit == 1 else ns / unit
+
+    return read
 
 
 def _given(original: Any) -> Any:

@@ -1,6 +1,6 @@
 """Modules that a rank imported, which the warm parent then imports too: the children after that start with them.
 
-    new()               # ["numpy.random"], and [] until the next one is imported
+new()               # ["numpy.random"], and [] until the next one is imported
 """
 
 from __future__ import annotations
