@@ -30,7 +30,7 @@ import torch.distributed as dist
 from dpsim.torch.child import clocks, drawn, files, installed, works
 from dpsim.torch.child.frames import raised_at
 from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, tell
-from dpsim.torch.child.uncovered import NotCovered
+from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
 
 PRINT = "DPSIM_TORCH_PRINT"
@@ -84,6 +84,7 @@ def become(rank: int, size: int) -> None:
 
 def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> None:
     sys.argv = [str(file), *args]
+    _compiled(file)
     if not function:
         sys.path.insert(0, str(file.parent))
         runpy.run_path(str(file), run_name="__main__")
@@ -95,16 +96,30 @@ def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> No
         installed.leave_world()
 
 
+def _compiled(file: Path) -> None:
+    """Raises CannotRun for a file that is not Python."""
+    try:
+        compile(file.read_bytes(), str(file), "exec")
+    except (SyntaxError, ValueError) as error:
+        raise CannotRun(f"{file.name} is not Python: {error}") from None
+
+
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """A function of a file, which is imported under the name that its package gives it."""
+    """A function of a file, which is imported under the name that its package gives it. Raises CannotRun."""
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
         folder = folder.parent
     sys.path.insert(0, str(folder))
-    found: Any = importlib.import_module(".".join(parts))
+    try:
+        found: Any = importlib.import_module(".".join(parts))
+    except Exception as error:
+        at = "".join(f"{place}: " for _, place in raised_at(error.__traceback__)[:1])
+        raise CannotRun(f"{file.name} cannot be imported: {at}{type(error).__name__}: {error}") from error
     for part in name.split("."):
-        found = getattr(found, part)
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise CannotRun(f"{file.name} has no function {name}; expected one that it defines by `def`")
     return found  # type: ignore[no-any-return]
 
 
