@@ -21,7 +21,7 @@ Counts judge: a call more in each step is a count above its floor, on every proc
     dumps.py         a hung job of 512 ranks, explained: `python -m benchmarks.dumps`
     exploring.py     schedules and small worlds a second; tokens.py the same of pipelines
     startup.py       CPU seconds of commands
-    torch_ranks.py   programs of torch.distributed: start-up, a schedule, memory; run by hand
+    torch_ranks.py   programs of torch.distributed: start-up, a schedule, memory
     report.py        writes RESULTS.md and results.json
 
 On GPUs, next to plain torch, `make bench-gpu`:

@@ -9,7 +9,19 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import baseline, counts, exploring, flattened, growth, instructions, program, startup, tokens, untimed
+from benchmarks import (
+    baseline,
+    counts,
+    exploring,
+    flattened,
+    growth,
+    instructions,
+    program,
+    startup,
+    tokens,
+    torch_ranks,
+    untimed,
+)
 from benchmarks.floors import VERSION, above, below, floors, lower
 from benchmarks.measure import ratios, spread, turns
 from benchmarks.report import Results, write
@@ -46,6 +58,7 @@ def measure(repetitions: int) -> Results:
         explored=exploring.measure(repetitions),
         tokens=tokens.measure(repetitions),
         startup=startup.measure(repetitions),
+        torch_ranks=torch_ranks.measure(repetitions),
         counts=counted(),
     )
 

@@ -20,6 +20,7 @@ from benchmarks.floors import floors
 from benchmarks.growth import Growth
 from benchmarks.measure import Spread
 from benchmarks.tokens import Tokens
+from benchmarks.torch_ranks import TorchRanks, rows
 from benchmarks.untimed import Untimed
 
 LINE = "\n---\n"
@@ -41,6 +42,7 @@ class Results:
     explored: Explored
     tokens: list[Tokens]
     startup: dict[str, float]
+    torch_ranks: TorchRanks
     counts: dict[str, float]
 
 
@@ -76,7 +78,7 @@ def table(results: Results) -> str:
     us, times, untimed, growth = results.us, results.times, results.untimed, results.growth
     explored = results.explored
     where = ", ".join(f"{key} {value}" if key != "processor" else value for key, value in machine().items())
-    rows = [
+    ways = [
         ("baseline: idiomatic SimPy", f"{us['baseline']}", "1"),
         (f"machine, {results.records:.1f} records a rank-step", f"{us['trace']}", f"{times['trace']}"),
         ("machine, all checks on the run", f"{us['checks']}", f"{times['checks']}"),
@@ -100,6 +102,7 @@ def table(results: Results) -> str:
             each = f"{told.records:,.0f} records and {told.ops:,.0f} ops a run"
             others.append((f"proofs a second, a run each: {what}, {each}", f"{told.schedules}"))
     others += [(f"CPU seconds of `dpsim {command}`", f"{took:.2f}") for command, took in results.startup.items()]
+    others += rows(results.torch_ranks)
     lowest = floors()
     counts = [(name, _count(is_now), _count(lowest.get(name))) for name, is_now in results.counts.items()]
     return "\n".join(
@@ -115,7 +118,7 @@ def table(results: Results) -> str:
             "Times, which judge nothing: the processor decides on them as well.",
             f"{results.repetitions} turns; median (least to most, quartiles); CPU time; ratios within a turn.",
             "",
-            *_markdown(("16 ranks (8 DP x 2 PP)", "us a rank-step", "times the baseline's speed"), rows),
+            *_markdown(("16 ranks (8 DP x 2 PP)", "us a rank-step", "times the baseline's speed"), ways),
             "",
             *_markdown(("figure", "measured"), others),
             "",

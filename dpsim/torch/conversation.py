@@ -143,10 +143,12 @@ class Conversation:
         if store is not None and port != PORT:
             store.close(site)
 
-    async def on_done(self, modules: list[str], files: list[str]) -> None:
+    async def on_imported(self, modules: list[str]) -> None:
+        nursery().warm(modules)
+
+    async def on_done(self, files: list[str]) -> None:
         for name in files:
             self.rank.probe(f"{FILE}{'_'.join(name.replace(str(nursery().folder), '$TMPDIR').split())}")
-        nursery().warm(modules)
         self.over = True
 
     async def on_exited(self, code: int, chain: list[Any]) -> None:

@@ -56,6 +56,8 @@ OF_SEVERAL = {
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "vllm/determinism": "digests of runs of the shipped scenarios",
     "vllm/reports": "reports of twelve kinds of trouble, kept as files",
+    "vllm/torch": "files of an engine as programs of torch.distributed",
+    "vllm/torch/programs": "programs around files of an engine, which tests run as targets",
     "vllm/real": "programs of an engine on real processes",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }

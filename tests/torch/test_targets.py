@@ -132,12 +132,6 @@ def test_a_schedule_of_pipelines_holds(name: str, order: str) -> None:
     assert explored(f"pipelines.py:{name}", 2, order=order).verdict == "proven"
 
 
-def test_a_stage_that_skips_a_microbatch_is_found() -> None:
-    found = explored("pipelines.py:skips_a_microbatch", 2)
-    assert found.verdict == "violated"
-    assert "pipelines.py:" in found.report()
-
-
 def test_transfers_that_gloo_allows_hang_in_the_order_of_nccl() -> None:
     assert explored("pairs.py:batched", 2, order="nccl").verdict == "proven"
     assert explored("pairs.py:unbatched", 2).verdict == "proven"

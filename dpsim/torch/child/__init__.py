@@ -3,11 +3,13 @@
 the module itself  the warm parent, which forks them (`python -m dpsim.torch.child`)
 rank.py            what a child does: it becomes a rank, runs the user's program, and says how that ended
 pipe.py            the socket to dpsim
+imports.py         modules that a rank imported
 frames.py          the user's lines: sites, places and chains of calls
 loops.py           steps, from the loops of the user's program
 installed.py       torch.distributed with dpsim's groups and stores
 groups.py          a process group, whose calls go to dpsim
 pieces.py          tensors as bytes, and back
+pickled.py         tensors in pickles
 reductions.py      reductions that a rank computes itself
 works.py           what a call gives: Work and its future
 stores.py          stores

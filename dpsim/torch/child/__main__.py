@@ -30,6 +30,8 @@ import sys
 import threading
 from typing import Any, NoReturn
 
+from dpsim.torch.child import clocks
+
 PR_SET_PDEATHSIG = 1
 LONGEST = 1 << 16
 
@@ -119,21 +121,23 @@ def live(pipe: socket.socket) -> NoReturn:
 
 def settle() -> None:
     """What was imported stays: the collector of a child does not look through it, and copies no page for that."""
-    from dpsim.torch.child import rank
+    from dpsim.torch.child import imports, rank  # noqa: F401  # a child runs them
 
-    rank.HAD[0] = len(sys.modules)
+    imports.known()
     gc.collect()
     gc.freeze()
 
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
+    clocks.install()
     try:
         import torch
 
-        from dpsim.torch.child import installed
+        from dpsim.torch.child import installed, pickled
 
         installed.install()
+        pickled.install()
     except Exception as error:
         control.send(json.dumps(["failed", f"{type(error).__name__}: {error}"]).encode())
         return

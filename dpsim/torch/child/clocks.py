@@ -2,18 +2,19 @@
 
 A rank's clock starts at a fixed moment. It goes on by a microsecond when the rank looks at it, and by the time that the
 rank sleeps. Where the rank looks again and again and makes no call, each look counts more. So a loop until a deadline
-ends, and two looks differ. `time.sleep` is a sleep of the simulation. `datetime` reads this clock too, where a module
-takes it from `datetime` after the start of the rank.
+ends, and two looks differ. `time.sleep` is a sleep of the simulation. `datetime` reads this clock too.
+
+The warm parent installs all of it before it imports torch, so modules that take a name from `time` or `datetime` take
+these. In the parent they give the true time. Python's own library keeps the true time where it took its names before.
 """
 
 from __future__ import annotations
 
+import copyreg
 import datetime as dates
 import time
+from collections.abc import Callable
 from typing import Any
-
-from dpsim.torch.child.frames import site
-from dpsim.torch.child.pipe import ask
 
 BEGIN = 1_700_000_000_000_000_000
 """Nanoseconds since 1970 at which each rank begins."""
@@ -22,11 +23,12 @@ MOST = 1_000_000_000
 
 
 class RankClock:
-    """The clock of this rank, in nanoseconds since its beginning."""
+    """The clock of this rank, in nanoseconds since its beginning. `begun`: this process is a rank."""
 
     def __init__(self) -> None:
         self.passed = 0
         self.by = LOOK
+        self.begun = False
 
     def look(self) -> int:
         self.passed += self.by
@@ -42,27 +44,47 @@ CLOCK = RankClock()
 
 
 def install() -> None:
-    """Give this clock to the process."""
-    for name, start in (
-        ("time", BEGIN),
-        ("monotonic", 0),
-        ("perf_counter", 0),
-        ("process_time", 0),
-        ("thread_time", 0),
-    ):
-        setattr(time, name, lambda start=start: (start + CLOCK.look()) / 1e9)
-        setattr(time, f"{name}_ns", lambda start=start: start + CLOCK.look())
+    """Give this clock to the process, and to those that it forks. It shows the true time until `begin`."""
+    for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time"):
+        start = BEGIN if name == "time" else 0
+        for full, unit in ((name, 1e9), (f"{name}_ns", 1)):
+            setattr(time, full, _reading(getattr(time, full), start, unit))
     time.sleep = _sleep  # type: ignore[assignment]
     for name in ("gmtime", "localtime"):
         setattr(time, name, _given(getattr(time, name)))
     dates.datetime = Datetime  # type: ignore[misc]
+    copyreg.pickle(_datetime, lambda moment: (Datetime, moment.__reduce__()[1]))  # type: ignore[arg-type,return-value]
+
+
+def begin() -> None:
+    """From now on this process is a rank."""
+    CLOCK.begun = True
+
+
+def _reading(true: Callable[[], Any], start: int, unit: float) -> Callable[[], Any]:
+    def read() -> Any:
+        if not CLOCK.begun:
+            return true()
+        ns = start + CLOCK.look()
+        return ns if unit == 1 else ns / unit
+
+    return read
 
 
 def _given(original: Any) -> Any:
     return lambda seconds=None: original(time.time() if seconds is None else seconds)
 
 
+_true_sleep = time.sleep
+
+
 def _sleep(seconds: float, /) -> None:
+    if not CLOCK.begun:
+        _true_sleep(seconds)
+        return
+    from dpsim.torch.child.frames import site  # it imports torch
+    from dpsim.torch.child.pipe import ask
+
     ns = max(int(seconds * 1e9), 0)
     CLOCK.passed += ns
     ask(["sleep", ns, site("sleep")])

@@ -12,8 +12,15 @@ import random
 import sys
 import tempfile
 import uuid
+from typing import Any
 
 import numpy as np
+
+from dpsim.torch.child.frames import is_standard
+
+FIRST_PROCESS = 70_000
+"""The number of the process of rank 0, as the rank finds it."""
+ASK_THE_SYSTEM = ("psutil",)
 
 
 def seed(rank: int) -> None:
@@ -30,6 +37,23 @@ def seed(rank: int) -> None:
     uuid.uuid1 = uuid.uuid4 = lambda *_, **__: uuid.UUID(bytes=urandom(16), version=4)  # type: ignore[assignment]
     tempfile._Random = lambda: random.Random(1_000_003 * (rank + 1))  # type: ignore[attr-defined]
     tempfile._name_sequence = None  # type: ignore[attr-defined]
+    _fix_process(rank)
     secrets = sys.modules.get("secrets")
     if secrets is not None:
         secrets.token_bytes = lambda size=32: urandom(size)  # type: ignore[attr-defined]
+
+
+def _fix_process(rank: int) -> None:
+    true, kill, fixed = os.getpid, os.kill, FIRST_PROCESS + rank
+    own = true()
+
+    def getpid() -> int:
+        caller: Any = sys._getframe(1)
+        systems = is_standard(caller.f_code) or caller.f_globals.get("__name__", "").startswith(ASK_THE_SYSTEM)
+        found = true()
+        return found if systems or found != own else fixed
+
+    def kill_process(pid: int, signal: int, /) -> None:
+        kill(own if pid == fixed else pid, signal)
+
+    os.getpid, os.kill = getpid, kill_process

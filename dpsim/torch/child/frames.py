@@ -39,9 +39,14 @@ def is_users(code: CodeType) -> bool:
     if known is None:
         file = code.co_filename
         library = file.startswith((_TORCH, _OURS, "<")) or file == _MARK
-        standard = file.startswith(_STANDARD) and not any(one in file for one in _PACKAGES)
-        known = _users[code] = not (library or standard)
+        known = _users[code] = not (library or is_standard(code))
     return known
+
+
+def is_standard(code: CodeType) -> bool:
+    """Whether code is that of Python's library."""
+    file = code.co_filename
+    return file.startswith((_STANDARD, "<frozen")) and not any(one in file for one in _PACKAGES)
 
 
 def users_frame(depth: int = 1) -> FrameType | None:

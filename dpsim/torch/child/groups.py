@@ -65,6 +65,10 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     pg_name = group_name
 
+    @property
+    def _device_types(self) -> list[Any]:
+        return [torch.device("cpu")]
+
     def _set_group_name(self, name: str) -> None:
         self.title = name
 

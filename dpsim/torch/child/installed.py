@@ -8,6 +8,8 @@ answers with the name that the program gave.
 
 from __future__ import annotations
 
+import importlib
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -25,6 +27,15 @@ OURS = "dpsim"
 _names: dict[int, str] = {}
 """By group: the name of its backend, as the program gave it."""
 _world: dict[str, Any] = {"given": False}
+
+REFUSED = {
+    "torch.cuda": ("_lazy_init", "set_device"),
+    "torch.distributed": ("shrink_group",),
+    "torch.distributed.distributed_c10d": ("shrink_group",),
+    "torch.distributed.rpc": ("init_rpc", "rpc_sync", "rpc_async", "remote"),
+    "torch.distributed._symmetric_memory": ("empty", "rendezvous", "enable_symm_mem_for_group"),
+}
+"""What is not covered: modules and their functions. torch calls `_lazy_init` at the first use of a GPU."""
 
 _init, _new_group, _get_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
 
@@ -45,10 +56,12 @@ def install() -> None:
         module.TCPStore = stores.TCPStore
         module.FileStore = stores.FileStore
         module.PrefixStore = stores.PrefixStore
-    for name in ("init_rpc", "rpc_sync", "rpc_async", "remote"):
-        rpc = getattr(dist, "rpc", None)
-        if rpc is not None and hasattr(rpc, name):
-            setattr(rpc, name, refused(f"torch.distributed.rpc.{name}"))
+    for name, functions in REFUSED.items():
+        with suppress(ImportError):
+            place = importlib.import_module(name)
+            for one in functions:
+                if hasattr(place, one):
+                    setattr(place, one, refused(f"{name}.{one}".removesuffix("._lazy_init")))
     mark.listen(_Marks())
 
 

@@ -40,7 +40,10 @@ def content(tensor: Any) -> bytes:
         flat = torch.view_as_real(flat.resolve_conj())
     if flat.is_neg():
         flat = flat.resolve_neg()
-    return flat.view(-1).view(torch.uint8).numpy().tobytes() if flat.numel() else b""
+    flat = flat.reshape(-1)
+    if flat.numel() and flat.stride(0) != 1:  # one element, which was expanded
+        flat = flat.clone(memory_format=torch.contiguous_format)
+    return flat.view(torch.uint8).numpy().tobytes() if flat.numel() else b""
 
 
 def fill(tensor: Any, block: bytes) -> None:

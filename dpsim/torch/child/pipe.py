@@ -17,6 +17,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from dpsim.torch import wire
+from dpsim.torch.child import imports
 from dpsim.torch.child.uncovered import NotCovered
 
 _pipe: list[wire.Pipe] = []
@@ -52,6 +53,8 @@ def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
         refused_in_threads.append(NotCovered("a call of torch.distributed from a second thread of a rank"))
         raise refused_in_threads[-1]
     try:
+        if modules := imports.new():
+            _pipe[0].send(["imported", modules])
         _pipe[0].send(message, blocks)
     except wire.Closed:
         os._exit(0)

@@ -4,7 +4,7 @@ The process has the environment that torchrun gives, and the user's file runs as
 file is called with the rank and the number of ranks, or with fewer arguments if it takes fewer. Its process group
 exists before.
 
-    ["done", modules, files]                    the program ended
+    ["done", files]                             the program ended
     ["exited", code, chain]                     it called sys.exit with a code that is not 0
     ["raised", name, text, chain]               it raised
     ["uncovered", text, chain]                  it made a call that dpsim does not simulate
@@ -21,7 +21,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -31,7 +30,7 @@ import torch.distributed as dist
 from dpsim.torch.child import clocks, drawn, files, installed, works
 from dpsim.torch.child.frames import raised_at
 from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, tell
-from dpsim.torch.child.uncovered import NotCovered
+from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
 
 PRINT = "DPSIM_TORCH_PRINT"
@@ -53,7 +52,7 @@ def begin(pipe: Pipe) -> NoReturn:
             threading._shutdown()  # type: ignore[attr-defined]  # what Python does at the end of a process
         if refused_in_threads:
             raise refused_in_threads[0]
-        tell(["done", new_modules(), files.written()])
+        tell(["done", files.written()])
     except NotCovered as error:
         tell(["uncovered", str(error), raised_at(error.__traceback__)])
     except SystemExit as error:
@@ -61,7 +60,7 @@ def begin(pipe: Pipe) -> NoReturn:
         if code:
             tell(["exited", code, raised_at(error.__traceback__)])
         else:
-            tell(["done", new_modules(), files.written()])
+            tell(["done", files.written()])
     except BaseException as error:
         tell(["raised", type(error).__name__, str(error)[:500], raised_at(error.__traceback__)])
     os._exit(0)
@@ -78,30 +77,14 @@ def become(rank: int, size: int) -> None:
         os.dup2(null, 1)
         os.dup2(null, 2)
     drawn.seed(rank)
-    clocks.install()
+    clocks.begin()
     files.watch()
     torch._C._set_deterministic_algorithms(True, warn_only=True)  # memory that no one has written is filled
 
 
-HAD = [0]
-"""How many modules the warm parent had."""
-
-
-def new_modules() -> list[str]:
-    """Modules of packages that this process imported: the warm parent imports them too. The user's own it does not.
-
-    The last entries of `sys.modules`, so that no count of references is written to the pages of the others.
-    """
-    found = []
-    for name in sorted(islice(reversed(sys.modules), max(len(sys.modules) - HAD[0], 0))):
-        file = getattr(sys.modules[name], "__file__", None) or ""
-        if "site-packages" in file or "dist-packages" in file:
-            found.append(name)
-    return found
-
-
 def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> None:
     sys.argv = [str(file), *args]
+    _compiled(file)
     if not function:
         sys.path.insert(0, str(file.parent))
         runpy.run_path(str(file), run_name="__main__")
@@ -113,16 +96,30 @@ def _run(rank: int, size: int, file: Path, function: str, args: list[str]) -> No
         installed.leave_world()
 
 
+def _compiled(file: Path) -> None:
+    """Raises CannotRun for a file that is not Python."""
+    try:
+        compile(file.read_bytes(), str(file), "exec")
+    except (SyntaxError, ValueError) as error:
+        raise CannotRun(f"{file.name} is not Python: {error}") from None
+
+
 def _function(file: Path, name: str) -> Callable[..., Any]:
-    """A function of a file, which is imported under the name that its package gives it."""
+    """A function of a file, which is imported under the name that its package gives it. Raises CannotRun."""
     parts, folder = [file.stem], file.parent
     while (folder / "__init__.py").exists():
         parts.insert(0, folder.name)
         folder = folder.parent
     sys.path.insert(0, str(folder))
-    found: Any = importlib.import_module(".".join(parts))
+    try:
+        found: Any = importlib.import_module(".".join(parts))
+    except Exception as error:
+        at = "".join(f"{place}: " for _, place in raised_at(error.__traceback__)[:1])
+        raise CannotRun(f"{file.name} cannot be imported: {at}{type(error).__name__}: {error}") from error
     for part in name.split("."):
-        found = getattr(found, part)
+        found = getattr(found, part, None)
+    if not callable(found):
+        raise CannotRun(f"{file.name} has no function {name}; expected one that it defines by `def`")
     return found  # type: ignore[no-any-return]
 
 

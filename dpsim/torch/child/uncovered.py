@@ -1,4 +1,4 @@
-"""What a rank may not do here: it raises by name, at the user's line, and is no verdict on the program.
+"""What a rank may not do or be here: it raises by name, at the user's line, and is no verdict on the program.
 
 raise NotCovered("recv from any source")
 """
@@ -14,6 +14,13 @@ class NotCovered(NotImplementedError):
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}: dpsim does not simulate it")
+
+
+class CannotRun(NotCovered):
+    """The target: its file is not Python, cannot be imported, or has no such function."""
+
+    def __init__(self, what: str) -> None:
+        NotImplementedError.__init__(self, f"torch.target: {what}")
 
 
 def refused(what: str) -> Callable[..., NoReturn]:

@@ -49,4 +49,6 @@ def reads_clocks(rank, size):
 
 def draws(rank, size):
     with tempfile.TemporaryDirectory() as folder:
-        _alike([random.random(), torch.rand(1).item(), str(uuid.uuid4()), os.urandom(4).hex(), folder], size)
+        _alike(
+            [random.random(), torch.rand(1).item(), str(uuid.uuid4()), os.urandom(4).hex(), folder, os.getpid()], size
+        )

@@ -1,4 +1,4 @@
-"""The schedules of torch.distributed.pipelining, unmodified; and one in which a stage skips a microbatch."""
+"""The schedules of torch.distributed.pipelining, unmodified; and each with a last stage that expects less."""
 
 import torch
 from torch.distributed import pipelining
@@ -31,34 +31,28 @@ def _many(rank, size, kind, microbatches=4, vee=False):
     schedule.step(*[torch.ones(microbatches, 4)] * (0 in mine), **more)
 
 
-def gpipe(rank, size):
-    _one(rank, size, schedules.ScheduleGPipe)
+KINDS = {
+    "gpipe": (_one, schedules.ScheduleGPipe, {}),
+    "one_forward_one_backward": (_one, schedules.Schedule1F1B, {}),
+    "looped_bfs": (_many, schedules.ScheduleLoopedBFS, {}),
+    "interleaved": (_many, schedules.ScheduleInterleaved1F1B, {}),
+    "interleaved_zero_bubble": (_many, schedules.ScheduleInterleavedZeroBubble, {}),
+    "zbv": (_many, schedules.ScheduleZBVZeroBubble, {"vee": True}),
+    "dualpipe_v": (_many, schedules.ScheduleDualPipeV, {"vee": True}),
+}
 
 
-def one_forward_one_backward(rank, size):
-    _one(rank, size, schedules.Schedule1F1B)
+def _holds(name):
+    run, kind, more = KINDS[name]
+    return lambda rank, size: run(rank, size, kind, 2 * size, **more)
 
 
-def looped_bfs(rank, size):
-    _many(rank, size, schedules.ScheduleLoopedBFS)
+def _twin(name):
+    """The last rank expects microbatches of another number."""
+    run, kind, more = KINDS[name]
+    return lambda rank, size: run(rank, size, kind, 2 * size * (1 + (rank == size - 1)), **more)
 
 
-def interleaved(rank, size):
-    _many(rank, size, schedules.ScheduleInterleaved1F1B, 2 * size)
-
-
-def interleaved_zero_bubble(rank, size):
-    _many(rank, size, schedules.ScheduleInterleavedZeroBubble, 2 * size)
-
-
-def zbv(rank, size):
-    _many(rank, size, schedules.ScheduleZBVZeroBubble, 2 * size, vee=True)
-
-
-def dualpipe_v(rank, size):
-    _many(rank, size, schedules.ScheduleDualPipeV, 2 * size, vee=True)
-
-
-def skips_a_microbatch(rank, size):
-    """The last stage expects two microbatches less."""
-    _one(rank, size, schedules.ScheduleGPipe, 4 if rank < size - 1 else 2)
+for _name in KINDS:
+    globals()[_name] = _holds(_name)
+    globals()[f"{_name}_twin"] = _twin(_name)

@@ -1,0 +1,45 @@
+"""Calls that are not covered: each ends the command with its name and this file's line."""
+
+import torch
+import torch.distributed as dist
+
+
+def on_a_gpu(rank, size):
+    dist.all_reduce(torch.ones(1, device="cuda"))
+
+
+def moved_to_a_gpu(rank, size):
+    torch.cuda.set_device(0)
+    torch.ones(1).cuda()
+
+
+def remote(rank, size):
+    from torch.distributed import rpc
+
+    rpc.init_rpc(f"rank{rank}", rank=rank, world_size=size)
+
+
+def symmetric_memory(rank, size):
+    from torch.distributed import _symmetric_memory
+
+    _symmetric_memory.empty(4)
+
+
+def shrinks(rank, size):
+    dist.shrink_group([1])
+
+
+def aborts(rank, size):
+    dist.group.WORLD.abort()
+
+
+def from_a_thread(rank, size):
+    from threading import Thread
+
+    thread = Thread(target=dist.barrier)
+    thread.start()
+    thread.join()
+
+
+def sparse(rank, size):
+    dist.all_reduce(torch.eye(2).to_sparse())

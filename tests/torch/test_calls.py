@@ -1,0 +1,62 @@
+"""Four ranks make each covered call of torch.distributed, in the order of gloo and of NCCL: each world ends in a proof.
+
+What multiplies: changes of one key in a store by four ranks come in 4! orders. All other calls have one
+schedule, or two where a rank may end before another one looks.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+import pytest
+
+from tests.properties import slow_but
+from tests.torch.runs import PROGRAMS, explored
+
+pytest.importorskip("torch")
+
+DEFINED = [one.name for one in ast.parse((PROGRAMS / "calls.py").read_text()).body if isinstance(one, ast.FunctionDef)]
+CALLS = [name for name in DEFINED if not name.startswith("_")]
+MANY = {"store_add": 24, "store_compare_set": 24}
+"""Schedules of a proof, where there are more than two."""
+WITHOUT = ("tags",)
+"""NCCL knows no tags."""
+NEITHER = {
+    *("get_backend", "get_backend_config", "get_default_backend_for_device", "get_global_rank", "get_group_rank"),
+    *("get_node_local_rank", "get_pg_count", "get_process_group_ranks", "get_rank", "get_world_size"),
+    *("is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available", "is_nccl_available"),
+    *("is_torchelastic_launched", "is_ucc_available", "is_xccl_available", "supports_complex"),
+    *("init_process_group", "record_comm"),
+}
+"""Functions that communicate nothing, and the one that each script calls."""
+REFUSED = {"shrink_group"}
+WITHIN = {
+    **{"recv": "send", "irecv": "isend", "recv_object_list": "send_object_list"},
+    "new_subgroups_by_enumeration": "new_subgroups",
+    **{"all_gather_single": "single", "reduce_scatter_single": "single"},
+}
+"""Calls that the program of another one makes."""
+
+
+@pytest.mark.parametrize("name", slow_but(CALLS, lambda name: name == "all_reduce"))
+def test_a_call_of_four_ranks_comes_to_its_end(name: str) -> None:
+    found = explored(f"calls.py:{name}", 4)
+    assert found.verdict == "proven"
+    assert found.exploration.runs <= MANY.get(name, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in CALLS if name not in WITHOUT])
+def test_the_same_in_the_order_of_nccl(name: str) -> None:
+    found = explored(f"calls.py:{name}", 4, order="nccl")
+    assert found.verdict == "proven"
+    assert found.exploration.runs <= MANY.get(name, 2)
+
+
+@pytest.mark.slow
+def test_no_function_of_torch_is_left_out() -> None:
+    from torch.distributed import distributed_c10d as c10d
+
+    public = {name for name in c10d.__all__ if inspect.isfunction(getattr(c10d, name))}
+    assert public - NEITHER - REFUSED - {*WITHIN} <= {*CALLS}

@@ -1,0 +1,47 @@
+"""Libraries of torch on top of torch.distributed: each holds, and a mistake of its user is found at the user's line."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.scenario import ScenarioError
+from tests.torch.runs import explored
+from tests.torch.test_targets import PIPELINES
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+FURTHER = {
+    "hsdp": "HANG:COLLECTIVE:MISSING_RANK",
+    "fsdp1": "HANG:COLLECTIVE:MISSING_RANK",
+    "differentiable": "HANG:COLLECTIVE:MISSING_RANK",
+    "hooks": "MISMATCH:COLLECTIVE:COUNT",
+    "whole_state": "HANG:COLLECTIVE:MISSING_RANK",
+    "local_sgd": "HANG:COLLECTIVE:MISSING_RANK",
+    "hierarchical": "HANG:COLLECTIVE:MISSING_RANK",
+    "rendezvous": "CRASH:DISTNETWORKERROR",
+    "saved_later": "CRASH:CHECKPOINTEXCEPTION",
+}
+"""Of `further.py`, and the class of its twin."""
+FOUR = ("hsdp",)
+
+
+@pytest.mark.parametrize("name", FURTHER)
+def test_a_further_library_holds_and_its_twin_does_not(name: str) -> None:
+    ranks = 4 if name in FOUR else 2
+    assert explored(f"further.py:{name}", ranks).verdict == "proven"
+    twin = explored(f"further.py:{name}_twin", ranks)
+    assert twin.findings[0].klass == FURTHER[name]
+    assert "further.py:" in twin.report()
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_a_last_stage_that_expects_more_microbatches_is_found(name: str) -> None:
+    twin = explored(f"pipelines.py:{name}_twin", 2)
+    assert twin.findings[0].klass == "HANG:P2P:UNMATCHED_RECV"
+    assert "pipelines.py:" in twin.report()
+
+
+def test_a_call_from_a_thread_is_refused_by_name() -> None:
+    with pytest.raises(ScenarioError, match=r"further\.py:\d+: a call .* from a second thread"):
+        explored("further.py:saved_by_a_thread", 2)

@@ -1,0 +1,1 @@
+"""Programs around files of vLLM, which tests run as targets."""
