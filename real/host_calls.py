@@ -27,7 +27,7 @@ from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
-from dpsim.contract.interface import HostArray
+from dpsim.contract.interface import HostArray, Received
 from real import gloo_calls
 from real.abandoned import Unending, ended
 from real.communicators import Group
@@ -71,6 +71,20 @@ class GlooHostCommunicator(JournaledHostCommunicator):
                 last = self._blamed(error)
 
         return self._awaited(last, result.reshape(shape))
+
+    def _receive_any(self, array: HostArray, delay_ns: int) -> Outcome:
+        self._patience.sleep(delay_ns)
+        try:
+            work = gloo_calls.receive_any(self._group, self._from_numpy(array.reshape(-1)))
+        except RuntimeError as error:
+            work = self._blamed(error)
+        awaited = self._awaited(work, array)
+
+        def outcome() -> Generator[Any, Any, Received]:
+            result = yield from awaited()
+            return Received(self.ranks[work.source()], result)
+
+        return outcome
 
     def _awaited(self, work: Any, result: HostArray) -> Outcome:
         """The result when the work is done; None: there is none."""

@@ -35,6 +35,7 @@ stale.py             accesses in order, but of memory that is no longer, or not 
 stale_replay.py      replays that read what the replay before has read, where they need fresh contents; a part of stale
 graph_lint.py        captured graphs: what happens once and not in replays, who is eager where others are not
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
+completed.py         the transfer that each receive from any source turned out to be
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
 usual_step.py        what a step usually looks like, for where there is no majority

@@ -38,7 +38,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.contract.ops import CAPTURE_ERRORS, CaptureMode, DType, ReduceOp
 
@@ -215,6 +215,13 @@ class Aborted(RuntimeError):
     """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
 
 
+class Received(NamedTuple):
+    """What a receive from any source gives: the global rank that sent, and the array."""
+
+    source: int
+    array: HostArray
+
+
 class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
@@ -306,6 +313,17 @@ class HostCommunicator(ABC):
         self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None
     ) -> Awaitable[HostArray]:
         """Receive from global rank `source`."""
+
+    @abstractmethod
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> Awaitable[Received]:
+        """Receive from any other member: the next message of one of them, whichever comes first. A message may be under
+        way for any time, also where another one was sent later. Several of these calls take messages in the order of
+        the calls, and behind the receives from a named rank that were called before. Until all of them were awaited
+        this rank may call no receive from a named rank on the communicator: RuntimeError. Default site:
+        "<communicator>.recv_any".
+
+        As gloo's `recvAnysource`, and MPI's MPI_ANY_SOURCE. NCCL has none, so device communicators have none either.
+        """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:

@@ -193,6 +193,9 @@ class Wiring:
         for group in self.groups:
             for membership in [*group.memberships.values()]:
                 membership.forget()
+            if group.any_source is not None:
+                group.any_source.forget()
+                group.any_source = None
         self.ports.forget()
         machine.env.close()
         del machine.submit, machine.fire, machine.alarms, machine.still

@@ -8,21 +8,20 @@ processes: it has to see a hang and to recover from it, which is the point.
 
 from __future__ import annotations
 
-import linecache
 import re
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from importlib.metadata import entry_points
 
 from dpsim.campaign.gates import gates_of
-from dpsim.contract.ops import DECISION_VALUE, KEPT_CALL, KEPT_FIELDS, KIND, OP, ORDINAL, SITE, STEP, WHERE, RawRecord
+from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.contract.world import At, Delay
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
+from dpsim.testing.lines import calls_of, line_of
 from dpsim.testing.programs import ODD
 
 Case = Callable[[Bench], None]
@@ -99,6 +98,16 @@ def stream_flags(bench: Bench) -> None:
 def transfers(bench: Bench) -> None:
     """What is sent arrives, in order, whether it is large or small, alone or in a group."""
     bench.conforms("transfers")
+
+
+@case
+def any_source(bench: Bench) -> None:
+    """A receive from any source takes the next message of one member, and says which; any may be first.
+
+    So runs are not compared.
+    """
+    bench.conforms("any_source", same=False)
+    bench.conforms_without_time("any_source", same=False)
 
 
 @case
@@ -190,7 +199,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in (*PARTS, "queries", "changes", "sleep", "threads"):
+    for part in (*PARTS, "queries", "any_source", "changes", "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)
@@ -253,47 +262,3 @@ def closed(bench: Bench) -> None:
 
 
 # ---- which line of a program a record names, and which calls of the contract could have written it
-
-CALLS = {
-    "abort": "abort",
-    "alloc": "alloc",
-    "ask": "query|synchronize|capture",
-    "capture": "capture",
-    "decision": "decide",
-    "flag": "set|clear|wait|query",
-    "flag_wait": "wait_flag",
-    "free": "free",
-    "fresh": "alloc",
-    "launch": "launch",
-    "mark": "record|wait_stream|replay|capture",
-    "post": "send",
-    "probe": "probe",
-    "read": "read",
-    "replay": "replay",
-    "sleep": "sleep|turn",
-    "store": "open_store|join_store|set|get|add|compare_set|delete|close",
-    "take": "poll|get",
-    "thread": "start|join",
-    "used": "record_stream",
-    "wait": "wait|wait_stream|replay",
-    "watch": "watch",
-}
-"""Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is. The
-records of a replay have the lines of the capture.
-"""
-
-
-def calls_of(raw: RawRecord) -> str:
-    """Those that write such a record, as a pattern."""
-    kind, fields = raw[KIND], raw[WHERE + 1 :]
-    if kind == "kept":
-        kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
-    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|getattr\(group, call\.name\)"
-
-
-def line_of(raw: RawRecord) -> str:
-    """The source at the record's place; "" if there is none."""
-    path, _, number = raw[WHERE].rpartition(":")
-    module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
-    source = getattr(module, "__file__", None) or ""
-    return linecache.getline(source, int(number)).strip() if number.isdigit() else ""

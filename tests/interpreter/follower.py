@@ -15,6 +15,7 @@ from dpsim.contract.interface import (
     HostArray,
     HostCommunicator,
     Rank,
+    Received,
     Stream,
     Thread,
 )
@@ -44,7 +45,7 @@ class Follower:
         self.floats: set[str] = set()
         self.buffers: dict[str, Buffer] = {}
         self.events: dict[str, Event] = {}
-        self.works: dict[str, Awaitable[HostArray]] = {}
+        self.works: dict[str, Awaitable[Any]] = {}
 
     async def follow(self) -> None:
         for place, instruction in enumerate(self.script.ranks[self.rank.rank][self.first :], self.first):
@@ -63,6 +64,8 @@ class Follower:
     def learn(self, value: Any) -> None:
         if isinstance(value, tuple) and value[:1] == ("gone",):
             value = GONE + value[1]
+        if isinstance(value, Received):
+            value = (value.source, *(int(element) for element in value.array))
         if isinstance(value, np.ndarray):
             value = tuple(int(element) for element in value)
         self.note(value)
@@ -170,7 +173,7 @@ class Follower:
         size = meeting.brings(op, shape, group.ranks, self.rank.rank)
         self.works[handle] = self.host_call(group, op, shape, np.full(size, self.number, np.int32))
 
-    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> Awaitable[HostArray]:
+    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> Awaitable[Any]:
         site = self.site
         match op:
             case "all_reduce":
@@ -190,6 +193,8 @@ class Follower:
                 return group.barrier(site=site)
             case "send":
                 return group.send(array, shape[1], site=site)
+            case "any":
+                return group.recv_any(shape[0], "int32", site=site)
             case "recv":
                 return group.recv(shape[0], "int32", shape[1], site=site)
         raise ValueError(op)

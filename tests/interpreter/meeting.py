@@ -83,7 +83,7 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape))
         case "all_to_all":
             return int(sum(shape[mine]))
-        case "barrier" | "recv":
+        case "barrier" | "recv" | "any":
             return 0
         case "float":
             return 1

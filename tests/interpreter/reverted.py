@@ -20,7 +20,9 @@ from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
 from dpsim.sim.calls.streams import SimEvent, SimStream
 from dpsim.sim.collectives import results
+from dpsim.sim.collectives.any_source import AnyReceive, AnySource
 from dpsim.sim.graph.alarms import Alarms
+from dpsim.sim.graph.op import Op
 from dpsim.sim.wiring import Wiring
 from tests.interpreter.rows import drawn
 from tests.interpreter.verdicts import judged
@@ -49,6 +51,17 @@ def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "KNOWN", known)
     patch.setattr(kernel_call, "_READ", set())
     patch.setattr(kernel_call, "_CALLS", {})
+
+
+def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A receive from any source takes what has come first in the first schedule, and no message that comes later."""
+    real = AnySource._offer
+
+    def offer(self: AnySource, one: AnyReceive, sender: int, offer: Op) -> None:
+        if not one.taken:
+            real(self, one, sender, offer)
+
+    patch.setattr(AnySource, "_offer", offer)
 
 
 def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
@@ -80,6 +93,7 @@ REVERTED: Mapping[str, Revert] = {
     "modules": _no_rank_runs_alone,
     "floats": _floats_are_not_looked_at,
     "promise": _promises_are_believed,
+    "any source": _offers_that_come_late_are_nothing,
     "replays": _replays_read_anything,
     "nothing": _nothing_is_as_good_as_held,
 }

@@ -179,6 +179,35 @@ def replays(rng: random.Random) -> Script:
     return _script([said])
 
 
+def any_source(rng: random.Random) -> Script:
+    """One or two ranks receive what the others send, from any source."""
+    lists: list[Said] = [[] for _ in range(rng.choice((2, 3, 3)))]
+    for number in range(rng.randint(1, 2)):
+        receiver, *others = rng.sample(range(len(lists)), len(lists))
+        senders = [rng.choice(others) for _ in range(rng.randint(1, 3))]
+        for place, sender in enumerate(senders):
+            handle, said = f"s{number}.{place}", lists[sender]
+            said.append(("start", handle, "h", "send", (1, receiver)))
+            later = rng.random() < 0.4
+            said += [("await", handle)] * (not later)
+            _some_chat(rng, said, len(lists))
+            said += [("await", handle)] * later
+        handles = [f"r{number}.{place}" for place in range(len(senders) + (rng.random() < 0.1))]
+        if rng.random() < 0.5:
+            lists[receiver] += [("start", handle, "h", "any", (1,)) for handle in handles]
+            lists[receiver] += [("await", handle) for handle in rng.sample(handles, len(handles))]
+            continue
+        for handle in handles:
+            lists[receiver] += [("start", handle, "h", "any", (1,)), ("await", handle)]
+            _some_chat(rng, lists[receiver], len(lists))
+    return _script(lists)
+
+
+def _some_chat(rng: random.Random, said: Said, size: int) -> None:
+    if rng.random() < 0.25:
+        _chat(rng, said, size)
+
+
 def nothing(rng: random.Random) -> Script:
     lists: list[Said] = [[] for _ in range(_size(rng))]
     for number, said in enumerate(lists):
@@ -256,6 +285,7 @@ ROWS: Mapping[str, Callable[[random.Random], Script]] = {
     "modules": modules,
     "floats": floats,
     "promise": promise,
+    "any source": any_source,
     "replays": replays,
     "nothing": nothing,
     "threads": threads,

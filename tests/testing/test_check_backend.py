@@ -37,6 +37,7 @@ from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.results import Results
@@ -222,6 +223,13 @@ class ForgetsAnEvent(Twin):
     def broken(self) -> None:
         answers = cycle([True, False])
         self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: next(answers))
+
+
+class NamesNoSender(Twin):
+    """A receive from any source says that rank 0 sent."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_any_source, "_same", lambda source: 0)
 
 
 class HoldsAllStreams(Twin):
@@ -592,6 +600,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (NeverSeesAnEvent, "events", "Event.query after synchronize: expected True, came False"),
     (ForgetsAnEvent, "queries", "queries on a stream that may be idle: .*an event that has passed stays so"),
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),
+    (NamesNoSender, "any_source", "messages of rank 1: expected 2, came 0.*and says which"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),

@@ -97,6 +97,26 @@ class _Host:
         else:
             self.rank.device(kind).recv(self.buffer("x"), peer, self.rank.stream("right"))
 
+    async def collect(self, receiver: int, senders: tuple[int, ...], ahead: bool, waits: bool) -> None:
+        """The same action on all ranks: one receives from any source what the senders send. `ahead`: it calls all
+        receives before it awaits one. `waits`: senders await their sends at once.
+        """
+        group, me = self.rank.host("h"), self.rank.rank
+        if me == receiver:
+            begun = [group.recv_any(1, "int32") for _ in senders] if ahead else []
+            for number in range(len(senders)):
+                received = await (begun[number] if ahead else group.recv_any(1, "int32"))
+                self.learn(10 * received.source + int(received.array[0]))
+            return
+        works = []
+        for _ in range(senders.count(me)):
+            works.append(group.send(np.array([self.number], np.int32), receiver))
+            self.number += 1
+            if waits:
+                await works.pop()
+        for work in works:
+            await work
+
     async def collective(self, kind: str, stream: str, buffer: str) -> None:
         self.rank.device(kind).all_reduce(self.buffer(buffer), self.rank.stream(stream))
 
@@ -187,6 +207,29 @@ def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
         kills=(Kill(rng.randrange(ranks), 0),) if mortal else (),
     )
     return Case(f"random {seed}", world, Random(), tuple(lists), memory=kinds in ("device", "all") or queries)
+
+
+def any_source_case(seed: int) -> Case:
+    """A random world in which ranks receive from any source, on a host communicator with other transfers."""
+    rng = random.Random(f"any source {seed}")
+    ranks = rng.choice((2, 3, 3, 3))
+    common: list[Action] = [_collect(rng, ranks)]
+    for _ in range(rng.choice((0, 1, 1))):
+        common.insert(rng.randint(0, 1), rng.choice((_collect(rng, ranks), _apart(rng, "host", ranks), ("host",))))
+    lists = []
+    for rank in range(ranks):
+        own = [*common]
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            own.insert(rng.randint(0, len(own)), _alone(rng, "mail", ranks, rank, False))
+        lists.append(tuple(own))
+    kills = (Kill(rng.randrange(ranks), partial=rng.random() < 0.3),) if rng.random() < 0.2 else ()
+    return Case(f"any source {seed}", world_of(ranks, hosts=["h"], kills=kills), Random(), tuple(lists), memory=False)
+
+
+def _collect(rng: random.Random, ranks: int) -> Action:
+    receiver = rng.randrange(ranks)
+    senders = tuple(rng.choice([one for one in range(ranks) if one != receiver]) for _ in range(rng.choice((1, 2, 2))))
+    return "collect", receiver, senders, rng.random() < 0.5, rng.random() < 0.5
 
 
 def losing_case(seed: int) -> Case:

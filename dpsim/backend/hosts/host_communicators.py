@@ -14,6 +14,7 @@ from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.hosts.arguments import check_member, check_peer, dtype_of, unknown_dtype
 from dpsim.backend.hosts.collective_methods import take_methods
 from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.hosts.works import AnyWork
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
@@ -27,7 +28,7 @@ from dpsim.contract.world import CommunicatorSpec
 class JournaledHostCommunicator(Abortable, HostCommunicator):
     """Host collectives and transfers of one rank."""
 
-    __slots__ = ("aborted", "destroyed", "journal")
+    __slots__ = ("aborted", "any_open", "destroyed", "journal")
 
     _root = check_member
     _dtype_of = staticmethod(dtype_of)
@@ -35,6 +36,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
         self.aborted = self.destroyed = False
+        self.any_open = 0
+        """How many receives from any source were not awaited."""
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
@@ -60,6 +63,36 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> Work:
+        site = site or f"{self.name}.recv_any"
+        shape = shape_of(shape, site)
+        if dtype not in DTYPES:
+            raise unknown_dtype(dtype, site)
+        if self.size == 1:
+            raise ValueError(f"{site}: rank {self.journal.rank} is the only member of {self.name}; no rank can send")
+        self._refuse(site)
+        journal, array = self.journal, np.zeros(shape, dtype)
+        number = journal.seqs[self.name, "any"]
+        delay = journal.note("receive_any", site, (self.name, number, array.size, dtype))
+        journal.seqs[self.name, "any"] = number + 1
+        self.any_open += 1
+        return AnyWork(journal, self, self._receive_any(array, delay))
+
+    def took(self, source: int) -> None:
+        """A receive from any source is over."""
+        self.any_open -= 1
+        if source in self.ranks:
+            self.journal.seqs[self.name, "recv", source] += 1
+
+    def _refuse(self, site: str) -> None:
+        """Raise Aborted or RuntimeError for a call on a communicator that this rank has given up."""
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
+        if self.destroyed:
+            raise RuntimeError(
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+            )
+
     def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
@@ -76,14 +109,18 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.shared.aborts:
-            self.refuse_aborted(site)
-        if self.destroyed:
+        self._refuse(site)
+        if self.any_open and issue.op == "recv":
             raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+                f"{site}: rank {self.journal.rank} has a receive from any source under way on {self.name}; await that "
+                f"before it receives from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
+
+    @abstractmethod
+    def _receive_any(self, array: HostArray, delay_ns: int) -> Outcome:
+        """Start a receive from any source into an array, which may be late by `delay_ns`. Gives a `Received`."""
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:

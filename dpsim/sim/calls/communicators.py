@@ -12,10 +12,10 @@ import numpy as np
 from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
 from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
 from dpsim.backend.hosts.work import Outcome
-from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import role
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, Received, Stream
 from dpsim.contract.rules.floats import COMPARES, FLOATS
 from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
@@ -66,24 +66,54 @@ class SimHostCommunicator(JournaledHostCommunicator):
         if last is None:
             return lambda: _at_once(wanted)
         if self.membership is not None:
-            return partial(self._unless_aborted, self.membership, host.journal.site, last, issues[-1], wanted)
+            return partial(self._unless_aborted_of, self.membership, host.journal.site, last, issues[-1], wanted)
         if machine.partial:
             return lambda: host.wait(self._served(last, issues[-1]), wanted)
         if machine.timed:
             return lambda: host.wait(last, wanted)
         return lambda: host.wait(self.group.ended(host, last), wanted)
 
+    def _receive_any(self, array: HostArray, delay_ns: int) -> Outcome:
+        host, group, site = self.host, self.group, self.host.journal.site
+        host.issue()
+        late: tuple[Op, ...] = ()
+        if delay_ns:
+            late = (host.op(host.address("is late for"), delay_ns, host=True),)
+            host.machine.alarms.sleep(late[0], delay_ns)
+            host.machine.submit(late[0])
+        flat = array.reshape(-1)
+        issue = plan("recv", flat.size, array.dtype.name)
+        end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
+
+        def outcome() -> Generator[Any, Any, Received]:
+            if self.membership is not None:
+                yield from self._unless_aborted(self.membership, site, end, array)
+            source: int = yield from host.wait(end)
+            if host.machine.partial:
+                yield from host.wait(served(host, group.spec.name, (source,), end, on_device=False))
+            return Received(source, array)
+
+        return outcome
+
     def _unless_aborted(
-        self, membership: Membership, site: str, last: Op, issue: Issue, wanted: HostArray
+        self, membership: Membership, site: str, end: Op, wanted: HostArray
     ) -> Generator[Any, Any, HostArray]:
         """The result, where it is not aborted before."""
         if membership.aborted:
             raise self.error(site)
-        part = membership.part(self.host, self._served(last, issue))
+        part = membership.part(self.host, end)
         yield from self.host.wait(part.over)
         if part.broken:
             raise self.error(site)
         return wanted
+
+    def _unless_aborted_of(
+        self, membership: Membership, site: str, last: Op, issue: Issue, wanted: HostArray
+    ) -> Generator[Any, Any, HostArray]:
+        """The same of a call that waits for all, or for a peer that it names."""
+        if membership.aborted:
+            raise self.error(site)
+        return (yield from self._unless_aborted(membership, site, self._served(last, issue), wanted))
 
     def _abort(self) -> None:
         if self.membership is not None:

@@ -34,6 +34,7 @@ from dpsim.contract.collectives import role
 from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.any_source import Comes
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.results import Results
@@ -97,17 +98,22 @@ class PartedGroup(Group):
             del self._open[seq]
         return end
 
-    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+    def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         rank, peer, way = host.rank, own.issue.peer, own.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
         number = self._counts[(*pair, way)]
         self._counts[(*pair, way)] = number + 1
-        meeting = self._moving.pop((*pair, number), None)
-        if meeting is None:
-            label = numbered_label(transfer_label(self.spec.name, *pair), number)
-            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
-        return self._take_part(host, own, meeting, after)
+        meeting = self._moving.get((*pair, number)) or self._begin_transfer(pair, number)
+        end = self._take_part(host, own, meeting, after)
+        if len(meeting.brought) == 2:
+            self._moving.pop((*pair, number), None)
+        return end
+
+    def coming(self, sender: int, receiver: int) -> Op:
+        pair = sender, receiver
+        number = self._counts[(*pair, "recv")]
+        return (self._moving.get((*pair, number)) or self._begin_transfer(pair, number)).arrivals[sender]
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: what a host awaits that awaits this part's end."""
@@ -126,7 +132,13 @@ class PartedGroup(Group):
             self._unfired[meeting.all_came] = members
         return meeting
 
-    def _take_part(self, host: Host, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
+    def _begin_transfer(self, pair: tuple[int, int], number: int) -> Meeting:
+        """A transfer to which neither side has come yet."""
+        label = numbered_label(transfer_label(self.spec.name, *pair), number)
+        meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
+        return meeting
+
+    def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
         """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
         machine, rank = self.machine, host.rank
         meeting.brought[rank] = own
@@ -136,6 +148,7 @@ class PartedGroup(Group):
             machine.edge(after, arrival)
         machine.edges(own.before, arrival)
         own.arrival = arrival
+        last = len(meeting.brought) == len(meeting.members)  # by its arrival a receive may take it, which comes then
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
             arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
@@ -144,7 +157,7 @@ class PartedGroup(Group):
             machine.submit(arrival)
         else:  # it happens at once, and does nothing
             arrival.pending = arrival.at = 0
-        if len(meeting.brought) == len(meeting.members):
+        if last:
             self._all_came(meeting)
         return end
 

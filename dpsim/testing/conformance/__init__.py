@@ -12,6 +12,7 @@ not occur.
     events.py        what a query of an event may answer
     stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
+    any_source.py    receives from any source
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
     gates.py         looks into mailboxes that come to what they came to in another run

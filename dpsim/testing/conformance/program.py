@@ -18,6 +18,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance import mail
+from dpsim.testing.conformance.any_source import any_source
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
 from dpsim.testing.conformance.events import events, queries
@@ -39,6 +40,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "queries": queries,
     "stream_flags": stream_flags,
     "transfers": transfers,
+    "any_source": any_source,
     "graphs": graphs,
     "mail": mail.mail,
     "polling": mail.polling,
