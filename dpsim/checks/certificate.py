@@ -62,7 +62,7 @@ CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
 
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
-AWAITED = frozenset({"read", "ask", "take", "sleep"})
+AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
 """Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
 
 LOOKS = frozenset({"wait", "query"})

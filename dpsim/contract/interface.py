@@ -215,6 +215,24 @@ class Aborted(RuntimeError):
     """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
 
 
+Result = TypeVar("Result", covariant=True)
+
+
+class HostWork(Awaitable[Result]):
+    """A collective or transfer of a host that was started. Await it once."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def query(self, site: str) -> Awaitable[bool]:
+        """Whether it is over. It is over for this rank some time after it could be, so the answer may be no for any
+        time. Only a host that has awaited it, or has found it over, can count on yes. To ask takes no result: it has to
+        be awaited all the same. Raises Aborted where its await does.
+
+        As `is_completed` of torch's Work. NCCL's collectives have no such work: ask for an event of their stream.
+        """
+
+
 class Received(NamedTuple):
     """What a receive from any source gives: the global rank that sent, and the array."""
 
@@ -253,17 +271,17 @@ class HostCommunicator(ABC):
         return len(self.ranks)
 
     @collective
-    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Awaitable[HostArray]:
+    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> HostWork[HostArray]:
         """The elementwise reduction over the group, on every member. Equal shapes."""
 
     @collective
-    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         """The array of global rank `root`, on every member. Equal shapes. It is no barrier."""
 
     @collective
     def reduce(
         self, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """The elementwise reduction over the group on global rank `root`; on the others the array that they brought.
         Equal shapes. It is no barrier: only the root waits, for all.
 
@@ -273,13 +291,13 @@ class HostCommunicator(ABC):
     @collective
     def all_gather(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all bring as many."""
 
     @collective
     def reduce_scatter(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """This member's piece of the elementwise sum, flat. `sizes`: elements of the pieces; None if they are equal."""
 
     @collective
@@ -290,7 +308,7 @@ class HostCommunicator(ABC):
         output_sizes: Sequence[int] | None = None,
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """Send piece i of the array to member i; what came from all members one after the other, flat.
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
@@ -298,11 +316,11 @@ class HostCommunicator(ABC):
         """
 
     @collective
-    def barrier(self, *, site: str | None = None) -> Awaitable[HostArray]:
+    def barrier(self, *, site: str | None = None) -> HostWork[HostArray]:
         """Wait for all members. The result is an empty array."""
 
     @abstractmethod
-    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> HostWork[HostArray]:
         """Send to global rank `to`. The await returns when the memory may be used again: before the peer receives, or
         not until then, and of two sends the one so and the other so. Transfers between two ranks arrive in order. The
         result is an empty array.
@@ -311,11 +329,11 @@ class HostCommunicator(ABC):
     @abstractmethod
     def recv(
         self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """Receive from global rank `source`."""
 
     @abstractmethod
-    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> Awaitable[Received]:
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> HostWork[Received]:
         """Receive from any other member: the next message of one of them, whichever comes first. A message may be under
         way for any time, also where another one was sent later. Several of these calls take messages in the order of
         the calls, and behind the receives from a named rank that were called before. Until all of them were awaited
@@ -337,7 +355,7 @@ class HostCommunicator(ABC):
         """
 
     @abstractmethod
-    def destroy(self, *, site: str | None = None) -> Awaitable[HostArray]:
+    def destroy(self, *, site: str | None = None) -> HostWork[HostArray]:
         """Leave the communicator together with all other members, as the last that each does with it: a barrier.
         RuntimeError for every later call. Default site: "<communicator>.destroy".
         """

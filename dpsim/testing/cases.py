@@ -111,6 +111,17 @@ def any_source(bench: Bench) -> None:
 
 
 @case
+def looks(bench: Bench) -> None:
+    """A look at a host's collective or transfer says no while it cannot be over, and yes once it was awaited. In
+    between it may answer either way, and yes stays yes.
+
+    So runs are not compared.
+    """
+    bench.conforms("looks", same=False)
+    bench.conforms_without_time("looks", same=False)
+
+
+@case
 def graphs(bench: Bench) -> None:
     """A capture keeps what is put on its streams and does not run it; a replay runs it, on the buffers of the capture
     and what they hold then, in the order of the capture; what learns is refused.
@@ -199,7 +210,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in (*PARTS, "queries", "any_source", "changes", "sleep", "threads"):
+    for part in (*PARTS, "queries", "any_source", "looks", "changes", "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

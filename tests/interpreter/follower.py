@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
 from typing import Any
 
 import numpy as np
@@ -14,6 +13,7 @@ from dpsim.contract.interface import (
     Event,
     HostArray,
     HostCommunicator,
+    HostWork,
     Rank,
     Received,
     Stream,
@@ -45,7 +45,7 @@ class Follower:
         self.floats: set[str] = set()
         self.buffers: dict[str, Buffer] = {}
         self.events: dict[str, Event] = {}
-        self.works: dict[str, Awaitable[Any]] = {}
+        self.works: dict[str, HostWork[Any]] = {}
 
     async def follow(self) -> None:
         for place, instruction in enumerate(self.script.ranks[self.rank.rank][self.first :], self.first):
@@ -173,7 +173,7 @@ class Follower:
         size = meeting.brings(op, shape, group.ranks, self.rank.rank)
         self.works[handle] = self.host_call(group, op, shape, np.full(size, self.number, np.int32))
 
-    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> Awaitable[Any]:
+    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> HostWork[Any]:
         site = self.site
         match op:
             case "all_reduce":
@@ -202,6 +202,9 @@ class Follower:
     async def do_await(self, handle: str) -> None:
         got = await self.works[handle]
         self.learn(() if handle in self.floats else got)
+
+    async def do_asks(self, handle: str) -> None:
+        self.learn(await self.works[handle].query(self.site))
 
     async def do_alloc(self, buffer: str, stream: str, size: int, *each: str) -> None:
         self.buffers[buffer] = self.stream(stream).alloc(size, "int32", self.site, **(EACH if each else {}))

@@ -56,7 +56,7 @@ def prompt(script: Script, state: State, rank: int) -> bool:
         return True
     what, *how = unwrapped(instruction)
     match what:
-        case "poll" | "query" | "put" | "look" | "within" | "sleep" | "capture" | "spawn" | "flag" | "ended":
+        case "poll" | "query" | "asks" | "put" | "look" | "within" | "sleep" | "capture" | "spawn" | "flag" | "ended":
             return False
         case "read":
             return host.asked is None
@@ -103,12 +103,14 @@ def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tu
             call = host.works[how[0]]
             if not call.sure <= state.came.keys():
                 return None
-            free = not call.perhaps <= state.came.keys()
+            free = not call.over and not call.perhaps <= state.came.keys()
             host = host._replace(works=host.works.minus(how[0]))
             got = outcome(script, rank, call, state.came)
             return free, learns(state.marked(*meeting.marks(call.op, call.shape)), rank, host, got)
         case "read":
             return _read(script, state, rank, how[0], how[1])
+        case "asks":
+            return False, learns(state, rank, host, how[0] not in host.works or host.works[how[0]].over)
         case "query":
             return False, learns(state, rank, host, not host.events[how[0]])
         case "sync":
@@ -183,6 +185,18 @@ def _start(script: Script, state: State, rank: int, handle: str, kind: str, op: 
     size = meeting.brings(op, shape, script.members(kind), rank)
     came = state.came.plus(call.token, (host.number,) * size)
     return goes_on(state._replace(came=came), rank, host._replace(works=host.works.plus(handle, call)))
+
+
+def finds_over(script: Script, state: State, rank: int) -> Iterator[State]:
+    """Who asks for a call that may be over finds that it is, or that it is not (`step`)."""
+    host = state.hosts[rank]
+    instruction = current(script, host, rank)
+    if instruction is None or instruction[0] != "asks" or instruction[1] not in host.works:
+        return
+    call = host.works[instruction[1]]
+    if not call.over and call.sure <= state.came.keys():
+        found = host._replace(works=host.works.plus(instruction[1], call._replace(over=True)))
+        yield learns(state, rank, found, True)
 
 
 def host_place(state: State, rank: int) -> int:

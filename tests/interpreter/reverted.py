@@ -19,6 +19,7 @@ from dpsim.campaign.lone_ranks import Looked
 from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
 from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.calls.underway import Asked
 from dpsim.sim.collectives import results
 from dpsim.sim.collectives.any_source import AnyReceive, AnySource
 from dpsim.sim.graph.alarms import Alarms
@@ -51,6 +52,11 @@ def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "KNOWN", known)
     patch.setattr(kernel_call, "_READ", set())
     patch.setattr(kernel_call, "_CALLS", {})
+
+
+def _looks_are_exact(patch: pytest.MonkeyPatch) -> None:
+    """A host sees at once that what it started is over."""
+    patch.setattr(Asked, "_is_seen", lambda self: self._end.at >= 0)
 
 
 def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -93,6 +99,7 @@ REVERTED: Mapping[str, Revert] = {
     "modules": _no_rank_runs_alone,
     "floats": _floats_are_not_looked_at,
     "promise": _promises_are_believed,
+    "looks": _looks_are_exact,
     "any source": _offers_that_come_late_are_nothing,
     "replays": _replays_read_anything,
     "nothing": _nothing_is_as_good_as_held,

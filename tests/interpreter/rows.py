@@ -179,6 +179,33 @@ def replays(rng: random.Random) -> Script:
     return _script([said])
 
 
+def looks(rng: random.Random) -> Script:
+    """Ranks ask whether what they started is over, and let others know."""
+    lists: list[Said] = [[] for _ in range(_size(rng))]
+    for number in range(rng.randint(1, 2)):
+        handle, op = f"w{number}", rng.choice(("barrier", "broadcast", "send", "send", "any"))
+        sides: dict[int, Instruction] = {}
+        first, second = rng.sample(range(len(lists)), 2)
+        if op in ("barrier", "broadcast"):
+            shape = () if op == "barrier" else (1, first)
+            sides = dict.fromkeys(range(len(lists)), ("start", handle, "h", op, shape))
+        else:
+            receive = ("any", (1,)) if op == "any" else ("recv", (1, first))
+            sides = {first: ("start", handle, "h", "send", (1, second)), second: ("start", handle, "h", *receive)}
+        for rank, side in sides.items():
+            said = lists[rank]
+            said.append(side)
+            for _ in range(rng.choice((0, 1, 1, 2))):
+                said.append(("asks", handle))
+            if said[-1][0] == "asks" and rng.random() < 0.4:
+                said.append(("odd", ("post", rng.randrange(len(lists)), "p")))
+            _some_chat(rng, said, len(lists))
+            said.append(("await", handle))
+            if rng.random() < 0.15:
+                said.append(("asks", handle))
+    return _script(lists)
+
+
 def any_source(rng: random.Random) -> Script:
     """One or two ranks receive what the others send, from any source."""
     lists: list[Said] = [[] for _ in range(rng.choice((2, 3, 3)))]
@@ -285,6 +312,7 @@ ROWS: Mapping[str, Callable[[random.Random], Script]] = {
     "modules": modules,
     "floats": floats,
     "promise": promise,
+    "looks": looks,
     "any source": any_source,
     "replays": replays,
     "nothing": nothing,

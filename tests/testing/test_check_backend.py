@@ -37,6 +37,7 @@ from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.calls import underway as sim_underway
 from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
@@ -230,6 +231,26 @@ class NamesNoSender(Twin):
 
     def broken(self) -> None:
         self.patch.setattr(sim_any_source, "_same", lambda source: 0)
+
+
+class ForgetsAnEnd(Twin):
+    """A look finds that a call is not over, if the look before found that it is."""
+
+    def broken(self) -> None:
+        answers = cycle([True, False])
+
+        def outcome() -> Any:
+            return next(answers)
+            yield
+
+        self.patch.setattr(sim_underway.Asked, "query", lambda _: outcome)
+
+
+class LooksAhead(Twin):
+    """A look says that a call is over as soon as the rank has made it."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_underway.Asked, "_is_seen", lambda _: True)
 
 
 class HoldsAllStreams(Twin):
@@ -601,6 +622,8 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ForgetsAnEvent, "queries", "queries on a stream that may be idle: .*an event that has passed stays so"),
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),
     (NamesNoSender, "any_source", "messages of rank 1: expected 2, came 0.*and says which"),
+    (ForgetsAnEnd, "looks", "looks at an? .*a call that is over stays so"),
+    (LooksAhead, "looks", "a barrier to which the last member has not come: expected False, came True"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),

@@ -13,8 +13,7 @@ import numpy as np
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.hosts.arguments import check_member, check_peer, dtype_of, unknown_dtype
 from dpsim.backend.hosts.collective_methods import take_methods
-from dpsim.backend.hosts.work import Outcome, Work
-from dpsim.backend.hosts.works import AnyWork
+from dpsim.backend.hosts.works import AnyWork, CallUnderway, CallWork
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
@@ -42,19 +41,19 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
 
-    def destroy(self, *, site: str | None = None) -> Work:
+    def destroy(self, *, site: str | None = None) -> CallWork:
         barrier: Call = ("barrier", 0, "int32", None, None, ())
         work = self._collective(barrier, np.empty(0, np.int32), (0,), site or f"{self.name}.destroy")
         self.destroyed = True
         return work
 
-    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> CallWork:
         dtype = dtype_of(array, site or self.name)
         to = check_peer(self, to)
         issue = plan("send", array.size, dtype, None, None, (), to)
         return self._transfer(issue, array, (0,), site)
 
-    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
+    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> CallWork:
         source = check_peer(self, source)
         shape = shape_of(shape, site or f"{self.name}.recv")
         if dtype not in DTYPES:
@@ -63,7 +62,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
-    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> Work:
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> CallWork:
         site = site or f"{self.name}.recv_any"
         shape = shape_of(shape, site)
         if dtype not in DTYPES:
@@ -93,7 +92,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
                 f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
             )
 
-    def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+    def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
@@ -105,9 +104,9 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_nan(self.name, site, self.journal.ordinal)
-        return Work(self.journal, self._start(issues, array, shape))
+        return CallWork(self.journal, self._start(issues, array, shape))
 
-    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         site = site or f"{self.name}.{issue.op}"
         self._refuse(site)
         if self.any_open and issue.op == "recv":
@@ -116,14 +115,14 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
                 f"before it receives from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
-        return Work(self.journal, self._start(issues, array, shape))
+        return CallWork(self.journal, self._start(issues, array, shape))
 
     @abstractmethod
-    def _receive_any(self, array: HostArray, delay_ns: int) -> Outcome:
+    def _receive_any(self, array: HostArray, delay_ns: int) -> CallUnderway:
         """Start a receive from any source into an array, which may be late by `delay_ns`. Gives a `Received`."""
 
     @abstractmethod
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:
         """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
         `shape`; where there is none, as much of the input as fits, and zeros.
         """

@@ -7,12 +7,12 @@ A member with a piece waits for all, one without a piece waits for no member. Op
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, given_sizes
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent, cut
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class ReduceScatter(CollectiveRules):
@@ -32,7 +32,7 @@ class ReduceScatter(CollectiveRules):
     @staticmethod
     def on_host(
         group: HostMember, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         whole = check_sizes(group, "sizes", sizes, array.size)
         call = "reduce_scatter", array.size, dtype, None, "sum", given_sizes(sizes)

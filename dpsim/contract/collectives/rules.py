@@ -11,13 +11,13 @@ what its own call asks for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 Call: TypeAlias = tuple[Any, ...]
 
@@ -53,7 +53,7 @@ class HostMember(Member, Protocol):
 
     def _collective(
         self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None
-    ) -> Awaitable[HostArray]: ...
+    ) -> HostWork[HostArray]: ...
 
 
 class DeviceMember(Member, Protocol):
@@ -77,7 +77,7 @@ class CollectiveRules:
     """Whether all that get a result get the same, where their calls are the same."""
     pairwise = False
     """Whether each call says by its sizes what goes to each other member, and behind that what comes from each."""
-    on_host: Callable[..., Awaitable[HostArray]] | None = None
+    on_host: Callable[..., HostWork[HostArray]] | None = None
     on_device: Callable[..., None] | None = None
 
     def gives(self, root: int | None, rank: int) -> bool:

@@ -26,6 +26,7 @@ from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
+from dpsim.testing.conformance.looks import looks
 from dpsim.testing.conformance.stores import changes, stores
 from dpsim.testing.conformance.stream_flags import stream_flags
 from dpsim.testing.conformance.streams import streams
@@ -41,6 +42,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "stream_flags": stream_flags,
     "transfers": transfers,
     "any_source": any_source,
+    "looks": looks,
     "graphs": graphs,
     "mail": mail.mail,
     "polling": mail.polling,
