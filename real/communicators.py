@@ -95,6 +95,12 @@ class Communicators:
             groups.append(Group(spec, self._made[key], PrefixStore(f"first/{lazy}", self._store) if is_lazy else None))
         return groups
 
+    def meeting(self, job: int) -> Any:
+        """A store on which the members of groups meet that a job makes."""
+        from torch.distributed import PrefixStore
+
+        return PrefixStore(f"made/{job}", self._store)
+
     def in_use(self, domain: str) -> list[Any]:
         """The process groups of that domain that have not been abandoned."""
         return [made for spec, made in self._made.items() if spec.domain == domain]

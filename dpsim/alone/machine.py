@@ -8,20 +8,23 @@ half of `dpsim.backend` with that answer: the addresses, records and injected fa
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any, Protocol
 
 from dpsim.alone.communicators import AloneDeviceCommunicator, AloneHostCommunicator
 from dpsim.backend.calls.rank import JournaledRank
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
 from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.hosts.making import Made
 from dpsim.backend.hosts.stores import JournaledStore
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import JournaledBuffer
 from dpsim.contract.interface import Frozen, Stream
 from dpsim.contract.ops import DType
+from dpsim.contract.rules.made_groups import GroupSpecs
 
 
 class Answers(Protocol):
@@ -191,6 +194,17 @@ class AloneRank(JournaledRank):
                 self.hosts[spec.kind] = AloneHostCommunicator(journal, spec, answers)
             else:
                 self.devices[spec.kind] = AloneDeviceCommunicator(journal, spec, self.world.lazy)
+
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
+        answer = self._answers.of(self.journal)
+
+        def outcome() -> Generator[Any, Any, Made]:
+            yield from answer()
+            host = AloneHostCommunicator(self.journal, specs[0], self._answers)
+            devices = [AloneDeviceCommunicator(self.journal, spec, self.world.lazy) for spec in specs[1:]]
+            return host, devices[0] if devices else None
+
+        return outcome
 
     def _stream(self, name: str) -> Stream:
         return AloneStream(self.journal, name, self._answers)

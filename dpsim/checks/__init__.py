@@ -4,6 +4,7 @@ judge.py             all checks on one run, in order of cause; what is switched 
 certificate.py       which checks a run passes for certain, told in one cheap pass
 finding.py           what a check says, and the classes that there are
 ledger.py            members of a group make the same collectives, in the same steps
+made_groups.py       groups that members make with other members than their peers; a part of the ledger
 transfers.py         what a rank sends is what its peer receives; a part of the ledger
 apart.py             the first calls of a step at which sites differ; a part of the ledger
 crosswise.py         members that make the same collectives in different orders; a part of the ledger

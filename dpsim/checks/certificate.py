@@ -53,6 +53,7 @@ from dpsim.contract.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
+from dpsim.contract.rules.made_groups import with_made
 from dpsim.contract.world import Run, World
 
 MEMORY = frozenset({"race", "stale"})
@@ -68,7 +69,7 @@ AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
 LOOKS = frozenset({"wait", "query"})
 """What a host awaits of a flag."""
 
-SEEN = {"capture": "captured", "fresh": "fresh", "receive_any": "any_source"}
+SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
 """Kinds of op of which it counts that there is one, and the field that says so."""
 
 UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
@@ -85,6 +86,7 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
     if said.any_source:
         return frozenset()
     passed = {"fault", "deadlock", "livelock", "progress"} | ({"floats"} if not run.undefined else set())
+    world = with_made(world, run.journals) if said.made else world
     sizes = {spec.name: len(spec.ranks) for spec in world.communicators}
     paired = len(said.sent) == len(said.received) and all(
         len(line) == len(said.received.get(name, ())) for name, line in said.sent.items()
@@ -122,7 +124,7 @@ class _Said:
 
     `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
     `agreed`: the ranks that decided anything decided alike. `deciders`: how many decided a label that is not local.
-    `any_source`: a rank received from any source, so lines of transfers are not known yet.
+    `made`: a rank made a communicator. `any_source`: a rank received from any source, so lines are not known yet.
     `ended`: nothing was left that a program did not await. `owners`: the ranks that have memory. `fresh`: some of it
     has to be written for each replay. `captured`: a rank captured a graph. `threaded`: a rank started a thread. `sent`,
     `received`: the transfers of a line (communicator, sender, receiver).
@@ -132,7 +134,7 @@ class _Said:
         self.callers: dict[str, int] = {}
         self.deciders: dict[tuple[str, str], int] = {}
         self.joined = self.alike = self.agreed = self.ended = True
-        self.captured = self.threaded = self.fresh = self.any_source = False
+        self.captured = self.threaded = self.fresh = self.any_source = self.made = False
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}

@@ -1,41 +1,42 @@
-"""What journals say together: the transfer that each receive from any source turned out to be.
+"""What journals say together: communicators that ranks made, and the transfer that a receive from any source became.
 
 A rank journals such a receive when it calls it, and does not know yet who sends. What it learned has the source. So the
 receive takes the next place in the line of that rank, and from here on it is a transfer like any other. One of which
 nothing was learned stays as it is.
 
-    run = completed(run)            # the same run, where there is no such receive
+    world, run = completed(world, run)          # the same ones, where there is no such record
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.contract.ops import (
-    ADDRESS,
     ANY_COMMUNICATOR,
     ANY_COUNT,
     ANY_DTYPE,
-    BROKEN_OFF,
     COMMUNICATOR,
     KIND,
-    LEARNED_OUTCOME,
     OP,
     STREAM,
     TRANSFER_PEER,
     WHERE,
     RawRecord,
 )
-from dpsim.contract.world import Run
+from dpsim.contract.rules.made_groups import with_made
+from dpsim.contract.rules.sources import sources_of
+from dpsim.contract.world import Run, World
 
 
-def completed(run: Run) -> Run:
-    """The run with journals of which each receive from any source that took a message is a transfer."""
-    if not any(raw[KIND] == "receive_any" for journal in run.journals for raw in journal):
-        return run
-    return replace(run, journals=[_with_sources(journal) for journal in run.journals])
+def completed(world: World, run: Run) -> tuple[World, Run]:
+    """The world with the communicators of the run, and the run with a transfer for each receive that took a message."""
+    kinds = {raw[KIND] for journal in run.journals for raw in journal}
+    if "group" in kinds:
+        world = with_made(world, run.journals)
+    if "receive_any" in kinds:
+        run = replace(run, journals=[_with_sources(journal) for journal in run.journals])
+    return world, run
 
 
 def _with_sources(journal: list[RawRecord]) -> list[RawRecord]:
@@ -54,17 +55,3 @@ def _with_sources(journal: list[RawRecord]) -> list[RawRecord]:
             raw = "transfer", *raw[1 : WHERE + 1], *called
         rows.append(raw)
     return rows
-
-
-def sources_of(journal: Sequence[RawRecord]) -> dict[int, int]:
-    """By place in a rank's journal: the rank whose message a receive from any source took."""
-    begun: dict[object, int] = {}
-    sources: dict[int, int] = {}
-    for at, raw in enumerate(journal):
-        if raw[KIND] == "receive_any":
-            begun[raw[ADDRESS]] = at
-        elif raw[KIND] == "learned" and raw[ADDRESS] in begun:
-            outcome = raw[LEARNED_OUTCOME]
-            if outcome != BROKEN_OFF:
-                sources[begun.pop(raw[ADDRESS])] = outcome[0]
-    return sources

@@ -703,6 +703,24 @@ class Rank(ABC):
         """This rank's device communicator of that kind ("dp", "ep"). KeyError names the kinds that the rank has."""
 
     @abstractmethod
+    def group(
+        self, name: str, ranks: Sequence[int], *, device: bool = False, site: str | None = None
+    ) -> Awaitable[HostCommunicator]:
+        """Make a host communicator of these ranks, together with them; `host(name)` gives it from then on. `device`:
+        make a device communicator of that name, too, which `device(name)` gives.
+
+        The members call this, and no others do. Each stands until all have called it. All give the same ranks in the
+        same order (else MISMATCH:GROUP:RANKS). A rank that makes several groups with another one makes them in the same
+        order as that rank. Else each waits for the other (HANG:COLLECTIVE:ORDER_ACROSS_GROUPS). Records name the
+        communicator "<name>[0,1]"; with `device` that is the name of the device communicator, and the other one is
+        "<name>[0,1].host". Making them is a barrier on the host communicator.
+
+        ValueError for a name that is no word or that the rank has already, and for ranks that do not exist, are named
+        twice, or are without this one. Default site: "<name>.group". As torch.distributed.new_group with
+        `use_local_synchronization`.
+        """
+
+    @abstractmethod
     def mailbox(self, name: str) -> Mailbox:
         """This rank's mailbox of that name; there is one of each name on each rank."""
 

@@ -218,12 +218,12 @@ class Look(Record):
 @record("group")
 class Grouped(Record):
     """The rank makes a communicator together with the other members. Their first collective on it, a barrier, is the
-    next record.
+    next record. `device`: they make a device communicator, too.
     """
 
     communicator: str
     group: str  # the kind by which a rank finds it
-    domain: str
+    device: bool
     ranks: tuple[int, ...]
 
     def describe(self) -> str:
@@ -627,7 +627,7 @@ TRANSFER_READS, TRANSFER_WRITES = _positions(Transfer, "reads", "writes")
 ANY_COMMUNICATOR, ANY_NUMBER, ANY_COUNT, ANY_DTYPE = _positions(ReceiveAny, "communicator", "number", "count", "dtype")
 LOOK_OF, LOOK_NUMBER = _positions(Look, "of", "number")
 GROUP_COMMUNICATOR, GROUP_KIND = _positions(Grouped, "communicator", "group")
-GROUP_DOMAIN, GROUP_RANKS = _positions(Grouped, "domain", "ranks")
+GROUP_DEVICE, GROUP_RANKS = _positions(Grouped, "device", "ranks")
 LAUNCH_READS, LAUNCH_WRITES = _positions(Launch, "reads", "writes")
 ALLOC_COUNT, ALLOC_DTYPE, ALLOC_PLACE = _positions(Alloc, "count", "dtype", "place")
 GRAPH = _position("graph", Capture, Kept, Replay)

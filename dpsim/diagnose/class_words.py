@@ -71,6 +71,7 @@ WORDS = {
     "MISMATCH:COLLECTIVE:REDUCE": "members called one collective with different reductions",
     "MISMATCH:COLLECTIVE:SIZES": "members called one collective with different pieces",
     "MISMATCH:COLLECTIVE:SITES": "members made equal collectives in another order",
+    "MISMATCH:GROUP:RANKS": "members name other ranks for a group that they make together",
     "MISMATCH:TRANSFER:COUNT": "a rank sent another count than its peer received",
     "MISMATCH:TRANSFER:DTYPE": "a rank sent another type than its peer received",
     "DISAGREEMENT:<LABEL>": "ranks of a group decided differently",

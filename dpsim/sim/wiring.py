@@ -13,13 +13,13 @@ it gets here: the machine, the journals, each other.
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from dpsim.backend.journal.journal import RankJournal
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
 from dpsim.contract.undefined import Undefined
-from dpsim.contract.world import End, Progress, World
+from dpsim.contract.world import CommunicatorSpec, End, Progress, World
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.life import kill, live, live_beside
 from dpsim.sim.calls.rank import SimRank
@@ -42,6 +42,8 @@ from dpsim.sim.services.mailbox import Mailboxes
 from dpsim.sim.services.notices import Notices
 from dpsim.sim.services.ports import Ports
 
+Member: TypeAlias = SimHostCommunicator | SimDeviceCommunicator
+
 
 class Wiring:
     """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything."""
@@ -63,7 +65,10 @@ class Wiring:
         self.waited = [0] * world.actors
         limit = world.residency
         self.slots = [Slots(machine, rank, limit) for rank in range(world.actors)] if limit else []
-        self.groups = self._make_groups(costs)
+        self._costs = costs
+        self.groups = [self._make_group(spec) for spec in world.communicators]
+        self._made: dict[CommunicatorSpec, Group] = {}
+        """Those that ranks have made during the run."""
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
         self._shared = self._share_journals(program)
@@ -86,18 +91,26 @@ class Wiring:
         self.ranks = self._make_ranks(costs, expandable)
         for group in self.groups:
             self._connect(group)
+        for rank in self.ranks:
+            rank.connect = partial(self._make_during_run, rank.rank)
         self._coroutines: list[Any] = []
 
-    def _make_groups(self, costs: Costs) -> list[Group]:
-        machine, specs = self.machine, self.world.communicators
-        if not machine.timed:
-            groups: list[Group] = [PartedGroup(spec, machine) for spec in specs]
-        else:
-            groups = [JointGroup(spec, machine, costs, self.waited) for spec in specs]
-        if self.world.lazy:
-            for group in groups:
-                group.made = Made(machine, group.spec) if group.device else None
-        return groups
+    def _make_group(self, spec: CommunicatorSpec) -> Group:
+        machine = self.machine
+        group: Group = (
+            JointGroup(spec, machine, self._costs, self.waited) if machine.timed else PartedGroup(spec, machine)
+        )
+        if self.world.lazy and group.device:
+            group.made = Made(machine, spec)
+        return group
+
+    def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Member:
+        """The communicator of a rank in a group that it makes with others."""
+        group = self._made.get(spec)
+        if group is None:
+            group = self._made[spec] = self._make_group(spec)
+            self.groups.append(group)
+        return self._member(group, number)
 
     def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
         """For each rank what its threads share, which writes into the rank's journal."""
@@ -129,17 +142,22 @@ class Wiring:
 
     def _connect(self, group: Group) -> None:
         """Give each member its communicator."""
-        machine = self.machine
         for number in group.spec.ranks:
-            rank = self.ranks[number]
-            rank.own_device.groups.append(group)
-            host = rank.host_thread
-            own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
-            if group.spec.domain == "host":
-                rank.hosts[group.spec.kind] = SimHostCommunicator(host, group, own)
+            rank, member = self.ranks[number], self._member(group, number)
+            if isinstance(member, SimHostCommunicator):
+                rank.hosts[group.spec.kind] = member
             else:
-                slots = self.slots[number] if self.slots else None
-                rank.devices[group.spec.kind] = SimDeviceCommunicator(host, group, slots, own)
+                rank.devices[group.spec.kind] = member
+
+    def _member(self, group: Group, number: int) -> Member:
+        """The communicator of one rank."""
+        machine, rank = self.machine, self.ranks[number]
+        rank.own_device.groups.append(group)
+        own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
+        if group.spec.domain == "host":
+            return SimHostCommunicator(rank.host_thread, group, own)
+        slots = self.slots[number] if self.slots else None
+        return SimDeviceCommunicator(rank.host_thread, group, slots, own)
 
     @property
     def steps_set(self) -> tuple[int, ...]:
@@ -184,6 +202,7 @@ class Wiring:
                 rank.threads.close()
         for rank in self.ranks:
             rank.own_device.allocator.close()
+            del rank.connect
         for one in self._shared:
             one.look = _nothing
             del one.injections.post

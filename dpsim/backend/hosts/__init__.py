@@ -6,6 +6,7 @@ arguments.py       the checks of memory, roots and peers of collectives and tran
 collective_methods.py  the methods of collectives, from their files
 aborting.py        how a rank aborts a communicator
 host_communicators.py  collectives and transfers of hosts
+making.py          how a rank makes a communicator during a run
 stores.py          ports, keys and values
 threads.py         host threads of a rank, and the flags between them
 """
