@@ -31,7 +31,10 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
-PARTS = "basics", "collectives", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
+PARTS = (
+    *("basics", "collectives", "streams", "events", "stream_flags", "transfers", "made_groups", "graphs", "mail"),
+    "stores",
+)
 """Those of the conformance program in which the same happens in each run, but for sleep and threads."""
 
 NOT_CALLED = "learned", "finished", "ended"
@@ -119,6 +122,13 @@ def looks(bench: Bench) -> None:
     """
     bench.conforms("looks", same=False)
     bench.conforms_without_time("looks", same=False)
+
+
+@case
+def made_groups(bench: Bench) -> None:
+    """A group that ranks make during a run has what other groups have, for its members alone."""
+    bench.conforms("made_groups")
+    bench.conforms_without_time("made_groups")
 
 
 @case

@@ -48,7 +48,7 @@ def calls_of(raw: RawRecord) -> str:
     kind, fields = raw[KIND], raw[WHERE + 1 :]
     if kind == "kept":
         kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
-    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|getattr\(group, call\.name\)"
+    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|group|getattr\(group, call\.name\)"
 
 
 def line_of(raw: RawRecord) -> str:

@@ -45,7 +45,7 @@ class Follower:
         self.floats: set[str] = set()
         self.buffers: dict[str, Buffer] = {}
         self.events: dict[str, Event] = {}
-        self.works: dict[str, HostWork[Any]] = {}
+        self.works: dict[str, Any] = {}
 
     async def follow(self) -> None:
         for place, instruction in enumerate(self.script.ranks[self.rank.rank][self.first :], self.first):
@@ -163,6 +163,9 @@ class Follower:
     # ---- collectives
 
     async def do_start(self, handle: str, kind: str, op: str, shape: Shape) -> None:
+        if op == "make":
+            self.works[handle] = self.rank.group(kind, self.script.members(kind), site=self.site)
+            return
         group = self.rank.host(kind)
         if op == "float":
             reduction, values = shape
@@ -201,7 +204,7 @@ class Follower:
 
     async def do_await(self, handle: str) -> None:
         got = await self.works[handle]
-        self.learn(() if handle in self.floats else got)
+        self.learn(() if handle in self.floats or isinstance(got, HostCommunicator) else got)
 
     async def do_asks(self, handle: str) -> None:
         self.learn(await self.works[handle].query(self.site))

@@ -25,7 +25,7 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
     """Members, other than this one, for whom it waits for sure."""
     mine = members.index(me)
     match op:
-        case "barrier":
+        case "barrier" | "make":
             heard = set(members)
         case "all_reduce":
             heard = set(members) if shape[0] else set()
@@ -83,7 +83,7 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape))
         case "all_to_all":
             return int(sum(shape[mine]))
-        case "barrier" | "recv" | "any":
+        case "barrier" | "make" | "recv" | "any":
             return 0
         case "float":
             return 1
@@ -101,7 +101,7 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(shape[mine])
         case "all_to_all":
             return int(sum(row[mine] for row in shape))
-        case "barrier" | "send":
+        case "barrier" | "make" | "send":
             return 0
         case "float":
             return 1

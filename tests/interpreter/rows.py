@@ -179,6 +179,26 @@ def replays(rng: random.Random) -> Script:
     return _script([said])
 
 
+def groups(rng: random.Random) -> Script:
+    """Ranks make one or two groups, mostly in one order, and use them."""
+    lists: list[Said] = [[] for _ in range(_size(rng))]
+    everybody = range(len(lists))
+    members = {f"g{number}": tuple(sorted(rng.sample(everybody, 2))) for number in range(rng.randint(1, 2))}
+    for rank, said in enumerate(lists):
+        kinds = [kind for kind, own in members.items() if rank in own]
+        if rng.random() < 0.2:
+            kinds.reverse()
+        for kind in kinds[: None if rng.random() < 0.9 else 1]:
+            _some_chat(rng, said, len(lists))
+            said += [("start", f"m{kind}", kind, "make", ()), ("await", f"m{kind}")]
+        root = min(members["g0"])
+        for kind in kinds:
+            if kind == "g0" and ("start", "mg0", kind, "make", ()) in said:
+                said += [("start", "b", kind, "broadcast", (1, root)), ("await", "b")]
+        _some_chat(rng, said, len(lists))
+    return _script(lists, hosts=(("h", tuple(everybody)), *members.items()))
+
+
 def looks(rng: random.Random) -> Script:
     """Ranks ask whether what they started is over, and let others know."""
     lists: list[Said] = [[] for _ in range(_size(rng))]
@@ -312,6 +332,7 @@ ROWS: Mapping[str, Callable[[random.Random], Script]] = {
     "modules": modules,
     "floats": floats,
     "promise": promise,
+    "groups": groups,
     "looks": looks,
     "any source": any_source,
     "replays": replays,

@@ -50,6 +50,7 @@ from dpsim.sim.memory.allocator import CachingAllocator
 from dpsim.sim.memory.device import Device
 from dpsim.sim.services import ports as sim_ports
 from dpsim.sim.services import stores as sim_stores
+from dpsim.sim.wiring import Wiring
 from dpsim.testing import CONFORMANCE, check_backend
 from tests.properties import slow_but
 from tests.records import changed
@@ -251,6 +252,20 @@ class LooksAhead(Twin):
 
     def broken(self) -> None:
         self.patch.setattr(sim_underway.Asked, "_is_seen", lambda _: True)
+
+
+class MakesOneGroup(Twin):
+    """All groups that ranks make are the first one."""
+
+    def broken(self) -> None:
+        make = Wiring._make_during_run
+        first: dict[str, CommunicatorSpec] = {}
+
+        def make_first(wiring: Wiring, number: int, spec: CommunicatorSpec) -> Any:
+            same = first.setdefault(spec.domain, spec)
+            return make(wiring, number, same)
+
+        self.patch.setattr(Wiring, "_make_during_run", make_first)
 
 
 class HoldsAllStreams(Twin):
@@ -624,6 +639,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (NamesNoSender, "any_source", "messages of rank 1: expected 2, came 0.*and says which"),
     (ForgetsAnEnd, "looks", "looks at an? .*a call that is over stays so"),
     (LooksAhead, "looks", "a barrier to which the last member has not come: expected False, came True"),
+    (MakesOneGroup, "made_groups", r"expected pair.1\[0,1\].*came|rank 0: expected"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),

@@ -12,6 +12,7 @@ not occur.
     events.py        what a query of an event may answer
     stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
+    made_groups.py   groups that ranks make during a run
     looks.py         what a look at a host's collective or transfer may answer
     any_source.py    receives from any source
     graphs.py        captures and replays

@@ -27,6 +27,7 @@ from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
 from dpsim.testing.conformance.looks import looks
+from dpsim.testing.conformance.made_groups import made_groups
 from dpsim.testing.conformance.stores import changes, stores
 from dpsim.testing.conformance.stream_flags import stream_flags
 from dpsim.testing.conformance.streams import streams
@@ -43,6 +44,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "transfers": transfers,
     "any_source": any_source,
     "looks": looks,
+    "made_groups": made_groups,
     "graphs": graphs,
     "mail": mail.mail,
     "polling": mail.polling,
