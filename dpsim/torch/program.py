@@ -20,7 +20,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import FILE, Conversation
+from dpsim.torch.conversation import FILE, POLL, Conversation
 from dpsim.torch.found import Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
@@ -81,6 +81,8 @@ class TorchProgram(Program[TorchPrepared]):
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         return (
             "no time-out of a collective passes",
+            *["a loop that asks whether a call is over waits for it"]
+            * any(fact[:2] == ("probe", POLL) for fact in did),
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {named}"] * bool(files),
         )
