@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dpsim.backend.calls.graphs import JournaledGraph
 from dpsim.backend.calls.streams import JournaledStream
 from dpsim.backend.graphs.kernel_call import KernelCall
-from dpsim.backend.hosts.making import Made
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
@@ -22,11 +21,11 @@ from dpsim.contract.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.contract.ops import DType
 from dpsim.contract.rules.made_groups import GroupSpecs
 from dpsim.contract.world import CommunicatorSpec, Message, World, outside
-from real.communicators import Group
+from real.communicators import Group, JobGroups
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
-from real.making import JobGroups
+from real.making import make
 from real.reaching import ReachingRank
 from real.stores import RealStore, Stores
 from real.taking import taking
@@ -146,11 +145,9 @@ class RealRank(ReachingRank):
 
     __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "maker", "patience", "stores", "taken")
 
+    maker: JobGroups
     lacked = ""
     """What the machine took away from a host thread other than main."""
-
-    maker: JobGroups
-    """Makes groups during the job."""
 
     def __init__(
         self, journal: Journal, device: RealDevice, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
@@ -174,21 +171,8 @@ class RealRank(ReachingRank):
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
 
-    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
-        for issue in issues:
-            self.patience.sleep(issue.delay_ns)
-
-        def outcome() -> Generator[Any, Any, Made]:
-            if not issues:
-                raise RuntimeError(f"{specs[0].name}: a fault left out its making, so this rank is not connected")
-            for times in range(1, len(issues) + 1):
-                self.maker.meet(specs[0], times, self.patience)
-            host, *devices = self.maker.of(specs)
-            device = self._device.communicator(self, devices[0]) if devices else None
-            return GlooHostCommunicator(self.journal, self.patience, host), device
-            yield
-
-        return outcome
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        return make(self, self._device, specs, issues)
 
     def fail(self, error: BaseException) -> None:
         """Called by a stream. The first error counts."""

@@ -8,7 +8,7 @@ half of `dpsim.backend` with that answer: the addresses, records and injected fa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any, Protocol
 
 from dpsim.alone.communicators import AloneDeviceCommunicator, AloneHostCommunicator
@@ -195,7 +195,7 @@ class AloneRank(JournaledRank):
             else:
                 self.devices[spec.kind] = AloneDeviceCommunicator(journal, spec, self.world.lazy)
 
-    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
         answer = self._answers.of(self.journal)
 
         def outcome() -> Generator[Any, Any, Made]:

@@ -715,8 +715,8 @@ class Rank(ABC):
         communicator "<name>[0,1]"; with `device` that is the name of the device communicator, and the other one is
         "<name>[0,1].host". Making them is a barrier on the host communicator.
 
-        ValueError for a name that is no word or that the rank has already, and for ranks that do not exist, are named
-        twice, or are without this one. Default site: "<name>.group". As torch.distributed.new_group with
+        ValueError for a name that is no word or that the rank has already. ValueError for ranks that do not exist, are
+        named twice, or are without this one. Default site: "<name>.group". As torch.distributed.new_group with
         `use_local_synchronization`.
         """
 

@@ -78,11 +78,11 @@ class TorchProgram(Program[TorchPrepared]):
         """What stays weaker than torch, and the files that ranks wrote."""
         files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
+        polls = any(fact[:2] == ("probe", POLL) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         return (
             "no time-out of a collective passes",
-            *["a loop that asks whether a call is over waits for it"]
-            * any(fact[:2] == ("probe", POLL) for fact in did),
+            *["a loop that asks whether a call is over waits for it"] * polls,
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {named}"] * bool(files),
         )

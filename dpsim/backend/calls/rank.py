@@ -7,11 +7,11 @@ class MyRank(JournaledRank):
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dpsim.backend.calls.graphs import JournaledGraph
-from dpsim.backend.hosts.making import GroupWork, Made, make_group
+from dpsim.backend.hosts.making import GroupWork, make_group
 from dpsim.backend.hosts.stores import StoreWork, checked_port, look_up
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_again, refuse_start
 from dpsim.backend.hosts.work import Outcome, Work
@@ -191,7 +191,7 @@ class JournaledRank(Rank):
         self.journal.note("probe", label, ())
 
     @abstractmethod
-    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
         """Meet the other members of a group in a barrier, one for each issue. Learns its communicators."""
 
     @abstractmethod

@@ -9,12 +9,12 @@ meet. So who has not come is missing there, and every check of collectives holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from dpsim.backend.hosts.work import Work
+from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.call_site import is_word
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
@@ -41,7 +41,7 @@ class Making(Protocol):
     def host(self, kind: str) -> HostCommunicator:
         """The communicator of that kind."""
 
-    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
         """Meet the other members in a barrier."""
 
 
@@ -77,7 +77,7 @@ class GroupWork(Work):
 
     __slots__ = ("_name", "_rank")
 
-    def __init__(self, rank: Making, name: str, outcome: Callable[[], Generator[Any, Any, Made]]) -> None:
+    def __init__(self, rank: Making, name: str, outcome: Outcome) -> None:
         super().__init__(rank.journal, outcome)
         self._rank, self._name = rank, name
 

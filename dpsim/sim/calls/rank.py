@@ -109,7 +109,7 @@ class SimRank(JournaledRank):
     def _hosts(self) -> Sequence[Host]:
         return [self.host_thread] if self.threads is None else self.threads.hosts
 
-    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Callable[[], Generator[Any, Any, Made]]:
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
         host, *devices = [self.connect(spec) for spec in specs]
         meets = host._start(issues, NOTHING, (0,))
 

@@ -7,7 +7,7 @@ import torch.distributed as dist
 
 
 def collects(rank, size):
-    """Rank 0 takes what comes, whoever sends it."""
+    """Rank 0 takes what comes, from any rank."""
     if rank:
         dist.send(torch.tensor([float(rank)]), 0)
         return
