@@ -12,8 +12,9 @@ it gets here: the machine, the journals, each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 from dpsim.backend.journal.journal import RankJournal
 from dpsim.contract.ops import RawRecord
@@ -42,8 +43,6 @@ from dpsim.sim.services.mailbox import Mailboxes
 from dpsim.sim.services.notices import Notices
 from dpsim.sim.services.ports import Ports
 
-Member: TypeAlias = SimHostCommunicator | SimDeviceCommunicator
-
 
 class Wiring:
     """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything."""
@@ -66,7 +65,7 @@ class Wiring:
         limit = world.residency
         self.slots = [Slots(machine, rank, limit) for rank in range(world.actors)] if limit else []
         self._costs = costs
-        self.groups = [self._make_group(spec) for spec in world.communicators]
+        self.groups = self._make_groups(world.communicators)
         self._made: dict[CommunicatorSpec, Group] = {}
         """Those that ranks have made during the run."""
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
@@ -90,27 +89,32 @@ class Wiring:
             one.look = partial(watch.look, one.rank)
         self.ranks = self._make_ranks(costs, expandable)
         for group in self.groups:
-            self._connect(group)
+            self._connect(group, group.spec.ranks)
         for rank in self.ranks:
             rank.connect = partial(self._make_during_run, rank.rank)
         self._coroutines: list[Any] = []
 
-    def _make_group(self, spec: CommunicatorSpec) -> Group:
+    def _make_groups(self, specs: Sequence[CommunicatorSpec]) -> list[Group]:
         machine = self.machine
-        group: Group = (
-            JointGroup(spec, machine, self._costs, self.waited) if machine.timed else PartedGroup(spec, machine)
-        )
-        if self.world.lazy and group.device:
-            group.made = Made(machine, spec)
-        return group
+        if not machine.timed:
+            groups: list[Group] = [PartedGroup(spec, machine) for spec in specs]
+        else:
+            groups = [JointGroup(spec, machine, self._costs, self.waited) for spec in specs]
+        if self.world.lazy:
+            for group in groups:
+                group.made = Made(machine, group.spec) if group.device else None
+        return groups
 
-    def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Member:
-        """The communicator of a rank in a group that it makes with others."""
+    def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Any:
+        """The communicator of a rank in a group that it makes with others. Its rank has it when they have met."""
         group = self._made.get(spec)
         if group is None:
-            group = self._made[spec] = self._make_group(spec)
+            [group] = self._make_groups([spec])
+            self._made[spec] = group
             self.groups.append(group)
-        return self._member(group, number)
+        self._connect(group, (number,))
+        rank = self.ranks[number]
+        return rank.devices.pop(spec.kind) if group.device else rank.hosts.pop(spec.kind)
 
     def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
         """For each rank what its threads share, which writes into the rank's journal."""
@@ -140,24 +144,19 @@ class Wiring:
             ranks.append(rank)
         return ranks
 
-    def _connect(self, group: Group) -> None:
-        """Give each member its communicator."""
-        for number in group.spec.ranks:
-            rank, member = self.ranks[number], self._member(group, number)
-            if isinstance(member, SimHostCommunicator):
-                rank.hosts[group.spec.kind] = member
+    def _connect(self, group: Group, members: Sequence[int]) -> None:
+        """Give each of these members its communicator."""
+        machine = self.machine
+        for number in members:
+            rank = self.ranks[number]
+            rank.own_device.groups.append(group)
+            host = rank.host_thread
+            own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
+            if group.spec.domain == "host":
+                rank.hosts[group.spec.kind] = SimHostCommunicator(host, group, own)
             else:
-                rank.devices[group.spec.kind] = member
-
-    def _member(self, group: Group, number: int) -> Member:
-        """The communicator of one rank."""
-        machine, rank = self.machine, self.ranks[number]
-        rank.own_device.groups.append(group)
-        own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
-        if group.spec.domain == "host":
-            return SimHostCommunicator(rank.host_thread, group, own)
-        slots = self.slots[number] if self.slots else None
-        return SimDeviceCommunicator(rank.host_thread, group, slots, own)
+                slots = self.slots[number] if self.slots else None
+                rank.devices[group.spec.kind] = SimDeviceCommunicator(host, group, slots, own)
 
     @property
     def steps_set(self) -> tuple[int, ...]:

@@ -108,7 +108,8 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         site = site or f"{self.name}.{issue.op}"
-        self._refuse(site)
+        if self.journal.shared.aborts or self.destroyed:
+            self._refuse(site)
         if self.any_open and issue.op == "recv":
             raise RuntimeError(
                 f"{site}: rank {self.journal.rank} has a receive from any source under way on {self.name}; await that "

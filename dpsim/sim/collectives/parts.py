@@ -45,9 +45,11 @@ from dpsim.sim.hosts.host import Host
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all."""
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
+    `looked_for`: a receive from any source looks for its sender, and neither side may be there.
+    """
 
-    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "together")
+    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
 
     def __init__(self, label: str, members: tuple[int, ...], indices: Mapping[int, int], device: bool) -> None:
         self.label = label
@@ -55,6 +57,7 @@ class Meeting:
         self.indices = indices
         self.brought: dict[int, Contribution] = {}
         self.together: list[int] = []
+        self.looked_for = False
         self.arrivals = {rank: Op("", 0, None, None, rank if device else None) for rank in members}
         self.all_came = Op(label)
 
@@ -104,16 +107,23 @@ class PartedGroup(Group):
         pair = (rank, peer) if way == "send" else (peer, rank)
         number = self._counts[(*pair, way)]
         self._counts[(*pair, way)] = number + 1
-        meeting = self._moving.get((*pair, number)) or self._begin_transfer(pair, number)
-        end = self._take_part(host, own, meeting, after)
-        if len(meeting.brought) == 2:
-            self._moving.pop((*pair, number), None)
-        return end
+        meeting = self._moving.pop((*pair, number), None)
+        if meeting is None:
+            label = numbered_label(transfer_label(self.spec.name, *pair), number)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
+        elif meeting.looked_for and not meeting.brought:
+            self._moving[(*pair, number)] = meeting
+        return self._take_part(host, own, meeting, after)
 
     def coming(self, sender: int, receiver: int) -> Op:
         pair = sender, receiver
         number = self._counts[(*pair, "recv")]
-        return (self._moving.get((*pair, number)) or self._begin_transfer(pair, number)).arrivals[sender]
+        meeting = self._moving.get((*pair, number))
+        if meeting is None:
+            label = numbered_label(transfer_label(self.spec.name, *pair), number)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {sender: 0, receiver: 1})
+            meeting.looked_for = True
+        return meeting.arrivals[sender]
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: what a host awaits that awaits this part's end."""
@@ -130,12 +140,6 @@ class PartedGroup(Group):
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_came] = members
-        return meeting
-
-    def _begin_transfer(self, pair: tuple[int, int], number: int) -> Meeting:
-        """A transfer to which neither side has come yet."""
-        label = numbered_label(transfer_label(self.spec.name, *pair), number)
-        meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
         return meeting
 
     def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:

@@ -81,21 +81,25 @@ class Transfers(Group):
                 machine.edge(sent, op)
                 self._match(op, own, their)
             else:
-                self._keep(pair, sent, own)
+                self._sends[pair].append((sent, own))
+                if self._coming:
+                    self._came(pair, own)
             return sent
         if waiting:
             op, their = waiting.popleft()
             self._match(op, own, their)
         else:
             op = self._joint(label, pair, self._transfer_cost)
-            self._keep(pair, op, own)
+            self._sends[pair].append((op, own))
+            if self._coming:
+                self._came(pair, own)
         machine.edges(own.before, op)
         return op
 
-    def _keep(self, pair: tuple[int, int], op: Op, own: Contribution) -> None:
-        """A send that no receive has yet."""
-        self._sends[pair].append((op, own))
-        if self._coming and (coming := self._coming.pop(pair, None)) is not None:
+    def _came(self, pair: tuple[int, int], own: Contribution) -> None:
+        """There is a send that no receive has yet."""
+        coming = self._coming.pop(pair, None)
+        if coming is not None:
             self._come(coming, own)
 
     def _receive(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
