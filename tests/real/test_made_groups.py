@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend"
 STALL_NS = 1_000_000_000
 
 
-@register_protocol("real_groups")
+@register_protocol("real_made_groups")
 class Groups(Program[Any]):
     """`what`: the same order on all ranks, another one on rank 0, or other ranks there."""
 
@@ -37,7 +37,7 @@ def run(backend: TorchBackend, what: str) -> tuple[Run, list[str]]:
     if reason is not None:
         pytest.skip(reason)
     world = make_world(2, stall_ns=STALL_NS if what else 30 * STALL_NS)
-    made = backend.run(replace(world, deadline_ns=60 * STALL_NS), "real_groups", {"what": what})
+    made = backend.run(replace(world, deadline_ns=60 * STALL_NS), "real_made_groups", {"what": what})
     return made, [finding.klass for finding in judge(world, made)]
 
 
