@@ -27,6 +27,7 @@ GPUs.
     stores.py          stores of programs, as their ranks have them
     store_server.py    the table behind a socket, served by a thread of its listener; who is let in
     ports.py           the ports of nodes, on the loopback interface; strangers
+    making.py          groups that ranks make during a job
     lazy.py            communicators that are made at their first use
     no_device.py       what a service has in the place of a device
     cpu.py             the device of gloo: streams are threads; its graphs: calls that are issued again

@@ -23,8 +23,10 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.contract.rules.made_groups import GroupSpecs
 from dpsim.contract.world import CommunicatorSpec
-from real.messages import worker_of
+from real.messages import Job, worker_of
+from real.waiting import Patience
 
 TIMEOUT = timedelta(days=7)
 """For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first; nor after a night in
@@ -95,6 +97,16 @@ class Communicators:
             groups.append(Group(spec, self._made[key], PrefixStore(f"first/{lazy}", self._store) if is_lazy else None))
         return groups
 
+    def of_job(self, job: Job) -> JobGroups:
+        """Those that a rank makes during a job."""
+        return JobGroups(self, job)
+
+    def meeting(self, job: int) -> Any:
+        """A store on which the members of groups meet that a job makes."""
+        from torch.distributed import PrefixStore
+
+        return PrefixStore(f"made/{job}", self._store)
+
     def in_use(self, domain: str) -> list[Any]:
         """The process groups of that domain that have not been abandoned."""
         return [made for spec, made in self._made.items() if spec.domain == domain]
@@ -103,3 +115,23 @@ class Communicators:
         """Use none of them again."""
         self._abandoned += self._made.values()
         self._made = {}
+
+
+class JobGroups:
+    """The groups that a rank makes in one job. A group is kept for later jobs, as others are; those meet anew."""
+
+    def __init__(self, communicators: Communicators, job: Job) -> None:
+        self._communicators = communicators
+        self._job = job
+
+    def meet(self, spec: CommunicatorSpec, times: int, patience: Patience) -> None:
+        """Stand until all members are there for that time. Raises Unfinished once the run has been given up."""
+        store = self._communicators.meeting(self._job.number)
+        store.add(spec.name, 1)
+        patience.attempt(lambda: store.add(spec.name, 0) >= times * len(spec.ranks) or None, None)
+
+    def of(self, specs: GroupSpecs) -> list[Group]:
+        """The groups, once all members have come."""
+        job = self._job
+        lazy = f"job {job.number}" if job.world.lazy else ""
+        return self._communicators.of(job.generation, specs, job.world.size, lazy)

@@ -54,6 +54,18 @@ class Pending:
             self._finish()
 
 
+class PendingFromAny(Pending):
+    """A receive from any source."""
+
+    def __init__(self, work: Any) -> None:
+        super().__init__([work], polled=False)
+        self._work = work
+
+    def source(self) -> int:
+        """The position of the rank that sent; known when it has been waited for."""
+        return int(self._work._source_rank())
+
+
 def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
     """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
     from torch.distributed import ProcessGroupGloo
@@ -63,6 +75,11 @@ def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
     options._threads = 2
     options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
     return ProcessGroupGloo(store, index, len(spec.ranks), options)
+
+
+def receive_any(group: Group, output: Any) -> PendingFromAny:
+    """Start a receive of the next message of whichever member."""
+    return PendingFromAny(group.process_group.recv_anysource([output], TAG))
 
 
 def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:

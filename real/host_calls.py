@@ -28,28 +28,70 @@ from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.dtypes import bits
-from dpsim.contract.interface import HostArray
+from dpsim.contract.interface import HostArray, Received
 from real import gloo_calls
 from real.abandoned import Unending, ended
 from real.calls import NATIVE
 from real.communicators import Group
-from real.waiting import Patience, peer_gone
+from real.waiting import Patience, WatchedWork, peer_gone
+
+
+class GlooCall(tuple[Any, ...]):
+    """A call that was started: communicator, torch's work or None, the array that has the result, and the site."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Generator[Any, Any, Any]:
+        communicator, work, result, site = self
+        if work is not None and communicator.journal.shared.aborts:
+            communicator.unless_aborted(work, site)
+        elif work is not None:
+            communicator.patience.work(work)
+        return result
+        yield
+
+    def asked(self) -> GlooCall:
+        """The same with a work that can be polled: gloo's transfers need a thread that waits for them."""
+        communicator, work, result, site = self
+        if work is None or getattr(work, "can_be_polled", True):
+            return self
+        return type(self)((communicator, WatchedWork(work), result, site))
+
+    def query(self) -> Outcome:
+        communicator, work, _, site = self
+
+        def outcome() -> Generator[Any, Any, bool]:
+            return work is None or communicator.look(work, site)
+            yield
+
+        return outcome
+
+
+class GlooFromAny(GlooCall):
+    """A receive from any source."""
+
+    __slots__ = ()
+
+    def __call__(self) -> Generator[Any, Any, Received]:
+        communicator, work, _, _ = self
+        result = yield from super().__call__()
+        return Received(communicator.ranks[work.source()], result)
 
 
 class GlooHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers over gloo."""
 
-    __slots__ = ("_from_numpy", "_group", "_patience")
+    __slots__ = ("_from_numpy", "_group", "patience")
 
     def __init__(self, journal: Journal, patience: Patience, group: Group) -> None:
         from torch import from_numpy
 
         super().__init__(journal, group.spec)
         self._from_numpy = from_numpy
-        self._patience = patience
+        self.patience = patience
         self._group = group
 
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> GlooCall:
         if len(issues) == 1 and shape == array.shape:
             [issue] = issues
             in_place = gloo_calls.IN_PLACE.get(issue.op)
@@ -65,7 +107,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         result[:size] = array.reshape(-1)[:size]
         last = None
         for issue in issues:
-            self._patience.sleep(issue.delay_ns)
+            self.patience.sleep(issue.delay_ns)
             # A repeated one has memory of its own: both are under way at the same time.
             result, source = result.copy(), np.array(array.reshape(-1))
             try:
@@ -76,30 +118,33 @@ class GlooHostCommunicator(JournaledHostCommunicator):
 
         return self._awaited(last, result.reshape(shape))
 
-    def _awaited(self, work: Any, result: HostArray) -> Outcome:
+    def _receive_any(self, array: HostArray, delay_ns: int) -> GlooCall:
+        self.patience.sleep(delay_ns)
+        try:
+            work = gloo_calls.receive_any(self._group, self._from_numpy(array.reshape(-1)))
+        except RuntimeError as error:
+            work = self._blamed(error)
+        return GlooFromAny((self, work, array, self.journal.site))
+
+    def _awaited(self, work: Any, result: HostArray) -> GlooCall:
         """The result when the work is done; None: there is none."""
+        return GlooCall((self, work, result, self.journal.site))
 
-        site = self.journal.site
+    def look(self, work: Any, site: str) -> bool:
+        """Whether a work is done, which can be polled. Raises Aborted."""
+        if self.aborted:
+            raise self.error(site)
+        return self.patience.ask(work.is_completed)
 
-        def outcome() -> Generator[Any, Any, HostArray]:
-            if work is not None and self.journal.shared.aborts:
-                self._unless_aborted(work, site)
-            elif work is not None:
-                self._patience.work(work)
-            return result
-            yield
-
-        return outcome
-
-    def _unless_aborted(self, work: Any, site: str) -> None:
+    def unless_aborted(self, work: Any, site: str) -> None:
         """Until the work is done. Raises Aborted if this rank gives up before."""
         if not self.aborted:
-            self._patience.until(ended(work, lambda: self.aborted))
+            self.patience.until(ended(work, lambda: self.aborted))
         if not self.aborted:
             try:
                 work.wait()
             except RuntimeError as error:
-                self._patience.until(ended(self._blamed(error), lambda: self.aborted))
+                self.patience.until(ended(self._blamed(error), lambda: self.aborted))
         if self.aborted:
             raise self.error(site)
 
@@ -107,7 +152,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         """What could not be started: raises its error, or gives what never ends where a peer is gone."""
         if self.journal.shared.aborts and peer_gone(error):
             return Unending(error)
-        self._patience.blame(error)
+        self.patience.blame(error)
 
     def _abort(self) -> None:
         """Whoever waits looks at `aborted`."""

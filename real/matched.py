@@ -14,7 +14,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsim.contract.collectives import COLLECTIVES
-from dpsim.contract.ops import COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, KIND, OP, TRANSFER_PEER, RawRecord
+from dpsim.contract.ops import (
+    ANY_COMMUNICATOR,
+    ANY_COUNT,
+    ANY_DTYPE,
+    COLLECTIVE_ROOT,
+    COMMUNICATOR,
+    COUNT,
+    DTYPE,
+    KIND,
+    OP,
+    TRANSFER_PEER,
+    RawRecord,
+)
+from dpsim.contract.rules.sources import sources_of
 from dpsim.contract.world import World
 
 
@@ -23,12 +36,17 @@ def all_matched(journals: Sequence[Sequence[RawRecord]], world: World) -> bool:
     calls: dict[tuple[str, int], list[Any]] = defaultdict(list)
     moves: Counter[Any] = Counter()
     for actor, journal in enumerate(journals):
-        for record in journal:
+        sources = sources_of(journal)
+        for at, record in enumerate(journal):
             kind = record[KIND]
             if kind == "collective":
                 op = record[OP]
                 count = record[COUNT] if COLLECTIVES[op].even else None
                 calls[record[COMMUNICATOR], actor].append((op, count, record[DTYPE], record[COLLECTIVE_ROOT]))
+            elif kind == "receive_any":
+                if at not in sources:
+                    return False
+                moves[record[ANY_COMMUNICATOR], (sources[at], actor), record[ANY_COUNT], record[ANY_DTYPE]] -= 1
             elif kind == "transfer":
                 way, peer = (1, (actor, record[TRANSFER_PEER])) if record[OP] == "send" else (-1, None)
                 moves[record[COMMUNICATOR], peer or (record[TRANSFER_PEER], actor), record[COUNT], record[DTYPE]] += way

@@ -43,6 +43,7 @@ from dpsim.backend.journal.trouble import free_descriptors
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.contract.chain import Chain
 from dpsim.contract.registry import modules
+from dpsim.contract.rules.made_groups import with_made
 from dpsim.contract.rules.shared_state import SharedState
 from dpsim.contract.world import CommunicatorSpec, Lost, Progress, Run, World
 from real.chain_file import read_chains
@@ -197,7 +198,6 @@ class Pool:
             child.send(job._replace(journal=str(path)))
         with self.spent.on("set-up"):
             self.crew.gather(children, Prepared, self._number)
-        self._known.update(by_workers(spec, world.size) for spec in world.communicators)
         for child in children:
             child.send(Go(self._number))
         watch = JobWatch(children, paths, world, self._number, progress)
@@ -211,6 +211,8 @@ class Pool:
         for path in paths:
             self._chains.update(read_chains(path))
         watch.look_at_threads(journals)
+        world = with_made(world, journals)
+        self._known.update(by_workers(spec, world.size) for spec in world.communicators)
         with self.spent.on("recovery"):
             self._recover(watch, world, all_matched(journals, world))
         if watch.changed:

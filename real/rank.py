@@ -19,11 +19,13 @@ from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.contract.ops import DType
+from dpsim.contract.rules.made_groups import GroupSpecs
 from dpsim.contract.world import CommunicatorSpec, Message, World, outside
-from real.communicators import Group
+from real.communicators import Group, JobGroups
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
+from real.making import make
 from real.reaching import ReachingRank
 from real.stores import RealStore, Stores
 from real.taking import taking
@@ -141,8 +143,9 @@ class RealBuffer(JournaledBuffer):
 class RealRank(ReachingRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "stores", "taken")
+    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "maker", "patience", "stores", "taken")
 
+    maker: JobGroups
     lacked = ""
     """What the machine took away from a host thread other than main."""
 
@@ -167,6 +170,9 @@ class RealRank(ReachingRank):
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
+
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        return make(self, self._device, specs, issues)
 
     def fail(self, error: BaseException) -> None:
         """Called by a stream. The first error counts."""

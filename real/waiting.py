@@ -218,7 +218,17 @@ class WatchedWork:
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="transfer", daemon=True).start()
 
-    def wait(self) -> None:
+    def is_completed(self) -> bool:
+        return self.done.is_set()
+
+    def source(self) -> int:
+        """Of a receive from any source (`real.gloo_calls`)."""
+        return int(self._work.source())
+
+    def wait(self, timeout: timedelta | None = None) -> None:
+        """Until it is over. Raises its error, or RuntimeError if it takes longer."""
+        if not self.done.wait(None if timeout is None else timeout.total_seconds()):
+            raise RuntimeError("not over yet")
         if self._error is not None:
             raise self._error
 

@@ -210,6 +210,7 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
+        rank.maker = self._communicators.of_job(job)
         rank.reach, started, lacked = file.reach, time.monotonic_ns(), ""
         rank.stores.failed = lambda what: self._send(Troubled(job.number, "blocked", what))
         end: End = "finished"

@@ -2,7 +2,8 @@
 
     past.py       what a rank has learned and done in a run
     messages.py   what the parent and the server say to each other
-    machine.py    streams, buffers and communicators that do nothing but journal
+    communicators.py  communicators whose peers are not there
+    machine.py    streams and buffers that do nothing but journal, and the rank that has all of these
     answers.py    the run of one rank, answered from its past and compared with it
     digest.py     what a module holds, by name, to be compared with a fresh interpreter
     server.py     a fresh interpreter that forks a process for each rank

@@ -11,20 +11,20 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Protocol
 
-from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
+from dpsim.alone.communicators import AloneDeviceCommunicator, AloneHostCommunicator
 from dpsim.backend.calls.rank import JournaledRank
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
 from dpsim.backend.graphs.kernel_call import KernelCall
-from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
+from dpsim.backend.hosts.making import Made
 from dpsim.backend.hosts.stores import JournaledStore
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import JournaledBuffer
-from dpsim.contract.interface import Buffer, Frozen, HostArray, Stream
+from dpsim.contract.interface import Frozen, Stream
 from dpsim.contract.ops import DType
-from dpsim.contract.world import CommunicatorSpec
+from dpsim.contract.rules.made_groups import GroupSpecs
 
 
 class Answers(Protocol):
@@ -105,61 +105,6 @@ class AloneStream(JournaledStream):
 
     def _spin(self, ns: int) -> None:
         pass
-
-
-class AloneHostCommunicator(JournaledHostCommunicator):
-    """A host communicator whose peers have answered before."""
-
-    __slots__ = ("_answers",)
-
-    def __init__(self, journal: Journal, spec: CommunicatorSpec, answers: Answers) -> None:
-        super().__init__(journal, spec)
-        self._answers = answers
-
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
-        return self._answers.of(self.journal)
-
-    def _abort(self) -> None:
-        pass
-
-
-class AloneDeviceCommunicator(JournaledDeviceCommunicator):
-    """A device communicator that moves nothing. `lazy`: it is made at its first use, and a capture refuses that."""
-
-    __slots__ = ("_lazy", "_made")
-
-    def __init__(self, journal: Journal, spec: CommunicatorSpec, lazy: bool) -> None:
-        super().__init__(journal, spec)
-        self._lazy = lazy
-        self._made: set[tuple[int, ...]] = set()
-
-    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        if self.aborted:  # in a replay
-            raise self.error(self.name)
-        self._made.add(self.ranks)
-
-    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        if self.aborted:
-            raise self.error(self.name)
-        self._made.update(map(self._makes, issues))
-
-    def _open(self, stream: Stream) -> None:
-        pass
-
-    def _close(self, stream: Stream) -> None:
-        pass
-
-    def _abort(self) -> None:
-        pass
-
-    def unmade(self, issue: Issue) -> bool:
-        return self._lazy and self._makes(issue) not in self._made
-
-    def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Whose communicator it goes out on: a transfer outside of a group has one of its pair."""
-        if issue.group is not None or issue.peer is None:
-            return self.ranks
-        return min(self.journal.rank, issue.peer), max(self.journal.rank, issue.peer)
 
 
 class AloneFlag(JournaledFlag):
@@ -249,6 +194,17 @@ class AloneRank(JournaledRank):
                 self.hosts[spec.kind] = AloneHostCommunicator(journal, spec, answers)
             else:
                 self.devices[spec.kind] = AloneDeviceCommunicator(journal, spec, self.world.lazy)
+
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        answer = self._answers.of(self.journal)
+
+        def outcome() -> Generator[Any, Any, Made]:
+            yield from answer()
+            host = AloneHostCommunicator(self.journal, specs[0], self._answers)
+            devices = [AloneDeviceCommunicator(self.journal, spec, self.world.lazy) for spec in specs[1:]]
+            return host, devices[0] if devices else None
+
+        return outcome
 
     def _stream(self, name: str) -> Stream:
         return AloneStream(self.journal, name, self._answers)

@@ -20,7 +20,7 @@ from dpsim.backend.hosts.threads import ThreadProgram
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.own_raise import breaks_off_rank
 from dpsim.campaign.repeats import OneEach
-from dpsim.contract.interface import Rank
+from dpsim.contract.interface import Rank, Received
 from dpsim.contract.program import Program
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.hosts.threads import SimThread
@@ -96,7 +96,10 @@ def _watch(journal: Journal, past: Past) -> None:
             past.turns.append((thread, None))
 
     def learned(site: str, ordinal: int, result: Any) -> None:
-        noted(Given(site, ordinal, result.copy() if isinstance(result, ndarray) else result))
+        value = result.copy() if isinstance(result, ndarray) else result
+        if type(value) is Received:
+            value = Received(value.source, value.array.copy())
+        noted(Given(site, ordinal, value))
         learn(site, ordinal, result)
 
     def failed(site: str, ordinal: int, error: RuntimeError) -> None:

@@ -4,6 +4,7 @@ judge.py             all checks on one run, in order of cause; what is switched 
 certificate.py       which checks a run passes for certain, told in one cheap pass
 finding.py           what a check says, and the classes that there are
 ledger.py            members of a group make the same collectives, in the same steps
+made_groups.py       groups that members make with other members than their peers; a part of the ledger
 transfers.py         what a rank sends is what its peer receives; a part of the ledger
 apart.py             the first calls of a step at which sites differ; a part of the ledger
 crosswise.py         members that make the same collectives in different orders; a part of the ledger
@@ -35,6 +36,7 @@ stale.py             accesses in order, but of memory that is no longer, or not 
 stale_replay.py      replays that read what the replay before has read, where they need fresh contents; a part of stale
 graph_lint.py        captured graphs: what happens once and not in replays, who is eager where others are not
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
+completed.py         the transfer that each receive from any source turned out to be
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
 usual_step.py        what a step usually looks like, for where there is no majority

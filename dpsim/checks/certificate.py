@@ -53,6 +53,7 @@ from dpsim.contract.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
+from dpsim.contract.rules.made_groups import with_made
 from dpsim.contract.world import Run, World
 
 MEMORY = frozenset({"race", "stale"})
@@ -62,11 +63,14 @@ CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
 
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
-AWAITED = frozenset({"read", "ask", "take", "sleep"})
+AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
 """Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
 
 LOOKS = frozenset({"wait", "query"})
 """What a host awaits of a flag."""
+
+SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
+"""Kinds of op of which it counts that there is one, and the field that says so."""
 
 UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
 """Kinds of op of which nobody hears but the rank's device: every second record."""
@@ -79,7 +83,10 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
     said = _Said()
     for rank, journal in enumerate(run.journals):
         said.add(rank, journal)
+    if said.any_source:
+        return frozenset()
     passed = {"fault", "deadlock", "livelock", "progress"} | ({"floats"} if not run.undefined else set())
+    world = with_made(world, run.journals) if said.made else world
     sizes = {spec.name: len(spec.ranks) for spec in world.communicators}
     paired = len(said.sent) == len(said.received) and all(
         len(line) == len(said.received.get(name, ())) for name, line in said.sent.items()
@@ -117,6 +124,7 @@ class _Said:
 
     `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
     `agreed`: the ranks that decided anything decided alike. `deciders`: how many decided a label that is not local.
+    `made`: a rank made a communicator. `any_source`: a rank received from any source, so lines are not known yet.
     `ended`: nothing was left that a program did not await. `owners`: the ranks that have memory. `fresh`: some of it
     has to be written for each replay. `captured`: a rank captured a graph. `threaded`: a rank started a thread. `sent`,
     `received`: the transfers of a line (communicator, sender, receiver).
@@ -126,7 +134,7 @@ class _Said:
         self.callers: dict[str, int] = {}
         self.deciders: dict[tuple[str, str], int] = {}
         self.joined = self.alike = self.agreed = self.ended = True
-        self.captured = self.threaded = self.fresh = False
+        self.captured = self.threaded = self.fresh = self.any_source = self.made = False
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
@@ -179,14 +187,12 @@ class _Said:
                 decisions.setdefault((raw[DECISION_COMMUNICATOR], raw[SITE]), []).append(raw)
             elif kind == "alloc":
                 owns = True
-            elif kind == "capture":
-                self.captured = True
+            elif kind in SEEN:
+                setattr(self, SEEN[kind], True)
             elif (kind == "flag" and raw[FLAG_HOW] in LOOKS) or (kind == "thread" and raw[THREAD_HOW] == "join"):
                 pending[raw[ADDRESS]] = True
             elif kind == "thread":
                 self.threaded = True
-            elif kind == "fresh":
-                self.fresh = True
         # Who stands in an idle get for ever has not come to its end.
         if (pending or asked is not None) and journal[-1][KIND] == "finished":
             self.ended = False

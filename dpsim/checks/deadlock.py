@@ -29,7 +29,7 @@ from dpsim.checks.blame.reached import reached
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import GONE, Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
+from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, ReceiveAny, Transfer, as_record
 from dpsim.contract.rules.replay_frame import replay_at
 from dpsim.contract.words import ranks_text
 
@@ -192,9 +192,9 @@ def _in(run_index: RunIndex, entry: Entry) -> str:
     return f", {within}" if within else ""
 
 
-def wanted(entry: Entry) -> Collective | Transfer:
+def wanted(entry: Entry) -> Collective | Transfer | ReceiveAny:
     record = entry.record
-    assert isinstance(record, Collective | Transfer)
+    assert isinstance(record, Collective | Transfer | ReceiveAny)
     return record
 
 

@@ -47,6 +47,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     MISMATCH:COLLECTIVE:REDUCE           another reduction
     MISMATCH:COLLECTIVE:SIZES            other pieces
     MISMATCH:COLLECTIVE:SITES            equal calls in another order: they pair up crosswise
+    MISMATCH:GROUP:RANKS                 members name other ranks for a group that they make together
     MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
     MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
@@ -198,6 +199,7 @@ CLASSES = (
     "MISMATCH:COLLECTIVE:REDUCE",
     "MISMATCH:COLLECTIVE:SIZES",
     "MISMATCH:COLLECTIVE:SITES",
+    "MISMATCH:GROUP:RANKS",
     "MISMATCH:TRANSFER:COUNT",
     "MISMATCH:TRANSFER:DTYPE",
     "DISAGREEMENT:<LABEL>",

@@ -94,6 +94,7 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     if not left:
         return []
     run_index = RunIndex.of(world, run)
+    world, run = run_index.world, run_index.run
     found = {name: check.run(run_index) for name, check in left.items()}
     if passed and any(found.values()):  # what is certified is so only where nothing else is wrong
         found = {name: found[name] if name in found else check.run(run_index) for name, check in wanted.items()}

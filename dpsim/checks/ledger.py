@@ -33,7 +33,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from dpsim.checks import given_up, transfers
+from dpsim.checks import given_up, made_groups, transfers
 from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
@@ -59,12 +59,13 @@ def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each communicator, and for each pair of ranks that transfer: later differences follow
     from the first.
     """
-    findings = transfers.unequal(run_index)
+    findings = transfers.unequal(run_index) + made_groups.unlike(run_index)
+    apart = made_groups.apart(run_index)
     usual: UsualStep | None = None
     for communicator, members in run_index.collectives.items():
         members = given_up.without_broken_off(run_index, communicator, members)
         calls_alike, sites_alike = _alike(list(members.values()))
-        if calls_alike and sites_alike:
+        if (calls_alike and sites_alike) or communicator in apart:
             continue
         finding = None
         if not calls_alike:

@@ -23,7 +23,7 @@ from dpsim.checks.transfers import astray, summary
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.contract.words import counted
 
-LEARNS = frozenset({"read", "ask", "take", "sleep"})
+LEARNS = frozenset({"read", "ask", "take", "sleep", "receive_any", "look"})
 """Kinds of op that a host awaits; collectives and transfers are awaited in the host domain."""
 
 GOES_OUT = frozenset({"collective", "transfer"})

@@ -19,13 +19,14 @@ from dpsim.contract.words import ranks_text
 KINDS = {
     "take": "LIVELOCK:POLL",
     "ask": "LIVELOCK:QUERY",
+    "look": "LIVELOCK:QUERY",
     "flag": "LIVELOCK:FLAG",
     "sleep": "LIVELOCK:SLEEP",
     "decision": "LIVELOCK:DECISION",
 }
 """By what a rank repeats, the most telling first: what it asks for is what does not come."""
 
-ASKS = ("take", "ask", "flag")
+ASKS = ("take", "ask", "look", "flag")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
 NO_CALL = ("learned", "injected")
 TAIL = 64

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from dpsim.checks.completed import completed
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
@@ -78,6 +79,8 @@ class RunIndex:
     transfers: dict[tuple[str, int, int], TransferLine]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
     aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
+    groups: list[Entry] = field(default_factory=list)  # that ranks make during the run
+    from_any: list[Entry] = field(default_factory=list)  # receives from any source that took no message, as is known
 
     @cached_property
     def memory(self) -> Memory:
@@ -86,6 +89,7 @@ class RunIndex:
 
     @staticmethod
     def of(world: World, run: Run) -> RunIndex:
+        world, run = completed(world, run)
         members = {spec.name: spec.ranks for spec in world.communicators}
         collectives: dict[str, dict[int, list[Entry]]] = {
             name: {rank: [] for rank in ranks} for name, ranks in members.items()
@@ -94,6 +98,8 @@ class RunIndex:
         transfers: dict[tuple[str, int, int], TransferLine] = {}
         buffers = False
         aborted: dict[str, set[int]] = {}
+        groups: list[Entry] = []
+        from_any: list[Entry] = []
         make = tuple.__new__  # as Entry(...), at a third of its cost
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
@@ -112,9 +118,13 @@ class RunIndex:
                     (line.sends if sends else line.receives).append(Entry(rank, at, raw))
                 elif kind == "alloc":
                     buffers = True
+                elif kind == "group":
+                    groups.append(Entry(rank, at, raw))
+                elif kind == "receive_any":
+                    from_any.append(Entry(rank, at, raw))
                 elif kind == "abort":
                     aborted.setdefault(raw[ABORT_COMMUNICATOR], set()).add(rank)
-        return RunIndex(world, run, collectives, decisions, transfers, buffers, aborted)
+        return RunIndex(world, run, collectives, decisions, transfers, buffers, aborted, groups, from_any)
 
     def gave_up(self, rank: int, communicator: str) -> bool:
         """Whether a rank has aborted a communicator: what it called there and did not end was broken off."""

@@ -15,7 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import ADDRESS, CALL, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
+from dpsim.contract.ops import (
+    ADDRESS,
+    ANY_COMMUNICATOR,
+    ANY_NUMBER,
+    CALL,
+    COMMUNICATOR,
+    EVENT,
+    KIND,
+    LEARNED_OUTCOME,
+    OP,
+    STREAM,
+    THREAD,
+    RawRecord,
+)
 from dpsim.contract.rules.wait_set import awaited
 
 
@@ -35,6 +48,8 @@ class Stuck:
     def kind(self) -> str:
         """collective, send or recv"""
         raw = next(iter(self.joined.values())).raw
+        if raw[KIND] == "receive_any":
+            return "recv"
         return str(raw[OP]) if raw[KIND] == "transfer" else "collective"
 
 
@@ -59,8 +74,21 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
         if len(receives) > len(sends) and not run_index.gave_up(receiver, communicator):
             joined = {receiver: receives[len(sends)]}
             stuck.append(Stuck(communicator, len(sends), joined, (receiver,), (sender,)))
+    stuck += _from_any(run_index)
     stuck += _perhaps(run_index, {rank for one in stuck for rank in one.waits})
     return sorted(stuck, key=lambda one: min(run_index.position(one.joined[rank]) for rank in one.waits))
+
+
+def _from_any(run_index: RunIndex) -> list[Stuck]:
+    """The first receive from any source of each rank and communicator, for which all other members are missing."""
+    first: dict[tuple[int, str], Stuck] = {}
+    for entry in run_index.from_any:
+        communicator = entry.raw[ANY_COMMUNICATOR]
+        if run_index.end(entry.rank) == "blocked" and not run_index.gave_up(entry.rank, communicator):
+            others = tuple(rank for rank in run_index.communicator(communicator).ranks if rank != entry.rank)
+            one = Stuck(communicator, entry.raw[ANY_NUMBER], {entry.rank: entry}, (entry.rank,), others)
+            first.setdefault((entry.rank, communicator), one)
+    return [*first.values()]
 
 
 def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:

@@ -38,7 +38,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.contract.ops import CAPTURE_ERRORS, CaptureMode, DType, ReduceOp
 
@@ -218,6 +218,31 @@ class Aborted(RuntimeError):
     """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
 
 
+Result = TypeVar("Result", covariant=True)
+
+
+class HostWork(Awaitable[Result]):
+    """A collective or transfer of a host that was started. Await it once."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def query(self, site: str) -> Awaitable[bool]:
+        """Whether it is over. It is over for this rank some time after it could be, so the answer may be no for any
+        time. Only a host that has awaited it, or has found it over, can count on yes. To ask takes no result: it has to
+        be awaited all the same. Raises Aborted where its await does.
+
+        As `is_completed` of torch's Work. NCCL's collectives have no such work: ask for an event of their stream.
+        """
+
+
+class Received(NamedTuple):
+    """What a receive from any source gives: the global rank that sent, and the array."""
+
+    source: int
+    array: HostArray
+
+
 class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
@@ -255,17 +280,17 @@ class HostCommunicator(ABC):
         return len(self.ranks)
 
     @collective
-    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Awaitable[HostArray]:
+    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> HostWork[HostArray]:
         """The elementwise reduction over the group, on every member. Equal shapes."""
 
     @collective
-    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         """The array of global rank `root`, on every member. Equal shapes. It is no barrier."""
 
     @collective
     def reduce(
         self, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """The elementwise reduction over the group on global rank `root`; on the others the array that they brought.
         Equal shapes. It is no barrier: only the root waits, for all.
 
@@ -275,7 +300,7 @@ class HostCommunicator(ABC):
     @collective
     def all_gather(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all bring as many."""
 
     @collective
@@ -286,7 +311,7 @@ class HostCommunicator(ABC):
         op: ReduceOp = "sum",
         sizes: Sequence[int] | None = None,
         site: str | None = None,
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """This member's piece of the elementwise reduction, flat. `sizes`: elements of the pieces; None if they are
         equal.
         """
@@ -299,7 +324,7 @@ class HostCommunicator(ABC):
         output_sizes: Sequence[int] | None = None,
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """Send piece i of the array to member i; what came from all members one after the other, flat.
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
@@ -307,23 +332,23 @@ class HostCommunicator(ABC):
         """
 
     @collective
-    def gather(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def gather(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         """The arrays of all members one after the other, flat, on global rank `root`; on the others an empty array.
         Equal shapes. It is no barrier: only the root waits, for all.
         """
 
     @collective
-    def scatter(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def scatter(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         """This member's piece of the array of global rank `root`, flat. Equal shapes, of as many elements for each
         member; of the others' arrays nothing is read. It is no barrier: the root waits for no member.
         """
 
     @collective
-    def barrier(self, *, site: str | None = None) -> Awaitable[HostArray]:
+    def barrier(self, *, site: str | None = None) -> HostWork[HostArray]:
         """Wait for all members. The result is an empty array."""
 
     @abstractmethod
-    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> HostWork[HostArray]:
         """Send to global rank `to`. The await returns when the memory may be used again: before the peer receives, or
         not until then, and of two sends the one so and the other so. Transfers between two ranks arrive in order. The
         result is an empty array.
@@ -332,8 +357,19 @@ class HostCommunicator(ABC):
     @abstractmethod
     def recv(
         self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         """Receive from global rank `source`."""
+
+    @abstractmethod
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> HostWork[Received]:
+        """Receive from any other member: the next message of one of them, whichever comes first. A message may be under
+        way for any time, also where another one was sent later. Several of these calls take messages in the order of
+        the calls, and behind the receives from a named rank that were called before. Until all of them were awaited
+        this rank may call no receive from a named rank on the communicator: RuntimeError. Default site:
+        "<communicator>.recv_any".
+
+        As gloo's `recvAnysource`, and MPI's MPI_ANY_SOURCE. NCCL has none, so device communicators have none either.
+        """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
@@ -347,7 +383,7 @@ class HostCommunicator(ABC):
         """
 
     @abstractmethod
-    def destroy(self, *, site: str | None = None) -> Awaitable[HostArray]:
+    def destroy(self, *, site: str | None = None) -> HostWork[HostArray]:
         """Leave the communicator together with all other members, as the last that each does with it: a barrier.
         RuntimeError for every later call. Default site: "<communicator>.destroy".
         """
@@ -724,6 +760,24 @@ class Rank(ABC):
     @abstractmethod
     def device(self, kind: str) -> DeviceCommunicator:
         """This rank's device communicator of that kind ("dp", "ep"). KeyError names the kinds that the rank has."""
+
+    @abstractmethod
+    def group(
+        self, name: str, ranks: Sequence[int], *, device: bool = False, site: str | None = None
+    ) -> Awaitable[HostCommunicator]:
+        """Make a host communicator of these ranks, together with them; `host(name)` gives it from then on. `device`:
+        make a device communicator of that name, too, which `device(name)` gives.
+
+        The members call this, and no others do. Each stands until all have called it. All give the same ranks in the
+        same order (else MISMATCH:GROUP:RANKS). A rank that makes several groups with another one makes them in the same
+        order as that rank. Else each waits for the other (HANG:COLLECTIVE:ORDER_ACROSS_GROUPS). Records name the
+        communicator "<name>[0,1]"; with `device` that is the name of the device communicator, and the other one is
+        "<name>[0,1].host". Making them is a barrier on the host communicator.
+
+        ValueError for a name that is no word or that the rank has already. ValueError for ranks that do not exist, are
+        named twice, or are without this one. Default site: "<name>.group". As torch.distributed.new_group with
+        `use_local_synchronization`.
+        """
 
     @abstractmethod
     def mailbox(self, name: str) -> Mailbox:

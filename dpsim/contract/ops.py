@@ -227,6 +227,53 @@ class Transfer(Record):
         return f"{self.op} {self.dtype}[{self.count}] {way} rank {self.peer} on {self.communicator} #{self.seq}"
 
 
+@record("receive_any")
+class ReceiveAny(Record):
+    """A receive on the host from any other member of a communicator. `number` counts those of this rank there. Its
+    `Learned` has (source, checksum): with the source it is the next transfer from that rank.
+    """
+
+    communicator: str
+    number: int
+    count: int  # type: ignore[assignment]  # as above
+    dtype: str
+
+    @property
+    def op(self) -> str:
+        return "recv_any"
+
+    def describe(self) -> str:
+        return f"recv {self.dtype}[{self.count}] from any rank on {self.communicator}"
+
+
+@record("look")
+class Look(Record):
+    """The host asks whether a collective or transfer that it started is over. `of`: the site of that op, `number`: its
+    ordinal there. Its `Learned` has the answer.
+    """
+
+    of: str
+    number: int
+
+    def describe(self) -> str:
+        return f"ask whether {self.of}[{self.number}] is over"
+
+
+@record("group")
+class Grouped(Record):
+    """The rank makes a communicator together with the other members. Their first collective on it, a barrier, is the
+    next record. `device`: they make a device communicator, too.
+    """
+
+    communicator: str
+    group: str  # the kind by which a rank finds it
+    device: bool
+    ranks: tuple[int, ...]
+
+    def describe(self) -> str:
+        return f"make group {self.group} of ranks {', '.join(map(str, self.ranks))}"
+
+
 @record("launch")
 class Launch(Record):
     """A kernel put on a stream, with the memory that it reads and writes."""
@@ -621,6 +668,10 @@ CALL = slice(OP, COLLECTIVE_SIZES + 1)
 COLLECTIVE_READS, COLLECTIVE_WRITES = _positions(Collective, "reads", "writes")
 TRANSFER_PEER, TRANSFER_GROUP = _positions(Transfer, "peer", "group")
 TRANSFER_READS, TRANSFER_WRITES = _positions(Transfer, "reads", "writes")
+ANY_COMMUNICATOR, ANY_NUMBER, ANY_COUNT, ANY_DTYPE = _positions(ReceiveAny, "communicator", "number", "count", "dtype")
+LOOK_OF, LOOK_NUMBER = _positions(Look, "of", "number")
+GROUP_COMMUNICATOR, GROUP_KIND = _positions(Grouped, "communicator", "group")
+GROUP_DEVICE, GROUP_RANKS = _positions(Grouped, "device", "ranks")
 LAUNCH_READS, LAUNCH_WRITES = _positions(Launch, "reads", "writes")
 ALLOC_COUNT, ALLOC_DTYPE, ALLOC_PLACE = _positions(Alloc, "count", "dtype", "place")
 GRAPH = _position("graph", Capture, Kept, Replay)

@@ -38,6 +38,7 @@ SHOWN = (
     *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
     *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
     *("flag", "flag_wait", "thread", "ended"),
+    *("receive_any", "group", "look"),
     "ask",  # in which the rank stands
     "injected",  # of these, what ends a rank's way
 )
@@ -123,7 +124,9 @@ def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
 def _stands_in(journal: list[RawRecord], at: int) -> bool:
     """Whether it is an op that holds the host, and that did not return."""
     raw = journal[at]
-    awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
+    awaited = raw[KIND] in ("read", "take", "receive_any") or (
+        raw[KIND] in ("collective", "transfer") and raw[STREAM] is None
+    )
     awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
     awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
     awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] not in ("set", "close"))

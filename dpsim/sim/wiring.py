@@ -12,6 +12,7 @@ it gets here: the machine, the journals, each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +20,7 @@ from dpsim.backend.journal.journal import RankJournal
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
 from dpsim.contract.undefined import Undefined
-from dpsim.contract.world import End, Progress, World
+from dpsim.contract.world import CommunicatorSpec, End, Progress, World
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.life import kill, live, live_beside
 from dpsim.sim.calls.rank import SimRank
@@ -63,7 +64,10 @@ class Wiring:
         self.waited = [0] * world.actors
         limit = world.residency
         self.slots = [Slots(machine, rank, limit) for rank in range(world.actors)] if limit else []
-        self.groups = self._make_groups(costs)
+        self._costs = costs
+        self.groups = self._make_groups(world.communicators)
+        self._made: dict[CommunicatorSpec, Group] = {}
+        """Those that ranks have made during the run."""
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
         self._shared = self._share_journals(program)
@@ -85,19 +89,32 @@ class Wiring:
             one.look = partial(watch.look, one.rank)
         self.ranks = self._make_ranks(costs, expandable)
         for group in self.groups:
-            self._connect(group)
+            self._connect(group, group.spec.ranks)
+        for rank in self.ranks:
+            rank.connect = partial(self._make_during_run, rank.rank)
         self._coroutines: list[Any] = []
 
-    def _make_groups(self, costs: Costs) -> list[Group]:
-        machine, specs = self.machine, self.world.communicators
+    def _make_groups(self, specs: Sequence[CommunicatorSpec]) -> list[Group]:
+        machine = self.machine
         if not machine.timed:
             groups: list[Group] = [PartedGroup(spec, machine) for spec in specs]
         else:
-            groups = [JointGroup(spec, machine, costs, self.waited) for spec in specs]
+            groups = [JointGroup(spec, machine, self._costs, self.waited) for spec in specs]
         if self.world.lazy:
             for group in groups:
                 group.made = Made(machine, group.spec) if group.device else None
         return groups
+
+    def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Any:
+        """The communicator of a rank in a group that it makes with others. Its rank has it when they have met."""
+        group = self._made.get(spec)
+        if group is None:
+            [group] = self._make_groups([spec])
+            self._made[spec] = group
+            self.groups.append(group)
+        self._connect(group, (number,))
+        rank = self.ranks[number]
+        return rank.devices.pop(spec.kind) if group.device else rank.hosts.pop(spec.kind)
 
     def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
         """For each rank what its threads share, which writes into the rank's journal."""
@@ -127,10 +144,10 @@ class Wiring:
             ranks.append(rank)
         return ranks
 
-    def _connect(self, group: Group) -> None:
-        """Give each member its communicator."""
+    def _connect(self, group: Group, members: Sequence[int]) -> None:
+        """Give each of these members its communicator."""
         machine = self.machine
-        for number in group.spec.ranks:
+        for number in members:
             rank = self.ranks[number]
             rank.own_device.groups.append(group)
             host = rank.host_thread
@@ -184,6 +201,7 @@ class Wiring:
                 rank.threads.close()
         for rank in self.ranks:
             rank.own_device.allocator.close()
+            del rank.connect
         for one in self._shared:
             one.look = _nothing
             del one.injections.post
@@ -193,6 +211,9 @@ class Wiring:
         for group in self.groups:
             for membership in [*group.memberships.values()]:
                 membership.forget()
+            if group.any_source is not None:
+                group.any_source.forget()
+                group.any_source = None
         self.ports.forget()
         machine.env.close()
         del machine.submit, machine.fire, machine.alarms, machine.still

@@ -16,8 +16,8 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     suite.py         check_backend: the cases, one after the other
     cases.py         the cases; the docstring of each is the rule that it holds a backend to
     fault_cases.py   those in which something is planted
-    written_by.py    the line that a record names, and the calls that could have written it
     bench.py         runs a world on the backend and on the simulation, and compares
+    lines.py         which line made a call, and which calls write a record
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     elsewhere.py     same_on

@@ -21,8 +21,8 @@ from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
+from dpsim.testing.lines import calls_of, line_of
 from dpsim.testing.programs import ODD
-from dpsim.testing.written_by import calls_of, line_of
 
 Case = Callable[[Bench], None]
 
@@ -31,7 +31,10 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
-PARTS = "basics", "collectives", "dtypes", "streams", "events", "stream_flags", "transfers", "graphs", "mail", "stores"
+PARTS = (
+    *("basics", "collectives", "dtypes", "streams", "events", "stream_flags", "transfers", "made_groups", "graphs"),
+    *("mail", "stores"),
+)
 """Those of the conformance program in which the same happens in each run, but for sleep and threads."""
 
 NOT_CALLED = "learned", "finished", "ended"
@@ -105,6 +108,34 @@ def stream_flags(bench: Bench) -> None:
 def transfers(bench: Bench) -> None:
     """What is sent arrives, in order, whether it is large or small, alone or in a group."""
     bench.conforms("transfers")
+
+
+@case
+def any_source(bench: Bench) -> None:
+    """A receive from any source takes the next message of one member, and says which; any may be first.
+
+    So runs are not compared.
+    """
+    bench.conforms("any_source", same=False)
+    bench.conforms_without_time("any_source", same=False)
+
+
+@case
+def looks(bench: Bench) -> None:
+    """A look at a host's collective or transfer says no while it cannot be over, and yes once it was awaited. In
+    between it may answer either way, and yes stays yes.
+
+    So runs are not compared.
+    """
+    bench.conforms("looks", same=False)
+    bench.conforms_without_time("looks", same=False)
+
+
+@case
+def made_groups(bench: Bench) -> None:
+    """A group that ranks make during a run has what other groups have, for its members alone."""
+    bench.conforms("made_groups")
+    bench.conforms_without_time("made_groups")
 
 
 @case
@@ -196,7 +227,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in (*PARTS, "queries", "changes", "sleep", "threads"):
+    for part in (*PARTS, "queries", "any_source", "looks", "changes", "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

@@ -18,8 +18,8 @@ from dpsim.contract.ops import DTYPES
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
-from dpsim.torch.found import NewGroup, uncovered
-from dpsim.torch.host_calls import HostCalls
+from dpsim.torch.found import NewGroup, not_covered
+from dpsim.torch.host_calls import HostCalls, name_of
 from dpsim.torch.lowered import TorchCall
 from dpsim.torch.messages import ABOUT, FORMS
 from dpsim.torch.nursery import RanksJob, Seat, nursery
@@ -27,7 +27,9 @@ from dpsim.torch.ports import AGENT, PORT
 
 FILE = "file:"
 """Begins the probe of a file that a rank wrote."""
-PARTS = ("", ".alloc", ".fill", ".join")
+POLL = "is_completed"
+"""The probe of a rank that asks whether a call is over."""
+PARTS = ("", ".alloc", ".fill", ".join", ".members")
 """Ends of sites: the calls of the contract that one call of torch becomes lie at the same place."""
 
 
@@ -94,14 +96,19 @@ class Conversation:
             self.rank.step = number
 
     async def on_decide(self, label: str, value: Any, group: str) -> None:
-        self.rank.decide(label, _frozen(value), group)
+        self.rank.decide(label, _frozen(value), name_of(group))
 
     async def on_start(self, number: int, group: str, name: str, about: dict[str, Any], blocks: list[bytes]) -> None:
         call = _call(name, about)
         self.calls.start(number, group, call, blocks[0])
 
     async def on_wait(self, number: int, site: str) -> None:
-        self._answer(True, await self.calls.wait(number, site))
+        value, blocks = await self.calls.wait(number, site)
+        self._answer(value, blocks)
+
+    async def on_query(self, number: int, site: str) -> None:
+        self.rank.probe(POLL)
+        self._answer(await self.calls.query(number, site))
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
@@ -158,9 +165,7 @@ class Conversation:
         raise raised_elsewhere(name, text, _chain(chain))
 
     async def on_uncovered(self, text: str, chain: list[Any]) -> None:
-        calls = _chain(chain)
-        uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
-        raise raised_elsewhere("NotCovered", text, calls)
+        raise not_covered(text, _chain(chain))
 
     def _services(self) -> tuple[str, ...]:
         """The services that the world has."""

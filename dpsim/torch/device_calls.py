@@ -15,7 +15,8 @@ from dpsim.backend.journal.elsewhere import raised_elsewhere, told
 from dpsim.contract.collectives.reductions import BITWISE
 from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank, Stream
 from dpsim.contract.ops import DType
-from dpsim.torch.found import NewGroup
+from dpsim.torch.found import NewGroup, not_covered
+from dpsim.torch.host_calls import name_of
 from dpsim.torch.lowered import REDUCTIONS, Lowered, TorchCall, lower
 
 
@@ -33,6 +34,8 @@ class DeviceCalls:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.begun: dict[int, Begun] = {}
+        self.made: dict[str, DeviceCommunicator] = {}
+        """The groups that the rank has made."""
         self._batch: tuple[str, AbstractContextManager[None], list[Begun]] | None = None
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
@@ -40,6 +43,8 @@ class DeviceCalls:
         if REDUCTIONS.get(call.reduce) in BITWISE:
             text = f"Cannot use ReduceOp.{call.reduce.upper()} with NCCL"
             raise raised_elsewhere("RuntimeError", text, told.get(call.site, ()))
+        if call.name == "recv_any":
+            raise not_covered("recv from any source: NCCL has none", told.get(call.site, ()))
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)
@@ -49,12 +54,12 @@ class DeviceCalls:
             self._batch[2].append(begun)
 
     def _place(self, group: str, call: TorchCall) -> tuple[DeviceCommunicator, Stream]:
-        kind, members = group, self._members(group)
+        kind, members = group, self._group(group).ranks
         if call.peer is not None and self._batch is None:
             low, high = sorted((self.rank.rank, call.peer))
             kind, members = f"{group}:{low}_{high}", (low, high)
         try:
-            return self.rank.device(kind), self.rank.stream(kind)
+            return self._group(kind), self.rank.stream(kind)
         except KeyError:
             raise NewGroup(kind, members) from None
 
@@ -100,7 +105,12 @@ class DeviceCalls:
         stream.launch(f"{site}.fill", fill, writes=[buffer], args=(text,))
         return buffer
 
-    async def wait(self, number: int, site: str) -> list[bytes]:
+    async def query(self, number: int, site: str) -> bool:
+        """Whether a call is over. One of a batch that was not sent off is not."""
+        event = self.begun[number].event
+        return event is not None and await event.query(site)
+
+    async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
         """The blocks of a call's result."""
         begun = self.begun.pop(number)
         assert begun.event is not None
@@ -108,13 +118,13 @@ class DeviceCalls:
         result = np.empty(0, np.int32)
         if begun.buffer is not None:
             result = await begun.buffer.read(begun.site, self.rank.stream("reader"))
-        return begun.lowered.blocks(result)
+        return True, begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:
         """A batch of transfers begins, or ends (an empty name)."""
         if group:
             stream = self.rank.stream(group)
-            within = self.rank.device(group).coalesced(stream)
+            within = self._group(group).coalesced(stream)
             within.__enter__()
             self._batch = group, within, []
         elif self._batch is not None:
@@ -125,14 +135,14 @@ class DeviceCalls:
                 one.event = event
 
     async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
-        """Make a group. NCCL's meet when they first communicate."""
-        try:
-            self.rank.device(kind)
-        except KeyError:
-            raise NewGroup(kind, ranks) from None
+        """Make a group: its members meet, as those of torch.distributed.new_group do on its store."""
+        name = name_of(kind)
+        await self.rank.group(name, ranks, device=True, site=site)
+        self.made[kind] = self.rank.device(name)
 
-    def _members(self, group: str) -> tuple[int, ...]:
-        return self.rank.device(group).ranks
+    def _group(self, kind: str) -> DeviceCommunicator:
+        made = self.made.get(kind)
+        return self.rank.device(kind) if made is None else made
 
 
 def fill(out: Any, text: str) -> None:

@@ -1,10 +1,11 @@
-"""The groups that a program makes, found by running it: a world names its groups before a run.
+"""The communicators of tags and pairs, found by running a program: a world names them before a run.
 
-    found_by_running(program, prepared)     # (("world", (0, 1)), ("g1[0,1]", (0, 1)))
+    found_by_running(program, prepared)     # (("world", (0, 1)), ("world#5", (0, 1)))
 
-A run that uses a group which its world does not have is broken off, and made again with that group. Transfers with a
-tag have another group, and in NCCL's order those of a pair that are not batched. A group that only some
-schedule makes is not found so: that run is lost, and the next one knows the group.
+Transfers with a tag go out on another communicator. So do in NCCL's order those of a pair that are not batched. Ranks
+use such a communicator without a call that makes it, so their members never meet in one, and `Rank.group` makes none.
+A run that uses one which its world does not have is broken off, and made again with it. One that only some schedule
+uses is not found so: that run is lost, and the next one knows it. Groups that the program makes need no such run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dpsim.backend.journal.elsewhere import Elsewhere, raised_elsewhere
+from dpsim.contract.chain import Chain
 from dpsim.contract.ops import COMMUNICATOR, KIND, STEP
 from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.world import CommunicatorSpec, Lost, Run, World
@@ -34,11 +37,17 @@ uncovered: list[str] = []
 _known: dict[Any, tuple[Found, bool]] = {}
 
 
+def not_covered(text: str, calls: Chain) -> Elsewhere:
+    """What a call raises that dpsim does not simulate: its name, and the user's line."""
+    uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
+    return raised_elsewhere("NotCovered", text, calls)
+
+
 class NewGroup(Lost):
-    """A run used a group that its world does not have."""
+    """A run used a communicator of a tag or pair that its world does not have."""
 
     def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
-        super().__init__(f"this schedule makes the group {kind}, which no run made before; run the command again")
+        super().__init__(f"this schedule uses {kind}, which no run used before; run the command again")
         missing[kind] = ranks
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.contract.interface import HostCommunicator, Rank
+from dpsim.contract.interface import HostCommunicator, Rank, Received
 from dpsim.torch.found import NewGroup
 from dpsim.torch.lowered import Lowered, TorchCall, lower
 
@@ -15,14 +15,20 @@ class HostCalls:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.works: dict[int, tuple[Any, Lowered]] = {}
+        self.made: dict[str, HostCommunicator] = {}
+        """The groups that the rank has made."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
         """Start a call on a group."""
         kind = f"{group}#{call.tag}" if call.tag else group
         try:
-            communicator = self.rank.host(kind)
+            communicator = self._group(kind)
         except KeyError:
-            raise NewGroup(kind, self._members(group)) from None
+            raise NewGroup(kind, self._group(group).ranks) from None
+        if call.name == "recv_any":
+            lowered = lower(call._replace(name="recv"), block, communicator.ranks, self.rank.rank)
+            self.works[number] = communicator.recv_any(lowered.elements, lowered.dtype, site=call.site), lowered
+            return
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         self.works[number] = self._made(communicator, lowered, call.site), lowered
 
@@ -33,21 +39,35 @@ class HostCalls:
             return communicator.recv(lowered.elements, lowered.dtype, lowered.more["source"], site=site)
         return getattr(communicator, lowered.name)(lowered.array, **lowered.more, site=site)
 
-    async def wait(self, number: int, site: str) -> list[bytes]:
-        """The blocks of a call's result."""
+    async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
+        """The blocks of a call's result; before these the rank that sent, if the call did not name it."""
         work, lowered = self.works.pop(number)
-        return lowered.blocks(await work)
+        result = await work
+        if isinstance(result, Received):
+            return result.source, lowered.blocks(result.array)
+        return True, lowered.blocks(result)
+
+    async def query(self, number: int, site: str) -> bool:
+        """Whether a call is over."""
+        over: bool = await self.works[number][0].query(site)
+        return over
 
     def batch(self, group: str) -> None:
         """gloo batches nothing."""
 
     async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
         """Make a group: its members meet, as gloo's do."""
-        try:
-            communicator = self.rank.host(kind)
-        except KeyError:
-            raise NewGroup(kind, ranks) from None
-        await communicator.barrier(site=site)
+        self.made[kind] = await self.rank.group(name_of(kind), ranks, site=site)
 
-    def _members(self, group: str) -> tuple[int, ...]:
-        return self.rank.host(group).ranks
+    def _group(self, kind: str) -> HostCommunicator:
+        made = self.made.get(kind)
+        return self.rank.host(kind) if made is None else made
+
+
+def name_of(kind: str) -> str:
+    """The name of a group that ranks made: its word, without the members.
+
+    >>> name_of("g1[0,1]"), name_of("world")
+    ('g1', 'world')
+    """
+    return kind.rpartition("[")[0] or kind

@@ -13,6 +13,7 @@ FORMS: dict[str, Form] = {
     "decide": (str, PLAIN, str),
     "start": (int, str, str, dict),
     "wait": (int, str),
+    "query": (int, str),
     "batch": (str,),
     "group": (str, list, str),
     "open": (int, str),

@@ -20,7 +20,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import FILE, Conversation
+from dpsim.torch.conversation import FILE, POLL, Conversation
 from dpsim.torch.found import Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
@@ -78,9 +78,11 @@ class TorchProgram(Program[TorchPrepared]):
         """What stays weaker than torch, and the files that ranks wrote."""
         files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
+        polls = any(fact[:2] == ("probe", POLL) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         return (
             "no time-out of a collective passes",
+            *["a loop that asks whether a call is over waits for it"] * polls,
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {named}"] * bool(files),
         )

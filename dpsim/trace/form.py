@@ -189,8 +189,15 @@ def _from_json(value: Any) -> Any:
     return value
 
 
+def _truth(value: Any) -> str:
+    if type(value) is not bool:
+        raise TypeError(f"expected a truth value, got {value!r}")
+    return "true" if value else "false"
+
+
 _WRITERS: dict[Any, Callable[[Any], str]] = {
     int: _integer,
+    bool: _truth,
     str: _text,
     str | None: _optional_text,
     int | None: _optional_integer,

@@ -152,7 +152,7 @@ def test_a_check_that_was_not_run_is_said_to_be_so_and_not_to_have_found_nothing
 def test_what_a_check_finds_is_what_its_patterns_say() -> None:
     parts = {
         "stale": ("stale", "stale_replay"),
-        "ledger": ("ledger", "transfers"),
+        "ledger": ("ledger", "transfers", "made_groups"),
         "deadlock": (
             *("deadlock", "crossed_transfers", "first_use", "given_up", "limits"),
             *("mail", "recorded_again", "stores", "stream_flags", "thread_hangs"),

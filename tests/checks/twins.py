@@ -375,6 +375,15 @@ def nobody_leaves_calls_out(made: Made, wrong: bool) -> None:
             hand.learned(hand.collective("cpu", None))
 
 
+@twin("ledger", "MISMATCH:GROUP:RANKS", 2)
+def members_make_one_group(made: Made, wrong: bool) -> None:
+    for hand in made.hands:
+        ranks = (1, 0) if wrong and hand.rank else (0, 1)
+        name = f"x[{ranks[0]},{ranks[1]}]"
+        hand.add("group", "x.group.members", communicator=name, group="x", device=False, ranks=ranks)
+        hand.learned(hand.collective(name, None))
+
+
 @twin("ledger", "MISMATCH:TRANSFER:COUNT", 2)
 def transfers_are_of_one_size(made: Made, wrong: bool) -> None:
     made[0].transfer("send", 1, "main", count=4 if wrong else 8)

@@ -53,6 +53,9 @@ def outcome(script: Script, rank: int, call: Call, came: Mapping[Token, Any]) ->
     match call.op:
         case "send":
             return ()
+        case "any":
+            (sent,) = call.sure
+            return (cast(int, sent[2]), *came[sent])
         case "recv":
             (sent,) = call.sure
             values: Values = came[sent]

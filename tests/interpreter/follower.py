@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,9 @@ from dpsim.contract.interface import (
     Event,
     HostArray,
     HostCommunicator,
+    HostWork,
     Rank,
+    Received,
     Stream,
     Thread,
 )
@@ -44,7 +45,7 @@ class Follower:
         self.floats: set[str] = set()
         self.buffers: dict[str, Buffer] = {}
         self.events: dict[str, Event] = {}
-        self.works: dict[str, Awaitable[HostArray]] = {}
+        self.works: dict[str, Any] = {}
 
     async def follow(self) -> None:
         for place, instruction in enumerate(self.script.ranks[self.rank.rank][self.first :], self.first):
@@ -63,6 +64,8 @@ class Follower:
     def learn(self, value: Any) -> None:
         if isinstance(value, tuple) and value[:1] == ("gone",):
             value = GONE + value[1]
+        if isinstance(value, Received):
+            value = (value.source, *(int(element) for element in value.array))
         if isinstance(value, np.ndarray):
             value = tuple(int(element) for element in value)
         self.note(value)
@@ -160,6 +163,9 @@ class Follower:
     # ---- collectives
 
     async def do_start(self, handle: str, kind: str, op: str, shape: Shape) -> None:
+        if op == "make":
+            self.works[handle] = self.rank.group(kind, self.script.members(kind), site=self.site)
+            return
         group = self.rank.host(kind)
         if op == "float":
             reduction, values = shape
@@ -170,7 +176,7 @@ class Follower:
         size = meeting.brings(op, shape, group.ranks, self.rank.rank)
         self.works[handle] = self.host_call(group, op, shape, np.full(size, self.number, np.int32))
 
-    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> Awaitable[HostArray]:
+    def host_call(self, group: HostCommunicator, op: str, shape: Shape, array: HostArray) -> HostWork[Any]:
         site = self.site
         match op:
             case "all_reduce":
@@ -194,13 +200,18 @@ class Follower:
                 return group.barrier(site=site)
             case "send":
                 return group.send(array, shape[1], site=site)
+            case "any":
+                return group.recv_any(shape[0], "int32", site=site)
             case "recv":
                 return group.recv(shape[0], "int32", shape[1], site=site)
         raise ValueError(op)
 
     async def do_await(self, handle: str) -> None:
         got = await self.works[handle]
-        self.learn(() if handle in self.floats else got)
+        self.learn(() if handle in self.floats or isinstance(got, HostCommunicator) else got)
+
+    async def do_asks(self, handle: str) -> None:
+        self.learn(await self.works[handle].query(self.site))
 
     async def do_alloc(self, buffer: str, stream: str, size: int, *each: str) -> None:
         self.buffers[buffer] = self.stream(stream).alloc(size, "int32", self.site, **(EACH if each else {}))

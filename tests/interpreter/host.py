@@ -7,15 +7,18 @@ queries, reads, and every call of a rank that may die before it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from tests.interpreter import clock, graphs, meeting, sharing, threads
 from tests.interpreter.device import outcome, waited
 from tests.interpreter.language import STREAMS, Instruction, Script, Shape, View, unwrapped
 from tests.interpreter.moves import goes_on, learns
-from tests.interpreter.state import NOTHING, Call, Host, Item, Map, Part, Places, State, elements
+from tests.interpreter.state import NOTHING, Call, Host, Item, Map, Part, Places, State, Token, elements
 
 RETURN = ("stop",)
+NEVER: frozenset[Token] = frozenset({("never",)})
+"""For what a receive from any source waits that has taken no message."""
 
 
 def current(script: Script, host: Host, rank: int) -> Instruction | None:
@@ -53,7 +56,7 @@ def prompt(script: Script, state: State, rank: int) -> bool:
         return True
     what, *how = unwrapped(instruction)
     match what:
-        case "poll" | "query" | "put" | "look" | "within" | "sleep" | "capture" | "spawn" | "flag" | "ended":
+        case "poll" | "query" | "asks" | "put" | "look" | "within" | "sleep" | "capture" | "spawn" | "flag" | "ended":
             return False
         case "read":
             return host.asked is None
@@ -100,12 +103,14 @@ def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tu
             call = host.works[how[0]]
             if not call.sure <= state.came.keys():
                 return None
-            free = not call.perhaps <= state.came.keys()
+            free = not call.over and not call.perhaps <= state.came.keys()
             host = host._replace(works=host.works.minus(how[0]))
             got = outcome(script, rank, call, state.came)
             return free, learns(state.marked(*meeting.marks(call.op, call.shape)), rank, host, got)
         case "read":
             return _read(script, state, rank, how[0], how[1])
+        case "asks":
+            return False, learns(state, rank, host, how[0] not in host.works or host.works[how[0]].over)
         case "query":
             return False, learns(state, rank, host, not host.events[how[0]])
         case "sync":
@@ -172,10 +177,50 @@ def _post(state: State, rank: int, to: int, box: str) -> State:
 
 
 def _start(script: Script, state: State, rank: int, handle: str, kind: str, op: str, shape: Shape) -> State:
+    if op == "any":
+        call = Call(op, shape, kind, ("any", kind, rank, host_place(state, rank)), NEVER, NEVER)
+        host = state.hosts[rank]
+        return goes_on(state, rank, host._replace(works=host.works.plus(handle, call)))
     host, call = _call(script, state.hosts[rank], rank, kind, op, shape)
     size = meeting.brings(op, shape, script.members(kind), rank)
     came = state.came.plus(call.token, (host.number,) * size)
     return goes_on(state._replace(came=came), rank, host._replace(works=host.works.plus(handle, call)))
+
+
+def finds_over(script: Script, state: State, rank: int) -> Iterator[State]:
+    """Who asks for a call that may be over finds that it is, or that it is not (`step`)."""
+    host = state.hosts[rank]
+    instruction = current(script, host, rank)
+    if instruction is None or instruction[0] != "asks" or instruction[1] not in host.works:
+        return
+    call = host.works[instruction[1]]
+    if not call.over and call.sure <= state.came.keys():
+        found = host._replace(works=host.works.plus(instruction[1], call._replace(over=True)))
+        yield learns(state, rank, found, True)
+
+
+def host_place(state: State, rank: int) -> int:
+    return state.hosts[rank].pc
+
+
+def takes(script: Script, state: State, rank: int) -> Iterator[State]:
+    """Receives from any source take messages in the order of their calls, each that of any member whose next one has
+    been sent.
+    """
+    host = state.hosts[rank]
+    for kind in {call.kind for call in host.works.values() if call.sure == NEVER}:
+        waiting = {handle: call for handle, call in host.works.items() if (call.kind, call.sure) == (kind, NEVER)}
+        handle = min(waiting, key=lambda one: waiting[one].token[-1])
+        for sender in script.members(kind):
+            line = kind, sender, rank
+            number = host.calls.get(("recv", *line), 0)
+            sent = "send", *line, number
+            if sent in state.came:
+                call = waiting[handle]._replace(token=("recv", *line, number), sure=frozenset({sent}))
+                call = call._replace(perhaps=call.sure)
+                calls = host.calls.plus(("recv", *line), number + 1)
+                took = host._replace(calls=calls, works=host.works.plus(handle, call))
+                yield state.with_host(rank, took)._replace(came=state.came.plus(call.token, ()))
 
 
 def _call(script: Script, host: Host, rank: int, kind: str, op: str, shape: Shape) -> tuple[Host, Call]:

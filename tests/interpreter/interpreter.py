@@ -142,6 +142,8 @@ def _steps(script: Script, state: State, mode: str) -> Iterator[tuple[bool, Stat
         if one.end != "died":
             yield from device.steps(script, state, rank)
             yield from _host_steps(script, state, rank, mode)
+            yield from ((False, found) for found in host.finds_over(script, state, rank))
+            yield from ((False, taken) for taken in host.takes(script, state, rank))
     for one_watch in state.watched:
         rank, peer, name, _ = one_watch
         if host.gone(state, peer) and (peer, rank, name) not in state.flying:

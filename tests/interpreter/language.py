@@ -7,6 +7,9 @@ Every awaited call is noted with its place in the list and its result; that, and
     ("watch", peer, box)                    that the peer is gone comes there as a number, GONE and the peer's
     ("poll", box)  ("get", box)  ("idle", box)
     ("start", handle, kind, op, shape)      a host collective or transfer; ("await", handle) is its await
+    ("start", handle, kind, "make", ())         makes that communicator, which the world does not have
+    ("asks", handle)                            whether it is over; the handle may have been awaited
+    ("start", handle, kind, "any", (size,))     a receive from any source; its await gives the source, then the elements
     ("alloc", buffer, stream, size)  ("free", buffer)  ("mark", buffer, stream)     `mark` is record_stream
     ("fill", stream, view)                  a kernel: every element is the number
     ("copy", stream, source, target)        a kernel: target = source

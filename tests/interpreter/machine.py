@@ -21,7 +21,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.sim.backend import SimBackend
 from tests.interpreter.follower import Follower
 from tests.interpreter.interpreter import Outcome, told
-from tests.interpreter.language import Script
+from tests.interpreter.language import Script, unwrapped
 from tests.programs import OWN
 
 
@@ -64,7 +64,9 @@ def _about_memory(klass: str) -> bool:
 
 
 def world_of_script(script: Script) -> World:
-    specs = [CommunicatorSpec(kind, kind, "host", members) for kind, members in script.hosts]
+    made = {how[2] for said in script.ranks for how in map(unwrapped, said) if how[0] == "start" and how[3] == "make"}
+    hosts = [one for one in script.hosts if one[0] not in made]
+    specs = [CommunicatorSpec(kind, kind, "host", members) for kind, members in hosts]
     specs += [CommunicatorSpec(kind, kind, "device", members) for kind, members in script.devices]
     specs += [CommunicatorSpec(OWN, f"{OWN}{rank}", "host", (rank,)) for rank in range(script.size)]
     kills = tuple(Kill(rank, 0) for rank in script.mortal)

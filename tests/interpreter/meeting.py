@@ -26,7 +26,7 @@ def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozens
     """Members, other than this one, for whom it waits for sure."""
     mine = members.index(me)
     match op:
-        case "barrier":
+        case "barrier" | "make":
             heard = set(members)
         case "all_reduce":
             heard = set(members) if shape[0] else set()
@@ -90,7 +90,7 @@ def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(shape[mine]))
         case "scatter":  # of what the others bring nothing is read
             return int(len(members) * shape[0])
-        case "barrier" | "recv":
+        case "barrier" | "make" | "recv" | "any":
             return 0
         case "float":
             return 1
@@ -110,7 +110,7 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(sum(row[mine] for row in shape))
         case "gather":
             return int(len(members) * shape[0]) if me == shape[1] else 0
-        case "barrier" | "send":
+        case "barrier" | "make" | "send":
             return 0
         case "float":
             return 1

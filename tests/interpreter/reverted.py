@@ -8,19 +8,25 @@ A row of `tests.interpreter.rows` is worth something only if it shows the mistak
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
 from dpsim.backend.calls import streams
 from dpsim.backend.graphs import kernel_call
+from dpsim.backend.journal.issue import Issue
 from dpsim.campaign import explored
 from dpsim.campaign.lone_ranks import Looked
 from dpsim.checks import stale_replay, unordered
 from dpsim.checks.expected import Expected
+from dpsim.contract.rules.made_groups import GroupSpecs
+from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.calls.underway import Asked
 from dpsim.sim.collectives import results
+from dpsim.sim.collectives.any_source import AnyReceive, AnySource
 from dpsim.sim.graph.alarms import Alarms
+from dpsim.sim.graph.op import Op
 from dpsim.sim.wiring import Wiring
 from tests.interpreter.rows import drawn
 from tests.interpreter.verdicts import judged
@@ -49,6 +55,33 @@ def _kernels_may_use_globals(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(module, "KNOWN", known)
     patch.setattr(kernel_call, "_READ", set())
     patch.setattr(kernel_call, "_CALLS", {})
+
+
+def _groups_are_made_alone(patch: pytest.MonkeyPatch) -> None:
+    """A rank that makes a group waits for no other member."""
+    real = SimRank._make
+
+    def make(self: SimRank, specs: GroupSpecs, issues: list[Issue]) -> Any:
+        real(self, specs, issues)
+        return real(self, specs, [])
+
+    patch.setattr(SimRank, "_make", make)
+
+
+def _looks_are_exact(patch: pytest.MonkeyPatch) -> None:
+    """A host sees at once that what it started is over."""
+    patch.setattr(Asked, "_is_seen", lambda self: self._end.at >= 0)
+
+
+def _offers_that_come_late_are_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A receive from any source takes what has come first in the first schedule, and no message that comes later."""
+    real = AnySource._offer
+
+    def offer(self: AnySource, one: AnyReceive, sender: int, offer: Op) -> None:
+        if not one.taken:
+            real(self, one, sender, offer)
+
+    patch.setattr(AnySource, "_offer", offer)
 
 
 def _no_rank_runs_alone(patch: pytest.MonkeyPatch) -> None:
@@ -80,6 +113,9 @@ REVERTED: Mapping[str, Revert] = {
     "modules": _no_rank_runs_alone,
     "floats": _floats_are_not_looked_at,
     "promise": _promises_are_believed,
+    "groups": _groups_are_made_alone,
+    "looks": _looks_are_exact,
+    "any source": _offers_that_come_late_are_nothing,
     "replays": _replays_read_anything,
     "nothing": _nothing_is_as_good_as_held,
 }

@@ -179,6 +179,82 @@ def replays(rng: random.Random) -> Script:
     return _script([said])
 
 
+def groups(rng: random.Random) -> Script:
+    """Ranks make one or two groups, mostly in one order, and use them."""
+    lists: list[Said] = [[] for _ in range(_size(rng))]
+    everybody = range(len(lists))
+    members = {f"g{number}": tuple(sorted(rng.sample(everybody, 2))) for number in range(rng.randint(1, 2))}
+    for rank, said in enumerate(lists):
+        kinds = [kind for kind, own in members.items() if rank in own]
+        if rng.random() < 0.2:
+            kinds.reverse()
+        for kind in kinds[: None if rng.random() < 0.9 else 1]:
+            _some_chat(rng, said, len(lists))
+            said += [("start", f"m{kind}", kind, "make", ()), ("await", f"m{kind}")]
+        root = min(members["g0"])
+        for kind in kinds:
+            if kind == "g0" and ("start", "mg0", kind, "make", ()) in said:
+                said += [("start", "b", kind, "broadcast", (1, root)), ("await", "b")]
+        _some_chat(rng, said, len(lists))
+    return _script(lists, hosts=(("h", tuple(everybody)), *members.items()))
+
+
+def looks(rng: random.Random) -> Script:
+    """Ranks ask whether what they started is over, and let others know."""
+    lists: list[Said] = [[] for _ in range(_size(rng))]
+    for number in range(rng.randint(1, 2)):
+        handle, op = f"w{number}", rng.choice(("barrier", "broadcast", "send", "send", "any"))
+        sides: dict[int, Instruction] = {}
+        first, second = rng.sample(range(len(lists)), 2)
+        if op in ("barrier", "broadcast"):
+            shape = () if op == "barrier" else (1, first)
+            sides = dict.fromkeys(range(len(lists)), ("start", handle, "h", op, shape))
+        else:
+            receive = ("any", (1,)) if op == "any" else ("recv", (1, first))
+            sides = {first: ("start", handle, "h", "send", (1, second)), second: ("start", handle, "h", *receive)}
+        for rank, side in sides.items():
+            said = lists[rank]
+            said.append(side)
+            for _ in range(rng.choice((0, 1, 1, 2))):
+                said.append(("asks", handle))
+            if said[-1][0] == "asks" and rng.random() < 0.4:
+                said.append(("odd", ("post", rng.randrange(len(lists)), "p")))
+            _some_chat(rng, said, len(lists))
+            said.append(("await", handle))
+            if rng.random() < 0.15:
+                said.append(("asks", handle))
+    return _script(lists)
+
+
+def any_source(rng: random.Random) -> Script:
+    """One or two ranks receive what the others send, from any source."""
+    lists: list[Said] = [[] for _ in range(rng.choice((2, 3, 3)))]
+    for number in range(rng.randint(1, 2)):
+        receiver, *others = rng.sample(range(len(lists)), len(lists))
+        senders = [rng.choice(others) for _ in range(rng.randint(1, 3))]
+        for place, sender in enumerate(senders):
+            handle, said = f"s{number}.{place}", lists[sender]
+            said.append(("start", handle, "h", "send", (1, receiver)))
+            later = rng.random() < 0.4
+            said += [("await", handle)] * (not later)
+            _some_chat(rng, said, len(lists))
+            said += [("await", handle)] * later
+        handles = [f"r{number}.{place}" for place in range(len(senders) + (rng.random() < 0.1))]
+        if rng.random() < 0.5:
+            lists[receiver] += [("start", handle, "h", "any", (1,)) for handle in handles]
+            lists[receiver] += [("await", handle) for handle in rng.sample(handles, len(handles))]
+            continue
+        for handle in handles:
+            lists[receiver] += [("start", handle, "h", "any", (1,)), ("await", handle)]
+            _some_chat(rng, lists[receiver], len(lists))
+    return _script(lists)
+
+
+def _some_chat(rng: random.Random, said: Said, size: int) -> None:
+    if rng.random() < 0.25:
+        _chat(rng, said, size)
+
+
 def nothing(rng: random.Random) -> Script:
     lists: list[Said] = [[] for _ in range(_size(rng))]
     for number, said in enumerate(lists):
@@ -256,6 +332,9 @@ ROWS: Mapping[str, Callable[[random.Random], Script]] = {
     "modules": modules,
     "floats": floats,
     "promise": promise,
+    "groups": groups,
+    "looks": looks,
+    "any source": any_source,
     "replays": replays,
     "nothing": nothing,
     "threads": threads,

@@ -44,6 +44,7 @@ class Call(NamedTuple):
     token: Token
     sure: frozenset[Token]
     perhaps: frozenset[Token]
+    over: bool = False  # its host has found it over
 
 
 class Part(NamedTuple):

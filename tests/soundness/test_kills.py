@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import End, Kill
-from dpsim.sim.calls import communicators
+from dpsim.sim.calls import communicators, underway
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
@@ -114,7 +114,8 @@ def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
             patch.setattr(host.machine, "partial", host.machine.partial[:1])
             return serve(host, name, members, end, on_device)
 
-    monkeypatch.setattr(communicators, "served", of_one_victim)
+    for module in (communicators, underway):
+        monkeypatch.setattr(module, "served", of_one_victim)
     assert all_ends(world, script) == ends - {("blocked", "died", "finished"), ("finished", "died", "blocked")}
 
 
@@ -135,5 +136,5 @@ def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytes
     def by_the_device(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
         return serve(host, name, members, end, on_device=True)
 
-    monkeypatch.setattr(communicators, "served", by_the_device)
+    monkeypatch.setattr(underway, "served", by_the_device)
     assert all_ends(world, fails_before_a_barrier) == ends | {("raised", "blocked")}

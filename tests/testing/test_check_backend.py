@@ -38,6 +38,8 @@ from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.calls import underway as sim_underway
+from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.results import Results
@@ -49,6 +51,7 @@ from dpsim.sim.memory.allocator import CachingAllocator
 from dpsim.sim.memory.device import Device
 from dpsim.sim.services import ports as sim_ports
 from dpsim.sim.services import stores as sim_stores
+from dpsim.sim.wiring import Wiring
 from dpsim.testing import CONFORMANCE, check_backend
 from tests.properties import slow_but
 from tests.records import changed
@@ -240,6 +243,47 @@ class ForgetsAnEvent(Twin):
     def broken(self) -> None:
         answers = cycle([True, False])
         self.patch.setattr(sim_streams.SimEvent, "_passed", lambda _: next(answers))
+
+
+class NamesNoSender(Twin):
+    """A receive from any source says that rank 0 sent."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_any_source, "_same", lambda source: 0)
+
+
+class ForgetsAnEnd(Twin):
+    """A look finds that a call is not over, if the look before found that it is."""
+
+    def broken(self) -> None:
+        answers = cycle([True, False])
+
+        def outcome() -> Any:
+            return next(answers)
+            yield
+
+        self.patch.setattr(sim_underway.Asked, "query", lambda _: outcome)
+
+
+class LooksAhead(Twin):
+    """A look says that a call is over as soon as the rank has made it."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_underway.Asked, "_is_seen", lambda _: True)
+
+
+class MakesOneGroup(Twin):
+    """All groups that ranks make are the first one."""
+
+    def broken(self) -> None:
+        make = Wiring._make_during_run
+        first: dict[str, CommunicatorSpec] = {}
+
+        def make_first(wiring: Wiring, number: int, spec: CommunicatorSpec) -> Any:
+            same = first.setdefault(spec.domain, spec)
+            return make(wiring, number, same)
+
+        self.patch.setattr(Wiring, "_make_during_run", make_first)
 
 
 class HoldsAllStreams(Twin):
@@ -612,6 +656,10 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (NeverSeesAnEvent, "events", "Event.query after synchronize: expected True, came False"),
     (ForgetsAnEvent, "queries", "queries on a stream that may be idle: .*an event that has passed stays so"),
     (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),
+    (NamesNoSender, "any_source", "messages of rank 1: expected 2, came 0.*and says which"),
+    (ForgetsAnEnd, "looks", "looks at an? .*a call that is over stays so"),
+    (LooksAhead, "looks", "a barrier to which the last member has not come: expected False, came True"),
+    (MakesOneGroup, "made_groups", r"expected pair.1\[0,1\].*came|rank 0: expected"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),

@@ -26,7 +26,7 @@ WRONG = {
     "crossed_groups": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
     "one_receive_more": ("HANG:P2P:UNMATCHED_RECV", (0,)),
     "misspelt_key": ("HANG:STORE:NO_VALUE", (0,)),
-    "group_of_some": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", (2,)),
+    "group_of_some": ("MISMATCH:GROUP:RANKS", (2,)),
     "other_shape": ("MISMATCH:COLLECTIVE:COUNT", (1,)),
     "other_root": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
 }
@@ -43,7 +43,7 @@ PLANTED = {
     "unmatched_recv": ("HANG:P2P:UNMATCHED_RECV", (0,)),
     "key_never_set": ("HANG:STORE:NO_VALUE", (0,)),
     "new_group_order": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", ()),
-    "new_group_some": ("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", (2,)),
+    "new_group_some": ("MISMATCH:GROUP:RANKS", (2,)),
     "early_return": ("HANG:COLLECTIVE:MISSING_RANK", (1,)),
     "object_src": ("MISMATCH:COLLECTIVE:ROOT", (1,)),
     "async_race": ("HANG:COLLECTIVE:MISSING_RANK", (1, 2)),

@@ -78,6 +78,29 @@ class _Host:
     async def send(self, to: int, box: str) -> None:
         self.rank.send(to, box, self.number + 1, f"send.{box}")
 
+    async def asked(self, op: str, looks: tuple[int, ...], between: tuple[Action, ...]) -> None:
+        """A host collective of all ranks: each asks some times whether it is over, does something, and awaits it."""
+        group, mine = self.rank.host("h"), np.array([self.number], np.int32)
+        work = group.broadcast(mine, 0) if op == "broadcast" else group.all_reduce(mine)
+        for _ in range(looks[self.rank.rank]):
+            self.learn(await work.query("look"))
+        await self.do(between)
+        self.learn((await work)[0])
+
+    async def asked_move(self, sender: int, receiver: int, looks: tuple[int, ...], from_any: bool) -> None:
+        """The same of a transfer."""
+        group, me = self.rank.host("h"), self.rank.rank
+        if me == sender:
+            work: Any = group.send(np.array([self.number], np.int32), receiver)
+        elif me == receiver:
+            work = group.recv_any(1, "int32") if from_any else group.recv(1, "int32", sender)
+        else:
+            return
+        for _ in range(looks[me]):
+            self.learn(await work.query("look"))
+        got = await work
+        self.learn(int(got.array[0]) if from_any and me == receiver else sum(got))
+
     async def host(self) -> None:
         self.learn((await self.rank.host("h").all_reduce(np.array([self.number], np.int32)))[0])
 
@@ -96,6 +119,26 @@ class _Host:
             self.rank.device(kind).send(self.buffer("x"), peer, self.rank.stream("left"))
         else:
             self.rank.device(kind).recv(self.buffer("x"), peer, self.rank.stream("right"))
+
+    async def collect(self, receiver: int, senders: tuple[int, ...], ahead: bool, waits: bool) -> None:
+        """The same action on all ranks: one receives from any source what the senders send. `ahead`: it calls all
+        receives before it awaits one. `waits`: senders await their sends at once.
+        """
+        group, me = self.rank.host("h"), self.rank.rank
+        if me == receiver:
+            begun = [group.recv_any(1, "int32") for _ in senders] if ahead else []
+            for number in range(len(senders)):
+                received = await (begun[number] if ahead else group.recv_any(1, "int32"))
+                self.learn(10 * received.source + int(received.array[0]))
+            return
+        works = []
+        for _ in range(senders.count(me)):
+            works.append(group.send(np.array([self.number], np.int32), receiver))
+            self.number += 1
+            if waits:
+                await works.pop()
+        for work in works:
+            await work
 
     async def collective(self, kind: str, stream: str, buffer: str) -> None:
         self.rank.device(kind).all_reduce(self.buffer(buffer), self.rank.stream(stream))
@@ -207,6 +250,54 @@ def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
         kills=(Kill(rng.randrange(ranks), 0),) if mortal else (),
     )
     return Case(f"random {seed}", world, Random(), tuple(lists), memory=kinds in ("device", "all") or queries)
+
+
+def asking_case(seed: int) -> Case:
+    """A random world in which hosts ask whether their collectives and transfers are over."""
+    rng = random.Random(f"asks {seed}")
+    ranks = rng.choice((2, 2, 3))
+    common = [_asked(rng, ranks) for _ in range(rng.choice((1, 1, 1, 2)))]
+    if rng.random() < 0.15:
+        common.insert(rng.randint(0, len(common)), _apart(rng, "host", ranks))
+    lists = []
+    for rank in range(ranks):
+        own = [*common]
+        for _ in range(rng.choice((0, 0, 1))):
+            own.insert(rng.randint(0, len(own)), _alone(rng, "mail", ranks, rank, False))
+        lists.append(tuple(own))
+    kills = (Kill(rng.randrange(ranks), partial=rng.random() < 0.3),) if rng.random() < 0.15 else ()
+    return Case(f"asks {seed}", world_of(ranks, hosts=["h"], kills=kills), Random(), tuple(lists), memory=False)
+
+
+def _asked(rng: random.Random, ranks: int) -> Action:
+    looks = tuple(rng.choice((0, 0, 1, 1, 2)) for _ in range(ranks))
+    if rng.random() < 0.5:
+        between = (rng.choice((("send", 0, "p"), ("poll", "p"), ("nap",))),) * rng.randint(0, 1)
+        return "asked", rng.choice(("broadcast", "all_reduce")), looks, between
+    return "asked_move", *rng.sample(range(ranks), 2), looks, rng.random() < 0.3
+
+
+def any_source_case(seed: int) -> Case:
+    """A random world in which ranks receive from any source, on a host communicator with other transfers."""
+    rng = random.Random(f"any source {seed}")
+    ranks = rng.choice((2, 3, 3, 3))
+    common: list[Action] = [_collect(rng, ranks)]
+    for _ in range(rng.choice((0, 1, 1))):
+        common.insert(rng.randint(0, 1), rng.choice((_collect(rng, ranks), _apart(rng, "host", ranks), ("host",))))
+    lists = []
+    for rank in range(ranks):
+        own = [*common]
+        for _ in range(rng.choice((0, 0, 1, 2))):
+            own.insert(rng.randint(0, len(own)), _alone(rng, "mail", ranks, rank, False))
+        lists.append(tuple(own))
+    kills = (Kill(rng.randrange(ranks), partial=rng.random() < 0.3),) if rng.random() < 0.2 else ()
+    return Case(f"any source {seed}", world_of(ranks, hosts=["h"], kills=kills), Random(), tuple(lists), memory=False)
+
+
+def _collect(rng: random.Random, ranks: int) -> Action:
+    receiver = rng.randrange(ranks)
+    senders = tuple(rng.choice([one for one in range(ranks) if one != receiver]) for _ in range(rng.choice((1, 2, 2))))
+    return "collect", receiver, senders, rng.random() < 0.5, rng.random() < 0.5
 
 
 def losing_case(seed: int) -> Case:

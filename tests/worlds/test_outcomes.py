@@ -19,7 +19,7 @@ from tests.worlds.case import Case
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.explored import missed
 from tests.worlds.random_threads import threaded_case
-from tests.worlds.random_world import losing_case, random_case
+from tests.worlds.random_world import any_source_case, asking_case, losing_case, random_case
 
 FAST = 150  # schedules
 
@@ -53,6 +53,59 @@ def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() 
     cases = small_random_worlds(0, 25, limit=50, waits=True)
     assert len(cases) > 5
     for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def small_any_source_worlds(first: int, last: int, limit: int) -> list[Case]:
+    cases = [any_source_case(seed) for seed in range(first, last)]
+    return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
+
+
+def test_dpor_sees_every_outcome_where_ranks_receive_from_any_source() -> None:
+    cases = small_any_source_worlds(0, 12, limit=40)
+    assert len(cases) > 4
+    for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def test_where_offers_that_come_late_are_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    monkeypatch.setattr(Dpor, "lost", lambda *_: None)
+    assert any(missed(case)[0] for case in small_any_source_worlds(0, 12, limit=40))
+
+
+@pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 200))
+def test_dpor_sees_every_outcome_of_many_worlds_that_receive_from_any_source(first: int) -> None:
+    for case in small_any_source_worlds(first, first + 100, limit=300):
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def small_asking_worlds(first: int, last: int, limit: int) -> list[Case]:
+    cases = [asking_case(seed) for seed in range(first, last)]
+    return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
+
+
+def test_dpor_sees_every_outcome_where_hosts_ask_for_their_calls() -> None:
+    cases = small_asking_worlds(0, 20, limit=40)
+    assert len(cases) > 1
+    for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def test_where_the_end_of_a_call_is_no_race_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin."""
+    turn_round = Dpor._turn_round
+
+    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int, footprint: Footprint) -> None:
+        turn_round(self, label, [one for one in races if " sees " not in one.label + label], causes, end, footprint)
+
+    monkeypatch.setattr(Dpor, "_turn_round", others)
+    assert any(missed(case)[0] for case in small_asking_worlds(0, 20, limit=40))
+
+
+@pytest.mark.parametrize("first", nightly_but(range(0, 600, 100), lambda first: first < 200))
+def test_dpor_sees_every_outcome_of_many_worlds_that_ask_for_their_calls(first: int) -> None:
+    for case in small_asking_worlds(first, first + 100, limit=300):
         assert missed(case) == (0, 0, 0), case.name
 
 

@@ -7,14 +7,16 @@ class MyRank(JournaledRank):
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.hosts.making import GroupWork, make_group
 from dpsim.backend.hosts.stores import StoreWork, checked_port, look_up
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_again, refuse_start
 from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.call_site import is_word
+from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import PLAIN, check_plain, whole
 from dpsim.backend.memory.pools import GraphPool
@@ -29,6 +31,7 @@ from dpsim.contract.interface import (
     Stream,
     Thread,
 )
+from dpsim.contract.rules.made_groups import GroupSpecs
 
 C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
 
@@ -63,7 +66,7 @@ class JournaledMailbox(Mailbox):
 class JournaledRank(Rank):
     """One rank, for all of its host threads; the step tag lives in the thread's journal."""
 
-    __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "pools", "started", "streams", "world")
+    __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "made", "pools", "started", "streams", "world")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
@@ -76,6 +79,7 @@ class JournaledRank(Rank):
         self.pools: dict[str, GraphPool] = {}
         self.hosts: dict[str, HostCommunicator] = {}
         self.devices: dict[str, DeviceCommunicator] = {}
+        self.made: set[str] = set()
 
     @property
     def thread(self) -> str:
@@ -117,6 +121,9 @@ class JournaledRank(Rank):
 
     def device(self, kind: str) -> DeviceCommunicator:
         return _find(self.devices, kind, self.rank, "device")
+
+    def group(self, name: str, ranks: Sequence[int], *, device: bool = False, site: str | None = None) -> GroupWork:
+        return make_group(self, name, ranks, device, site)
 
     def mailbox(self, name: str) -> Mailbox:
         return JournaledMailbox(self, name)
@@ -182,6 +189,10 @@ class JournaledRank(Rank):
 
     def probe(self, label: str) -> None:
         self.journal.note("probe", label, ())
+
+    @abstractmethod
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        """Meet the other members of a group in a barrier, one for each issue. Learns its communicators."""
 
     @abstractmethod
     def _stream(self, name: str) -> Stream:

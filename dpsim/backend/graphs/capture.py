@@ -61,6 +61,8 @@ LEARNS = {
     "read": "reads a buffer",
     "ask": "asks for an event",
     "take": "looks into a mailbox",
+    "receive_any": "starts a receive",
+    "look": "asks for a collective or transfer",
     "look up": "looks into a store, or for one",
 }
 """What each kind of awaited op that a capture forbids does, in words."""

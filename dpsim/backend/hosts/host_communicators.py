@@ -13,7 +13,7 @@ import numpy as np
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.hosts.arguments import check_member, check_peer, dtype_of, unknown_dtype
 from dpsim.backend.hosts.collective_methods import take_methods
-from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.hosts.works import AnyWork, CallUnderway, CallWork
 from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.plain import shape_of
@@ -28,7 +28,7 @@ from dpsim.contract.world import CommunicatorSpec
 class JournaledHostCommunicator(Abortable, HostCommunicator):
     """Host collectives and transfers of one rank."""
 
-    __slots__ = ("aborted", "destroyed", "journal")
+    __slots__ = ("aborted", "any_open", "destroyed", "journal")
 
     _root = check_member
     _dtype_of = staticmethod(dtype_of)
@@ -36,23 +36,25 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
         self.aborted = self.destroyed = False
+        self.any_open = 0
+        """How many receives from any source were not awaited."""
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
 
-    def destroy(self, *, site: str | None = None) -> Work:
+    def destroy(self, *, site: str | None = None) -> CallWork:
         barrier: Call = ("barrier", 0, "int32", None, None, ())
         work = self._collective(barrier, np.empty(0, np.int32), (0,), site or f"{self.name}.destroy")
         self.destroyed = True
         return work
 
-    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> CallWork:
         dtype = dtype_of(array, site or self.name)
         to = check_peer(self, to)
         issue = plan("send", array.size, dtype, None, None, (), to)
         return self._transfer(issue, array, (0,), site)
 
-    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
+    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> CallWork:
         source = check_peer(self, source)
         shape = shape_of(shape, site or f"{self.name}.recv")
         if dtype not in DTYPES:
@@ -61,7 +63,37 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
-    def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+    def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> CallWork:
+        site = site or f"{self.name}.recv_any"
+        shape = shape_of(shape, site)
+        if dtype not in DTYPES:
+            raise unknown_dtype(dtype, site)
+        if self.size == 1:
+            raise ValueError(f"{site}: rank {self.journal.rank} is the only member of {self.name}; no rank can send")
+        self._refuse(site)
+        journal, array = self.journal, np.zeros(shape, dtype)
+        number = journal.seqs[self.name, "any"]
+        delay = journal.note("receive_any", site, (self.name, number, array.size, dtype))
+        journal.seqs[self.name, "any"] = number + 1
+        self.any_open += 1
+        return AnyWork(journal, self, self._receive_any(array, delay))
+
+    def took(self, source: int) -> None:
+        """A receive from any source is over."""
+        self.any_open -= 1
+        if source in self.ranks:
+            self.journal.seqs[self.name, "recv", source] += 1
+
+    def _refuse(self, site: str) -> None:
+        """Raise Aborted or RuntimeError for a call on a communicator that this rank has given up."""
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
+        if self.destroyed:
+            raise RuntimeError(
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+            )
+
+    def _collective(self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         issue = plan(*call)
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
@@ -73,21 +105,26 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         issues = self.journal.collective(self.name, issue, None, site)
         if issue.dtype in FLOATS and issue.reduce in COMPARES and issues and has_nan(array):
             self.journal.brings_nan(self.name, site, self.journal.ordinal)
-        return Work(self.journal, self._start(issues, array, shape))
+        return CallWork(self.journal, self._start(issues, array, shape))
 
-    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> CallWork:
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.shared.aborts:
-            self.refuse_aborted(site)
-        if self.destroyed:
+        if self.journal.shared.aborts or self.destroyed:
+            self._refuse(site)
+        if self.any_open and issue.op == "recv":
             raise RuntimeError(
-                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+                f"{site}: rank {self.journal.rank} has a receive from any source under way on {self.name}; await that "
+                f"before it receives from rank {issue.peer}, or use another communicator"
             )
         issues = self.journal.transfer(self.name, issue, None, site)
-        return Work(self.journal, self._start(issues, array, shape))
+        return CallWork(self.journal, self._start(issues, array, shape))
 
     @abstractmethod
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+    def _receive_any(self, array: HostArray, delay_ns: int) -> CallUnderway:
+        """Start a receive from any source into an array, which may be late by `delay_ns`. Gives a `Received`."""
+
+    @abstractmethod
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:
         """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
         `shape`; where there is none, as much of the input as fits, and zeros.
         """

@@ -10,6 +10,7 @@ from typing import Any
 from dpsim.backend.journal.graph_records import GraphRecords, Lawful
 from dpsim.backend.journal.injection import STOPS, stop
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.world import Address, At, Fault, Gate
 
 NOWHERE = At()
@@ -47,6 +48,14 @@ class FaultInjector(GraphRecords):
         """Whether the rank is to die, or to hang, at an op of this thread, by its address: no thread of it goes on."""
         fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
         return fault is not None and fault.kind in ("die", "hang")
+
+    def killed(self, last: RawRecord | None) -> None:
+        """The rank was killed after that record, its last."""
+        thread, step, site, ordinal = self.thread, -1, "start", 0
+        if last is not None:
+            thread, step, site, ordinal = last[THREAD], last[STEP], last[SITE], last[ORDINAL]
+        fields = "kill", 0, (), None, None
+        self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
 
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None

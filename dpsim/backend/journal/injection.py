@@ -23,7 +23,22 @@ Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
 
 IN_TIME = frozenset(
-    {"alloc", "decision", "probe", "used", "fresh", "mark", "wait", "ask", "thread", "store", "watch", "abort"}
+    {
+        "alloc",
+        "decision",
+        "probe",
+        "used",
+        "fresh",
+        "mark",
+        "wait",
+        "ask",
+        "thread",
+        "store",
+        "watch",
+        "abort",
+        "look",
+        "group",
+    }
 )
 """Kinds of op that cannot be late: a delay there never happens."""
 

@@ -41,8 +41,8 @@ from dpsim.backend.journal.graph_records import Lawful
 from dpsim.backend.journal.injection import IN_TIME, Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
-from dpsim.contract.interface import Aborted
-from dpsim.contract.ops import BROKEN_OFF, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
+from dpsim.contract.interface import Aborted, Received
+from dpsim.contract.ops import BROKEN_OFF, MAIN, RawRecord, Refs
 from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import World
 
@@ -221,6 +221,8 @@ class Journal(FaultInjector):
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """An awaited op returned: an array, or what else was learned."""
         outcome = crc32(result.tobytes()) if isinstance(result, ndarray) else result
+        if type(outcome) is Received:
+            outcome = outcome.source, crc32(outcome.array.tobytes())
         self._sink(("learned", self.step, self.thread, site, ordinal, "", outcome))
 
     def failed(self, site: str, ordinal: int, error: RuntimeError) -> None:
@@ -253,14 +255,6 @@ class Journal(FaultInjector):
         self._sink(("ended", self.step, self.thread, "end", known.count, where, message))
         known.count += 1
         return message
-
-    def killed(self, last: RawRecord | None) -> None:
-        """The rank died after that record, its last, and no op of its own did it."""
-        thread, step, site, ordinal = self.thread, -1, "start", 0
-        if last is not None:
-            thread, step, site, ordinal = last[THREAD], last[STEP], last[SITE], last[ORDINAL]
-        fields = "kill", 0, (), None, None
-        self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
 
     # ---- inside
 

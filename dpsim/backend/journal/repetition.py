@@ -93,7 +93,7 @@ class Repetition:
             if not self._repeats(raw):
                 return False
             self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask", "flag")
+            self.asks += raw[KIND] in ("take", "ask", "flag", "look")
         self.read = len(records)
         return True
 
@@ -105,6 +105,8 @@ class Repetition:
             return bool(raw[ASK_HOW] == "query")
         if kind == "flag":
             return bool(raw[FLAG_HOW] == "query")
+        if kind == "look":
+            return True
         if kind == "collective" and raw[STREAM] is None:
             self.agreements += 1
             self.agreed.add(raw[SITE])

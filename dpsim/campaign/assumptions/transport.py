@@ -51,6 +51,16 @@ COLLECTIVES = Section(
             "no: the sum is divided. The two differ where the number of members is no power of two",
             says=(SUM_ORDER,),
         ),
+        Assumption(
+            "answer no to a host that asks whether its collective or transfer is over, when it could be",
+            "always both ways, where there is no time, until the host has awaited it or found it over. A time-out of a "
+            "get passes behind all that could end, so it counts from the first look on. With time the answer is yes as "
+            "soon as the call is over",
+        ),
+        Assumption(
+            "hold the members of a group that is made during the run until all have called for it",
+            "always (`Rank.group`)",
+        ),
         Assumption("run collectives of one communicator in the order of issue across streams (NCCL)", "always"),
         Assumption(
             "keep collectives of several communicators from one another, as each kernel holds the GPU while it waits",
@@ -104,6 +114,10 @@ TRANSFERS = Section(
             "end a send before its receiver comes, or not until then, or do both with two sends. (NCCL between two "
             "H200s: up to 64 MiB ended early, 128 MiB waited)",
             "always, where there is no time; with time sends of up to 64 KiB end early",
+        ),
+        Assumption(
+            "let a receive from any source take the next message of any member that sends one (gloo; NCCL has none)",
+            "always, where there is no time, also a message that is sent later; with time the first one",
         ),
         Assumption(
             "let the kernel of a transfer hold the GPU while it waits",

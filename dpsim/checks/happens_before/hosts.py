@@ -9,13 +9,13 @@ The rules of what comes after what are told in `walk`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.mailboxes import MailboxHistory, Posts
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
-from dpsim.checks.happens_before.streams import Fire, StreamState
+from dpsim.checks.happens_before.streams import Fire, Lane, StreamState, lane_of
 from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
@@ -29,11 +29,14 @@ from dpsim.contract.ops import (
     LAUNCH_READS,
     LAUNCH_WRITES,
     LEARNED_OUTCOME,
+    LOOK_NUMBER,
+    LOOK_OF,
     OP,
     RECORDS,
     SEQ,
     STREAM,
     TAKE_MAILBOX,
+    THREAD,
     TRANSFER_GROUP,
     TRANSFER_PEER,
     RawRecord,
@@ -43,16 +46,6 @@ from dpsim.contract.rules.wait_set import is_idle
 READS = {kind: cls._fields.index("reads") for kind, cls in RECORDS.items() if "reads" in cls._fields}
 WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None for kind, cls in RECORDS.items()}
 """Where a record says what it reads and writes, by kind."""
-
-
-Lane: TypeAlias = tuple[str, str, int]
-"""A stream, a communicator, and a place in the coalesced groups of these: where that transfer of each group runs, as if
-on a stream of its own.
-"""
-
-
-def lane_of(raw: RawRecord, place: int) -> Lane:
-    return raw[STREAM], raw[COMMUNICATOR], place
 
 
 class HostState(HostPoint):
@@ -189,6 +182,11 @@ class HostState(HostPoint):
     def _ask(self, _: int, raw: RawRecord) -> None:
         self.pending[raw[ADDRESS]] = (raw[ASK_HOW], self.marks.get(raw[EVENT]))
 
+    def _look(self, _: int, raw: RawRecord) -> None:
+        """A look at a call of the same thread: what a yes says, its await would."""
+        source = self.pending.get((raw[THREAD], raw[LOOK_OF], raw[LOOK_NUMBER]))
+        self.pending[raw[ADDRESS]] = ("query", source if isinstance(source, Signal) else None)
+
     def _take(self, _: int, raw: RawRecord) -> None:
         self.pending[raw[ADDRESS]] = self.meeting.mail.box(self.rank, raw[TAKE_MAILBOX])
 
@@ -290,6 +288,7 @@ ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
     "used": HostState._used,
     "free": HostState._free,
     "ask": HostState._ask,
+    "look": HostState._look,
     "take": HostState._take,
     "post": HostState._post,
     "injected": HostState._post,

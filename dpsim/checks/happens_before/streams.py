@@ -38,6 +38,16 @@ Fire: TypeAlias = "Callable[[StreamState, int, Any], bool]"
 """How an item fires: given the stream, the index of its record, and the item. False if it cannot yet."""
 
 
+Lane: TypeAlias = tuple[str, str, int]
+"""A stream, a communicator, and a place in the coalesced groups of these. That transfer of each group runs there, as if
+on another stream.
+"""
+
+
+def lane_of(raw: RawRecord, place: int) -> Lane:
+    return raw[STREAM], raw[COMMUNICATOR], place
+
+
 class StreamState(StreamPoint):
     """A stream: what it knows, how far it is, and what its host put on it that cannot fire yet."""
 

@@ -49,11 +49,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clocks, clocks_for
-from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
+from dpsim.checks.happens_before.hosts import HostState
 from dpsim.checks.happens_before.mailboxes import MailOrder
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Sink
-from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.streams import Lane, StreamState, lane_of
 from dpsim.checks.happens_before.threads import ThreadedHost
 from dpsim.contract.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
 from dpsim.contract.world import Run, World

@@ -67,7 +67,10 @@ OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
 }
 """What counts of records, by kind."""
 
-BESIDE = frozenset({"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"})
+BESIDE = frozenset(
+    {"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"}
+    | {"group", "look", "receive_any"}
+)
 """Kinds of record of which nothing counts."""
 
 LONG: Final = 400

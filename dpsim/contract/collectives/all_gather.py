@@ -8,12 +8,12 @@ given; where they are, each member brings its own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, given_sizes
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember, Sizes, some
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class AllGather(CollectiveRules):
@@ -48,7 +48,7 @@ class AllGather(CollectiveRules):
     @staticmethod
     def on_host(
         group: HostMember, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         whole = check_sizes(group, "sizes", sizes, array.size * group.size)
         own = whole[group.index]

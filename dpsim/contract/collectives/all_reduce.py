@@ -7,12 +7,12 @@ Each waits for all, unless there are no elements. Op, count, dtype and reduction
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.reductions import reduction_name
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 from dpsim.contract.ops import ReduceOp
 
 
@@ -30,7 +30,7 @@ class AllReduce(CollectiveRules):
     @staticmethod
     def on_host(
         group: HostMember, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         call = "all_reduce", array.size, dtype, None, reduction_name(op, dtype), ()
         return group._collective(call, array, array.shape, site)

@@ -9,14 +9,14 @@ of a call lists the pieces that go out, then those that come in. A recording may
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, equal_size, given_sizes
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember, Sizes, some
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class AllToAll(CollectiveRules):
@@ -61,7 +61,7 @@ class AllToAll(CollectiveRules):
         output_sizes: Sequence[int] | None = None,
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         sizes: tuple[int, ...] = ()
         come = array.size if output_sizes is None else sum(given_sizes(output_sizes))

@@ -6,12 +6,10 @@ brings no elements.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
-
 import numpy as np
 
 from dpsim.contract.collectives.rules import Call, CollectiveRules, HostMember
-from dpsim.contract.interface import HostArray
+from dpsim.contract.interface import HostArray, HostWork
 
 
 class Barrier(CollectiveRules):
@@ -26,7 +24,7 @@ class Barrier(CollectiveRules):
         return 0
 
     @staticmethod
-    def on_host(group: HostMember, *, site: str | None = None) -> Awaitable[HostArray]:
+    def on_host(group: HostMember, *, site: str | None = None) -> HostWork[HostArray]:
         return group._collective(("barrier", 0, "int32", None, None, ()), np.empty(0, np.int32), (0,), site)
 
 

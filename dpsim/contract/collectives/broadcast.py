@@ -8,13 +8,13 @@ the root, and the root waits for no member. Op, count, dtype and root have to ma
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class Broadcast(CollectiveRules):
@@ -38,7 +38,7 @@ class Broadcast(CollectiveRules):
         return np.array(sent.wires[sent.indices[call[3]]])
 
     @staticmethod
-    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         call = "broadcast", array.size, dtype, group._root(root), None, ()
         return group._collective(call, array, array.shape, site)

@@ -10,12 +10,12 @@ On a device the output counts on the root alone, so the others may give None for
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.arguments import check_fits
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class Gather(CollectiveRules):
@@ -36,7 +36,7 @@ class Gather(CollectiveRules):
         return int(call[1] * members)
 
     @staticmethod
-    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         root = group._root(root)
         comes = array.size * group.size if group.ranks[group.index] == root else 0

@@ -11,12 +11,12 @@ gloo changes the buffer, so `real` gives it a copy.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.reductions import reduction_name
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 from dpsim.contract.ops import ReduceOp
 
 
@@ -37,7 +37,7 @@ class Reduce(CollectiveRules):
     @staticmethod
     def on_host(
         group: HostMember, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         call = "reduce", array.size, dtype, group._root(root), reduction_name(op, dtype), ()
         return group._collective(call, array, array.shape, site)

@@ -8,13 +8,13 @@ reduction and sizes have to match.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, given_sizes
 from dpsim.contract.collectives.reductions import reduction_name
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent, cut
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 from dpsim.contract.ops import ReduceOp
 
 
@@ -42,7 +42,7 @@ class ReduceScatter(CollectiveRules):
         op: ReduceOp = "sum",
         sizes: Sequence[int] | None = None,
         site: str | None = None,
-    ) -> Awaitable[HostArray]:
+    ) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         whole = check_sizes(group, "sizes", sizes, array.size)
         call = "reduce_scatter", array.size, dtype, None, reduction_name(op, dtype), given_sizes(sizes)

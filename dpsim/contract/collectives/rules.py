@@ -11,7 +11,7 @@ what its own call asks for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from dpsim.contract.collectives.reductions import reduction_of
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.dtypes import NUMPY
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 Call: TypeAlias = tuple[Any, ...]
 
@@ -55,7 +55,7 @@ class HostMember(Member, Protocol):
 
     def _collective(
         self, call: Call, array: HostArray, shape: tuple[int, ...], site: str | None
-    ) -> Awaitable[HostArray]: ...
+    ) -> HostWork[HostArray]: ...
 
 
 class DeviceMember(Member, Protocol):
@@ -81,7 +81,7 @@ class CollectiveRules:
     """Whether each call says by its sizes what goes to each other member, and behind that what comes from each."""
     reduces = False
     """Whether the elements of all are reduced to one."""
-    on_host: Callable[..., Awaitable[HostArray]] | None = None
+    on_host: Callable[..., HostWork[HostArray]] | None = None
     on_device: Callable[..., None] | None = None
 
     def gives(self, root: int | None, rank: int) -> bool:

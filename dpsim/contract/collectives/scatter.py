@@ -11,14 +11,14 @@ the host the others bring an array of the same shape, of which nothing is read, 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpsim.contract.collectives.arguments import check_fits, equal_size
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent, cut
-from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.interface import Buffer, HostArray, HostWork, Stream
 
 
 class Scatter(CollectiveRules):
@@ -43,7 +43,7 @@ class Scatter(CollectiveRules):
         return int(call[1] // members)
 
     @staticmethod
-    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
+    def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         dtype = group._dtype_of(array, site or group.name)
         piece = equal_size(group, "an array of as many for each", array.size)
         return group._collective(("scatter", array.size, dtype, group._root(root), None, ()), array, (piece,), site)

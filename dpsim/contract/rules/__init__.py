@@ -1,6 +1,8 @@
 """Rules of the contract that both the machines and the checks ask.
 
 wait_set.py        the ranks that a member of a collective waits for
+made_groups.py     communicators that ranks make during a run
+sources.py         the rank whose message a receive from any source took
 floats.py          NaNs that are compared, and sums whose order matters
 store_changes.py   changes of a key of a store in one step
 replay_frame.py    the replay of a graph that a record belongs to

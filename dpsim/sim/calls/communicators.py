@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
 from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
-from dpsim.backend.hosts.work import Outcome
-from dpsim.backend.journal.issue import Issue
+from dpsim.backend.hosts.works import CallUnderway
+from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import role
 from dpsim.contract.interface import Buffer, HostArray, Stream
@@ -20,6 +18,7 @@ from dpsim.contract.rules.floats import COMPARES, FLOATS
 from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
 from dpsim.sim.calls.streams import SimStream
+from dpsim.sim.calls.underway import Skipped, Underway, UnderwayFromAny
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.membership import Membership
@@ -41,7 +40,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         self.group = group
         self.membership = membership
 
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:
         host, machine = self.host, self.host.machine
         count = math.prod(shape)
         source = _flat_copy(array)
@@ -62,47 +61,26 @@ class SimHostCommunicator(JournaledHostCommunicator):
         if last is None:
             result = _as_far_as_it_fits(source, count)
         wanted = result if result.shape == shape else result.reshape(shape)
+        visit = host.word, host.journal.site, host.journal.ordinal
+        return Skipped(wanted) if last is None else Underway((self, last, issues[-1], visit, wanted))
 
-        if last is None:
-            return lambda: _at_once(wanted)
-        if self.membership is not None:
-            return partial(self._unless_aborted, self.membership, host.journal.site, last, issues[-1], wanted)
-        if machine.partial:
-            return lambda: host.wait(self._served(last, issues[-1]), wanted)
-        if machine.timed:
-            return lambda: host.wait(last, wanted)
-        return lambda: host.wait(self.group.ended(host, last), wanted)
-
-    def _unless_aborted(
-        self, membership: Membership, site: str, last: Op, issue: Issue, wanted: HostArray
-    ) -> Generator[Any, Any, HostArray]:
-        """The result, where it is not aborted before."""
-        if membership.aborted:
-            raise self.error(site)
-        part = membership.part(self.host, self._served(last, issue))
-        yield from self.host.wait(part.over)
-        if part.broken:
-            raise self.error(site)
-        return wanted
+    def _receive_any(self, array: HostArray, delay_ns: int) -> CallUnderway:
+        host, group = self.host, self.group
+        site, ordinal = host.journal.site, host.journal.ordinal
+        host.issue()
+        late: tuple[Op, ...] = ()
+        if delay_ns:
+            late = (host.op(host.address("is late for"), delay_ns, host=True),)
+            host.machine.alarms.sleep(late[0], delay_ns)
+            host.machine.submit(late[0])
+        flat = array.reshape(-1)
+        issue = plan("recv", flat.size, array.dtype.name)
+        end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
+        return UnderwayFromAny((self, end, (host.word, site, ordinal), array))
 
     def _abort(self) -> None:
         if self.membership is not None:
             self.membership.abort(self.host)
-
-    def _served(self, last: Op, issue: Issue) -> Op:
-        """What a host waits for that awaits this end, where it may be lost with one of the others."""
-        host, group = self.host, self.group
-        end = last if host.machine.timed else group.ended(host, last)
-        if not host.machine.partial:
-            return end
-        others = group.spec.ranks if issue.peer is None else (issue.peer,)
-        return served(host, group.spec.name, others, end, on_device=False)
-
-
-def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
-    """A skipped collective: nothing to wait for."""
-    return wanted
-    yield
 
 
 def _flat_copy(array: HostArray) -> HostArray:

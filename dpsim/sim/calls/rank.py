@@ -12,12 +12,15 @@ from typing import Any, TypeAlias
 
 from dpsim.backend.calls.graphs import JournaledGraph
 from dpsim.backend.calls.rank import JournaledRank
+from dpsim.backend.hosts.making import NOTHING, Made
 from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import Frozen, Stream
+from dpsim.contract.rules.made_groups import GroupSpecs
 from dpsim.contract.schedule import visit_label
-from dpsim.contract.world import Message, outside
+from dpsim.contract.world import CommunicatorSpec, Message, outside
 from dpsim.sim.calls.flags import SimFlag
 from dpsim.sim.calls.streams import SimGraph, SimStream
 from dpsim.sim.graph.op import Op
@@ -36,7 +39,7 @@ Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any
 class SimRank(JournaledRank):
     """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
 
-    __slots__ = ("_begin", "_boxes", "_notices", "_ports", "host_thread", "own_device", "threads")
+    __slots__ = ("_begin", "_boxes", "_notices", "_ports", "connect", "host_thread", "own_device", "threads")
 
     def __init__(
         self,
@@ -56,6 +59,8 @@ class SimRank(JournaledRank):
         self._notices = notices
         self._ports = ports
         self._begin = begin
+        self.connect: Callable[[CommunicatorSpec], Any] = _alone
+        """Gives this rank its communicator of a group that it makes."""
 
     def died(self, by: Op) -> None:
         """The rank was killed: its host and its device."""
@@ -103,6 +108,16 @@ class SimRank(JournaledRank):
     @property
     def _hosts(self) -> Sequence[Host]:
         return [self.host_thread] if self.threads is None else self.threads.hosts
+
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        host, *devices = [self.connect(spec) for spec in specs]
+        meets = host._start(issues, NOTHING, (0,))
+
+        def outcome() -> Generator[Any, Any, Made]:
+            yield from meets()
+            return host, devices[0] if devices else None
+
+        return outcome
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)
@@ -196,3 +211,7 @@ class SimRank(JournaledRank):
         host = self.host_thread
         label = host.address()
         return lambda: host.pause(ns, label)
+
+
+def _alone(spec: CommunicatorSpec) -> Any:
+    raise RuntimeError(f"{spec.name}: the run is over")

@@ -16,6 +16,7 @@ from typing import Any
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.any_source import AnySource, Comes
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.lazy import Made
 from dpsim.sim.graph.machine import Machine
@@ -38,6 +39,8 @@ class Group(ABC):
         """Where communicators are made at first use."""
         self.memberships: dict[int, Any] = {}
         """Where members may abort it: what each has of it (`dpsim.sim.collectives.membership`)."""
+        self.any_source: AnySource | None = None
+        """Where members receive from any source."""
         self._size = len(spec.ranks)
         self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
         self._next_seq = dict.fromkeys(spec.ranks, 0)
@@ -51,10 +54,20 @@ class Group(ABC):
         """A host joins the next collective of its rank; the answer is the op that ends it for this rank."""
 
     @abstractmethod
-    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+    def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         """One side of a transfer; the answer is the op that ends it for this rank. `after`: what the rank put on this
         communicator before.
         """
+
+    @abstractmethod
+    def coming(self, sender: int, receiver: int) -> Op:
+        """That the sender comes with its next message to the receiver, which no receive has."""
+
+    def receive_any(self, host: Comes, own: Contribution) -> Op:
+        """Host domain: a receive from any source. The value of the op that ends it is the rank that sent."""
+        if self.any_source is None:
+            self.any_source = AnySource(self)
+        return self.any_source.receive(host, own)
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: what a host waits for that awaits this end."""

@@ -35,6 +35,7 @@ from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.rules.wait_set import awaited
 from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.any_source import Comes
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.results import Results
@@ -45,9 +46,11 @@ from dpsim.sim.hosts.host import Host
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all."""
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
+    `looked_for`: a receive from any source looks for its sender, and neither side may be there.
+    """
 
-    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "together")
+    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
 
     def __init__(self, label: str, members: tuple[int, ...], indices: Mapping[int, int], device: bool) -> None:
         self.label = label
@@ -55,6 +58,7 @@ class Meeting:
         self.indices = indices
         self.brought: dict[int, Contribution] = {}
         self.together: list[int] = []
+        self.looked_for = False
         self.arrivals = {rank: Op("", 0, None, None, rank if device else None) for rank in members}
         self.all_came = Op(label)
 
@@ -98,7 +102,7 @@ class PartedGroup(Group):
             del self._open[seq]
         return end
 
-    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+    def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         rank, peer, way = host.rank, own.issue.peer, own.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
@@ -108,7 +112,19 @@ class PartedGroup(Group):
         if meeting is None:
             label = numbered_label(transfer_label(self.spec.name, *pair), number)
             meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
+        elif meeting.looked_for and not meeting.brought:
+            self._moving[(*pair, number)] = meeting
         return self._take_part(host, own, meeting, after)
+
+    def coming(self, sender: int, receiver: int) -> Op:
+        pair = sender, receiver
+        number = self._counts[(*pair, "recv")]
+        meeting = self._moving.get((*pair, number))
+        if meeting is None:
+            label = numbered_label(transfer_label(self.spec.name, *pair), number)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {sender: 0, receiver: 1})
+            meeting.looked_for = True
+        return meeting.arrivals[sender]
 
     def ended(self, host: Host, end: Op) -> Op:
         """Host domain: what a host awaits that awaits this part's end."""
@@ -127,7 +143,7 @@ class PartedGroup(Group):
             self._unfired[meeting.all_came] = members
         return meeting
 
-    def _take_part(self, host: Host, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
+    def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
         """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
         machine, rank = self.machine, host.rank
         meeting.brought[rank] = own
@@ -137,6 +153,7 @@ class PartedGroup(Group):
             machine.edge(after, arrival)
         machine.edges(own.before, arrival)
         own.arrival = arrival
+        last = len(meeting.brought) == len(meeting.members)  # by its arrival a receive may take it, which comes then
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
             arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
@@ -145,7 +162,7 @@ class PartedGroup(Group):
             machine.submit(arrival)
         else:  # it happens at once, and does nothing
             arrival.pending = arrival.at = 0
-        if len(meeting.brought) == len(meeting.members):
+        if last:
             self._all_came(meeting)
         return end
 

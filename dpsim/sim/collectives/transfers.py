@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dpsim.contract.ops import DTYPES
 from dpsim.contract.schedule import numbered_label, transfer_label
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.any_source import Comes
 from dpsim.sim.collectives.contribution import Contribution
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.graph.costs import Costs
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.host import Host
 
 
 class Transfers(Group):
@@ -32,8 +32,10 @@ class Transfers(Group):
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         self._sends: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
         self._receives: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
+        self._coming: dict[tuple[int, int], Op] = {}
+        """Of a pair, where a receive from any source looks: that the sender comes."""
 
-    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+    def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         self._moved = True
         rank, peer, way = host.rank, own.issue.peer, own.issue.op
         assert peer is not None
@@ -45,6 +47,19 @@ class Transfers(Group):
         self.machine.edge(after, op)
         self.machine.submit(op)
         return op
+
+    def coming(self, sender: int, receiver: int) -> Op:
+        pair = sender, receiver
+        op, waiting = Op(""), self._sends[pair]
+        if waiting:
+            self._come(op, waiting[0][1])
+        else:
+            self._coming[pair] = op
+        return op
+
+    def _come(self, op: Op, own: Contribution) -> None:
+        self.machine.edges(own.before, op)
+        self.machine.submit(op)
 
     def _label(self, pair: tuple[int, int], way: str) -> str:
         number = self._counts[(*pair, way)]
@@ -67,6 +82,8 @@ class Transfers(Group):
                 self._match(op, own, their)
             else:
                 self._sends[pair].append((sent, own))
+                if self._coming:
+                    self._came(pair, own)
             return sent
         if waiting:
             op, their = waiting.popleft()
@@ -74,8 +91,16 @@ class Transfers(Group):
         else:
             op = self._joint(label, pair, self._transfer_cost)
             self._sends[pair].append((op, own))
+            if self._coming:
+                self._came(pair, own)
         machine.edges(own.before, op)
         return op
+
+    def _came(self, pair: tuple[int, int], own: Contribution) -> None:
+        """There is a send that no receive has yet."""
+        coming = self._coming.pop(pair, None)
+        if coming is not None:
+            self._come(coming, own)
 
     def _receive(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
         """The op of a receive; the receiver has yet to submit it."""

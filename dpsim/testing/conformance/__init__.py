@@ -13,6 +13,9 @@ not occur but for averages.
     events.py        what a query of an event may answer
     stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
+    made_groups.py   groups that ranks make during a run
+    looks.py         what a look at a host's collective or transfer may answer
+    any_source.py    receives from any source
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
     gates.py         looks into mailboxes that come to what they came to in another run

@@ -18,6 +18,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance import mail
+from dpsim.testing.conformance.any_source import any_source
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
 from dpsim.testing.conformance.dtypes import dtypes
@@ -26,6 +27,8 @@ from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
+from dpsim.testing.conformance.looks import looks
+from dpsim.testing.conformance.made_groups import made_groups
 from dpsim.testing.conformance.stores import changes, stores
 from dpsim.testing.conformance.stream_flags import stream_flags
 from dpsim.testing.conformance.streams import streams
@@ -41,6 +44,9 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "queries": queries,
     "stream_flags": stream_flags,
     "transfers": transfers,
+    "any_source": any_source,
+    "looks": looks,
+    "made_groups": made_groups,
     "graphs": graphs,
     "mail": mail.mail,
     "polling": mail.polling,

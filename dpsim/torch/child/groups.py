@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from dpsim.torch.child import clocks
@@ -247,7 +248,11 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         return self._start("recv", b"", lambda blocks: fill(one, blocks[0]), list(tensors), **about)
 
     def recv_anysource(self, tensors: Many, tag: int = 0) -> Started:
-        raise NotCovered("recv from any source")
+        [one] = tensors
+        about = {"dtype": named(checked(one).dtype), "elements": one.numel(), "tag": tag}
+        work = self._start("recv_any", b"", lambda blocks: fill(one, blocks[0]), list(tensors), **about)
+        work.members = self.ranks
+        return work
 
     def split_group(self, *args: Any, **more: Any) -> Any:
         raise NotCovered("ProcessGroup.split_group")

@@ -34,6 +34,17 @@ ANSWERS: dict[str, wire.Form] = {
 }
 
 
+QUIET = ("sleep", "loop", "place", "step")
+"""Messages by which a rank does nothing that another one could wait for."""
+
+_did = [0]
+
+
+def did() -> int:
+    """How often this rank did something else."""
+    return _did[0]
+
+
 def open_pipe(pipe: wire.Pipe) -> None:
     """Speak over this socket from now on, in this thread. Messages that wait go out before the process ends."""
     end = os._exit
@@ -52,6 +63,7 @@ def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
     if threading.get_ident() != _home[0]:
         refused_in_threads.append(NotCovered("a call of torch.distributed from a second thread of a rank"))
         raise refused_in_threads[-1]
+    _did[0] += message[0] not in QUIET
     try:
         if modules := imports.new():
             _pipe[0].send(["imported", modules])

@@ -3,9 +3,10 @@
     work = Started([4], [fill_the_tensor])      # call 4 was started
     work.wait()                                 # stands until dpsim answers, then fills the tensor
 
-`is_completed` answers no at first, and then waits: the contract has no look at a collective yet. A Work that the user
-never waits for stays unawaited, and the simulation reports it. For those that a library of torch started the rank waits
-at its end. A process group of gloo waits for its queue when it is destroyed.
+`is_completed` asks dpsim, and no is a choice of the schedule. A rank that asks again, and has done nothing in between,
+polls. It waits then, since a loop has more schedules than a search can try. A Work that the user never waits for stays
+unawaited, and the simulation reports it. For those that a library of torch started the rank waits at its end. A process
+group of gloo waits for its queue when it is destroyed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch._C._distributed_c10d import Work
 
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import is_users, site
-from dpsim.torch.child.pipe import ask
+from dpsim.torch.child.pipe import ask, did
 
 Then = Callable[[list[bytes]], None]
 """Takes the blocks of an answer."""
@@ -35,7 +36,9 @@ class Started(Work):
         super().__init__()
         self.keys, self.then, self.out, self.librarys = list(keys), list(then), out, librarys
         self.over = False
-        self._looks = 0
+        self.members: Sequence[int] = ()
+        self._from = -1
+        self._looked = -1
         if self.keys:
             _open[self.keys[0]] = self
 
@@ -46,7 +49,9 @@ class Started(Work):
                 _open.pop(self.keys[0], None)
             where = site("wait")
             for key, then in zip(self.keys, self.then, strict=True):
-                _, blocks = ask(["wait", key, where])
+                value, blocks = ask(["wait", key, where])
+                if self.members:
+                    self._from = self.members.index(value)
                 then(blocks)
             clocks.CLOCK.works()
         return True
@@ -58,8 +63,17 @@ class Started(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        self._looks += 1
-        return self.over or (self._looks > 1 and self.wait())
+        if self.over or self._looked == did():
+            return self.wait()
+        where = site("is_completed")
+        if all(ask(["query", key, where])[0] for key in self.keys):
+            return self.wait()
+        self._looked = did()
+        return False
+
+    def _source_rank(self) -> int:
+        """The rank in its group that sent what a receive from any source took."""
+        return self._from
 
     def is_success(self) -> bool:
         return self.over

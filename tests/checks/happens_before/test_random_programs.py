@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from dpsim.checks.happens_before.clocks import MASKS_UP_TO, Clock, Clocks, Masks, Point, Vectors, clocks_for
-from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
+from dpsim.checks.happens_before.hosts import HostState
 from dpsim.checks.happens_before.mailboxes import MailboxHistory, Posts
 from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import NullSink, Signal, StreamPoint
+from dpsim.checks.happens_before.streams import Lane, lane_of
 from dpsim.checks.happens_before.threads import THREADED, FlagState, ThreadedHost
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.contract.ops import FLAG, FLAG_HOW, KIND, THREAD_HOW, RawRecord, Refs

@@ -1,7 +1,7 @@
-"""Which line of a program a record names, and which calls of the contract could have written it.
+"""Which line of a program made a call, and which calls write a record.
 
-calls_of(record)        # "query|synchronize|capture", of a record of the kind "ask"
-line_of(record)         # "await event.synchronize(site)"
+line_of(raw)            # 'group.barrier(site="agree")'
+calls_of(raw)           # "barrier", as a pattern: the line has to call that
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ CALLS = {
     "mark": "record|wait_stream|replay|capture",
     "post": "send",
     "probe": "probe",
+    "group": "group",
+    "look": "query",
     "read": "read",
+    "receive_any": "recv_any",
     "replay": "replay",
     "sleep": "sleep|turn",
     "store": "open_store|join_store|set|get|add|compare_set|delete|close",
@@ -45,7 +48,7 @@ def calls_of(raw: RawRecord) -> str:
     kind, fields = raw[KIND], raw[WHERE + 1 :]
     if kind == "kept":
         kind, fields = raw[KEPT_CALL], raw[KEPT_FIELDS]
-    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|getattr\(group, call\.name\)"
+    return CALLS[kind] if kind in CALLS else rf"{fields[OP - WHERE - 1]}|group|getattr\(group, call\.name\)"
 
 
 def line_of(raw: RawRecord) -> str:

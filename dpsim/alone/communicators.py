@@ -1,0 +1,104 @@
+"""Communicators of a rank that runs alone: no peer is there, and calls do nothing but journal.
+
+What an await or a look returns comes from the rank's past (`dpsim.alone.answers`).
+
+    group = AloneHostCommunicator(journal, spec, answers)
+    await group.all_reduce(mine)                # what it returned in the run before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
+from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.world import CommunicatorSpec
+
+
+class CallAnswers(Protocol):
+    """Where what awaits return comes from."""
+
+    def of(self, journal: Journal) -> Outcome:
+        """The answer to the op that was journaled last."""
+
+
+class AloneCall:
+    """A collective or transfer of which it is known how its await and each look ended."""
+
+    __slots__ = ("_answer", "_answers", "_journal")
+
+    def __init__(self, journal: Journal, answers: CallAnswers) -> None:
+        self._journal, self._answers = journal, answers
+        self._answer = answers.of(journal)
+
+    def __call__(self) -> Generator[Any, Any, Any]:
+        return self._answer()
+
+    def asked(self) -> AloneCall:
+        return self
+
+    def query(self) -> Outcome:
+        return self._answers.of(self._journal)
+
+
+class AloneHostCommunicator(JournaledHostCommunicator):
+    """A host communicator whose peers have answered before."""
+
+    __slots__ = ("_answers",)
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec, answers: CallAnswers) -> None:
+        super().__init__(journal, spec)
+        self._answers = answers
+
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> AloneCall:
+        return AloneCall(self.journal, self._answers)
+
+    def _receive_any(self, array: HostArray, delay_ns: int) -> AloneCall:
+        return AloneCall(self.journal, self._answers)
+
+    def _abort(self) -> None:
+        pass
+
+
+class AloneDeviceCommunicator(JournaledDeviceCommunicator):
+    """A device communicator that moves nothing. `lazy`: it is made at its first use, and a capture refuses that."""
+
+    __slots__ = ("_lazy", "_made")
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec, lazy: bool) -> None:
+        super().__init__(journal, spec)
+        self._lazy = lazy
+        self._made: set[tuple[int, ...]] = set()
+
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
+        self._made.add(self.ranks)
+
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        if self.aborted:
+            raise self.error(self.name)
+        self._made.update(map(self._makes, issues))
+
+    def _open(self, stream: Stream) -> None:
+        pass
+
+    def _close(self, stream: Stream) -> None:
+        pass
+
+    def _abort(self) -> None:
+        pass
+
+    def unmade(self, issue: Issue) -> bool:
+        return self._lazy and self._makes(issue) not in self._made
+
+    def _makes(self, issue: Issue) -> tuple[int, ...]:
+        """Whose communicator it goes out on: a transfer outside of a group has one of its pair."""
+        if issue.group is not None or issue.peer is None:
+            return self.ranks
+        return min(self.journal.rank, issue.peer), max(self.journal.rank, issue.peer)

@@ -1,0 +1,95 @@
+"""How a rank makes a communicator during a run: the public half, journaled.
+
+    group = await rank.group("experts", (0, 1))         # stands until rank 1 has called it, too
+    rank.host("experts")                                # the same
+
+A rank first journals which ranks it names. Then comes the group's first collective, a barrier, in which the members
+meet. So who has not come is missing there, and every check of collectives holds for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.call_site import is_word
+from dpsim.backend.journal.issue import Issue, plan
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import whole
+from dpsim.contract.interface import DeviceCommunicator, HostCommunicator
+from dpsim.contract.rules.made_groups import GroupSpecs, specs_of
+from dpsim.contract.world import World
+
+NOTHING = np.empty(0, np.int32)
+
+Made: TypeAlias = tuple[HostCommunicator, DeviceCommunicator | None]
+
+
+class Making(Protocol):
+    """A rank that makes groups. `made`: their names."""
+
+    rank: int
+    journal: Journal
+    world: World
+    hosts: dict[str, HostCommunicator]
+    devices: dict[str, DeviceCommunicator]
+    made: set[str]
+
+    def host(self, kind: str) -> HostCommunicator:
+        """The communicator of that kind."""
+
+    def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
+        """Meet the other members in a barrier."""
+
+
+def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str | None) -> GroupWork:
+    """The call of the contract, whose caller is the program."""
+    site = site or f"{name}.group"
+    members = _members(rank, name, ranks, device, site)
+    specs = specs_of(name, members, device)
+    journal, host = rank.journal, specs[0]
+    journal.note_above("group", f"{site}.members", (host.name, name, device, members))
+    rank.made.add(name)
+    issues = journal.collective(host.name, plan("barrier", 0, "int32"), None, site)
+    return GroupWork(rank, name, rank._make(specs, issues))
+
+
+def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str) -> tuple[int, ...]:
+    """The members as numbers. Raises ValueError."""
+    if not is_word(name):
+        raise ValueError(f"{site}: the group {name!r}: a name is printable ASCII without spaces, as experts.4")
+    if name in rank.made or name in rank.hosts or name in rank.devices:
+        raise ValueError(f"{site}: rank {rank.rank} has a communicator {name!r} already; give each group another name")
+    most = rank.world.size if device else rank.world.actors
+    members = tuple(whole(one, "a member", site, 0) for one in ranks)
+    if rank.rank not in members:
+        raise ValueError(f"{site}: rank {rank.rank} is none of {members}; only the members of a group make it")
+    if len(set(members)) < len(members) or max(members) >= most:
+        raise ValueError(f"{site}: {members}; a group has different members of 0 to {most - 1}")
+    return members
+
+
+class GroupWork(Work):
+    """A group that is being made."""
+
+    __slots__ = ("_name", "_rank")
+
+    def __init__(self, rank: Making, name: str, outcome: Outcome) -> None:
+        super().__init__(rank.journal, outcome)
+        self._rank, self._name = rank, name
+
+    def __await__(self) -> Generator[Any, Any, HostCommunicator]:
+        outcome, (journal, site, ordinal) = self._result(), self._of
+        try:
+            host, device = yield from outcome
+        except RuntimeError as error:
+            journal.failed(site, ordinal, error)
+            raise
+        journal.learned(site, ordinal, NOTHING)
+        self._rank.hosts[self._name] = host
+        if device is not None:
+            self._rank.devices[self._name] = device
+        return self._rank.host(self._name)

@@ -1,0 +1,78 @@
+"""Works of a communicator that are more than an await: they can be asked, and one from any source says who sent.
+
+    work = group.all_reduce(mine)           # CallWork
+    await work.query("look")                # False, perhaps, or True
+    await work
+
+A backend gives a `CallUnderway` for each call. Most are awaited and never asked. So what looking needs is made at the
+first look, and takes the place of the former (`asked`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol
+
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import HostWork, Received
+
+
+class CallUnderway(Protocol):
+    """A call that was started, as a backend has it."""
+
+    def __call__(self) -> Generator[Any, Any, Any]:
+        """Wait until it is over; its result."""
+
+    def asked(self) -> Asks:
+        """The same call, to be asked from now on; the same object from the second time on."""
+
+
+class Asks(CallUnderway, Protocol):
+    """A call that can be asked."""
+
+    def query(self) -> Outcome:
+        """Learns whether it is over."""
+
+
+class CallWork(Work, HostWork[Any]):
+    """A collective or transfer of a host."""
+
+    __slots__ = ()
+
+    _outcome: CallUnderway | None
+
+    def query(self, site: str) -> Work:
+        pending, (journal, of, number) = self._outcome, self._of
+        journal.note("look", site, (of, number))
+        if pending is None:
+            return Work(journal, _is_over)
+        asked = self._outcome = pending.asked()
+        return Work(journal, asked.query())
+
+
+def _is_over() -> Generator[Any, Any, bool]:
+    return True
+    yield
+
+
+class Receives(Protocol):
+    """What a receive from any source needs of its communicator."""
+
+    def took(self, source: int) -> None:
+        """The receive is over."""
+
+
+class AnyWork(CallWork):
+    """A receive from any source."""
+
+    __slots__ = ("_communicator",)
+
+    def __init__(self, journal: Journal, communicator: Receives, outcome: CallUnderway) -> None:
+        super().__init__(journal, outcome)
+        self._communicator = communicator
+
+    def __await__(self) -> Generator[Any, Any, Received]:
+        received: Received = yield from super().__await__()
+        self._communicator.took(received.source)
+        return received

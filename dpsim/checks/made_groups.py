@@ -1,0 +1,69 @@
+"""Groups that members make with other members than their peers: they never meet.
+
+    rank 0   group x of ranks 0, 1
+    rank 1   group x of ranks 0, 1, 2       ->   MISMATCH:GROUP:RANKS
+
+A rank names the members of a group that it makes. If one of those made a group of that name with other ranks, in
+another order, or for other devices, it means another group. The members are those of `Rank.group`. Where most of them
+name the same ranks, the others are wrong. A part of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import GROUP_COMMUNICATOR, GROUP_DEVICE, GROUP_KIND, GROUP_RANKS
+from dpsim.contract.words import ranks_text
+
+CURE = "give the same ranks in the same order on all of them"
+
+
+def unlike(run_index: RunIndex) -> list[Finding]:
+    """One finding for each name that members use for different groups."""
+    return [_finding(run_index, name, own) for name, own in _by_name(run_index).items() if _differ(own)]
+
+
+def apart(run_index: RunIndex) -> set[str]:
+    """The communicators of these groups: that not all members joined them follows."""
+    by_name = _by_name(run_index)
+    return {entry.raw[GROUP_COMMUNICATOR] for own in by_name.values() if _differ(own) for entry in own.values()}
+
+
+def _by_name(run_index: RunIndex) -> dict[str, dict[int, Entry]]:
+    by_name: dict[str, dict[int, Entry]] = {}
+    for entry in run_index.groups:
+        by_name.setdefault(entry.raw[GROUP_KIND], {})[entry.rank] = entry
+    return by_name
+
+
+def _differ(own: dict[int, Entry]) -> bool:
+    """Whether a rank names a member that made the group differently."""
+    return any(
+        rank in own and _said(own[rank]) != _said(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
+    )
+
+
+def _said(entry: Entry) -> tuple[tuple[int, ...], bool]:
+    return tuple(entry.raw[GROUP_RANKS]), entry.raw[GROUP_DEVICE]
+
+
+def _finding(run_index: RunIndex, name: str, own: dict[int, Entry]) -> Finding:
+    counts = Counter(map(_said, own.values())).most_common()
+    most = counts[0][0] if counts[0][1] > counts[1][1] else None
+    odd = [entry for entry in own.values() if most is not None and _said(entry) != most]
+    first = min(odd or own.values(), key=lambda entry: (run_index.position(entry), entry.rank))
+    lines = []
+    for said, _ in counts:
+        ranks = [rank for rank, entry in own.items() if _said(entry) == said]
+        what = ("with" if said[1] else "without") + " a device communicator"
+        lines.append(f"{ranks_text(ranks)} of {ranks_text(said[0])}, {what} ({own[ranks[0]].record.where})")
+    return Finding(
+        check="ledger",
+        klass="MISMATCH:GROUP:RANKS",
+        message=f"group {name}: members do not make the same one: {'; '.join(lines)}; {CURE}",
+        culprit=run_index.culprit(first) if odd else None,
+        position=run_index.position(first),
+        details=tuple(lines),
+    )

@@ -1,0 +1,178 @@
+"""Receives from any source: whose message each one takes is a choice of the schedule.
+
+A receive *looks* when the receives of its rank before it have taken theirs. Each other member that sends its next
+message *offers* it, and the first offer that the schedule picks is taken. So the receive may take a message that came
+late, while one that was sent long before is still under way. Messages of one member come in their order.
+
+    end = AnySource(group).receive(host, own)       # `own`: the memory that takes what comes
+    source = yield from host.wait(end)
+
+The offers to one receive write one resource, so a search tries each of them first. An offer that comes when another was
+taken is no step. The strategy hears of it as one that the step of the other took away (`Strategy.lost`), and so turns
+this race round as well.
+
+Prior art: the wildcard receives of ISP and DAMPI. They also try a receive from any source once for each sender that
+could match.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Protocol
+
+from dpsim.contract.schedule import Footprint, numbered_label
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+
+
+class Comes(Protocol):
+    """Who makes one side of a transfer."""
+
+    rank: int
+    chained: bool
+
+    def before(self, op: Op) -> None:
+        """An op comes after what lies before the call."""
+
+
+class Matches(Protocol):
+    """A communicator that matches sends and receives."""
+
+    spec: CommunicatorSpec
+    machine: Machine
+
+    def coming(self, sender: int, receiver: int) -> Op:
+        """That the sender comes with its next message to the receiver, which no receive has."""
+
+    def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
+        """One side of a transfer; the answer is the op that ends it for this rank."""
+
+
+class Taking:
+    """A rank that takes a message by an op that has happened."""
+
+    chained = True
+
+    def __init__(self, rank: int, machine: Machine, take: Op) -> None:
+        self.rank = rank
+        self._machine = machine
+        self._take = take
+
+    def before(self, op: Op) -> None:
+        self._machine.edge(self._take, op)
+
+
+class AnyReceive:
+    """One receive. `came`: its rank has called it; `end`: it is over. `takes`: the offers that can be taken now."""
+
+    __slots__ = ("came", "end", "number", "own", "rank", "taken", "takes")
+
+    def __init__(self, rank: int, number: int, own: Contribution) -> None:
+        self.rank = rank
+        self.number = number
+        self.own = own
+        self.came, self.end = Op(""), Op("")
+        self.taken = False
+        self.takes: list[Op] = []
+
+
+class AnySource:
+    """The receives from any source on one communicator."""
+
+    def __init__(self, group: Matches) -> None:
+        self._group = group
+        self._machine = group.machine
+        self._open: dict[int, deque[AnyReceive]] = {}
+        self._numbers: dict[int, int] = {}
+        self._offers: dict[Op, None] = {}
+
+    def receive(self, host: Comes, own: Contribution) -> Op:
+        """A rank calls a receive. The value of the op that ends it is the rank that sent."""
+        machine, rank = self._machine, host.rank
+        number = self._numbers.get(rank, 0)
+        self._numbers[rank] = number + 1
+        one = AnyReceive(rank, number, own)
+        if host.chained:
+            host.before(one.came)
+        machine.edges(own.before, one.came)
+        machine.submit(one.came)
+        waiting = self._open.setdefault(rank, deque())
+        waiting.append(one)
+        if len(waiting) == 1:
+            self._look(one, None)
+        return one.end
+
+    def _look(self, one: AnyReceive, after: Op | None) -> None:
+        """From now on the other members offer their next messages."""
+        machine, group = self._machine, self._group
+        for sender in group.spec.ranks:
+            if sender == one.rank:
+                continue
+            offer = Op("")
+            offer.effect, offer.args = self._offer, (one, sender, offer)
+            self._offers[offer] = None
+            machine.edge(one.came, offer)
+            machine.edge(after, offer)
+            machine.edge(group.coming(sender, one.rank), offer)
+            machine.submit(offer)
+
+    def _offer(self, one: AnyReceive, sender: int, offer: Op) -> None:
+        """A member has come with its next message."""
+        machine = self._machine
+        del self._offers[offer]
+        take = Op(self._label(one, sender), footprint=self._touches(one))
+        take.causes, take.seen_marks = offer.causes, offer.seen_marks
+        if one.taken:
+            if machine.strategy is not None:
+                machine.strategy.lost([take])
+            return
+        take.effect, take.args = self._take, (one, sender, take)
+        one.takes.append(take)
+        machine.submit(take)
+
+    def _take(self, one: AnyReceive, sender: int, take: Op) -> None:
+        """The receive takes this message, and no other."""
+        machine, own, waiting = self._machine, one.own, self._open[one.rank]
+        one.taken = True
+        others = [other for other in one.takes if other is not take]
+        one.takes.clear()
+        for other in others:
+            other.effect, other.args = None, ()
+            machine.enabled.remove(other)
+        if others and machine.strategy is not None:
+            machine.strategy.lost(others)
+        waiting.popleft()
+        own.issue = own.issue._replace(peer=sender)
+        matched = self._group.move(Taking(one.rank, machine, take), own)
+        one.end.effect, one.end.args = _same, (sender,)
+        machine.edge(matched, one.end)
+        machine.submit(one.end)
+        if waiting:
+            self._look(waiting[0], take)
+
+    def _label(self, one: AnyReceive, sender: int) -> str:
+        name = self._group.spec.name
+        return numbered_label(f"takes from {sender} in {name}", one.number, one.rank) if self._machine.visible else ""
+
+    def _touches(self, one: AnyReceive) -> Footprint | None:
+        """Nothing, where one other member alone can send."""
+        if not self._machine.visible or len(self._group.spec.ranks) == 2:
+            return None
+        return ((("any source", self._group.spec.name, one.rank, one.number), "w"),)
+
+    def forget(self) -> None:
+        """A run leaves no cycles behind."""
+        for offer in self._offers:
+            offer.effect, offer.args = None, ()
+        for waiting in self._open.values():
+            for one in waiting:
+                for take in one.takes:
+                    take.effect, take.args = None, ()
+        self._offers.clear()
+        self._open.clear()
+
+
+def _same(source: int) -> int:
+    return source

@@ -1,0 +1,81 @@
+"""Receives from any source: each takes the next message of some member, and which member is open.
+
+Each message is taken once, with the rank that sent it. Those of one sender are taken in the order in which they were
+sent. So this part counts what came, and does not say from whom it came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray, HostCommunicator, Received
+from dpsim.testing.conformance.ground import Round, expect, refused
+
+EACH = 2
+"""Messages of each sender."""
+
+ORDER = "transfers between two ranks arrive in order"
+ONCE = "each receive takes the next message of one member, and says which"
+BEHIND = "a receive from any source is behind the receives from a named rank that were called before"
+
+
+async def any_source(at: Round) -> None:
+    if at.host.size > 1:
+        for ahead in (False, True):
+            await _from_all(at, ahead)
+        await _behind_a_named_one(at)
+
+
+async def _from_all(at: Round, ahead: bool) -> None:
+    """The first member receives what all others send. `ahead`: it calls all, and awaits the last first."""
+    group, first = at.host, at.host.ranks[0]
+    if group.index:
+        for number in range(EACH):
+            await group.send(_message(at, at.rank.rank, number), first, site="conformance.send")
+        await group.barrier(site="conformance.barrier")
+        return
+    count = EACH * (group.size - 1)
+    if ahead:
+        works = [_receive(group) for _ in range(count)]
+        refused(RuntimeError, "a named receive beside one from any source", lambda: group.recv(2, "int32", _last(at)))
+        came = [await work for work in reversed(works)][::-1]
+    else:
+        came = [await _receive(group) for _ in range(count)]
+    await group.barrier(site="conformance.barrier")
+    for sender in group.ranks[1:]:
+        rows = [received.array for received in came if received.source == sender]
+        expect(f"messages of rank {sender}", len(rows), EACH, ONCE)
+        for number, row in enumerate(rows):
+            expect(f"message {number} of rank {sender}", row, _message(at, sender, number), ORDER)
+
+
+async def _behind_a_named_one(at: Round) -> None:
+    """The last member sends three, to a named receive, one from any source, and another named one."""
+    group, first = at.host, at.host.ranks[0]
+    if group.index == group.size - 1:
+        for number in range(3):
+            await group.send(_message(at, at.rank.rank, number), first, site="conformance.send")
+    if group.index == 0:
+        sender = _last(at)
+        named = group.recv(2, "int32", sender, site="conformance.recv")
+        received = await _receive(group)
+        expect("the source", received.source, sender, ONCE)
+        expect("the message behind a named receive", received.array, _message(at, sender, 1), BEHIND)
+        expect("the named receive before it", await named, _message(at, sender, 0), BEHIND)
+        third = await group.recv(2, "int32", sender, site="conformance.recv")
+        expect("the named receive after it", third, _message(at, sender, 2), ORDER)
+    await group.barrier(site="conformance.barrier")
+
+
+def _receive(group: HostCommunicator) -> Awaitable[Received]:
+    return group.recv_any(2, "int32", site="conformance.recv_any")
+
+
+def _last(at: Round) -> int:
+    return at.host.ranks[-1]
+
+
+def _message(at: Round, sender: int, number: int) -> HostArray:
+    return np.array([100 * sender + at.step, number], np.int32)

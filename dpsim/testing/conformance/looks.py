@@ -1,0 +1,59 @@
+"""What a look at a collective or transfer of a host may answer.
+
+A call is over for a rank some time after it could be. So a look may say no for any time, and this part takes both
+answers. Once a host has awaited the call, or has found it over, the answer is yes. While it cannot be over, it is no.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpsim.contract.interface import HostWork
+from dpsim.testing.conformance.ground import Round, expect
+
+STAYS = "a call that is over stays so"
+AFTER = "a host that has awaited a call can count on yes"
+RESULT = "to ask takes no result: it has to be awaited all the same"
+EARLY = "a call is not over before those have come for whom it waits"
+
+
+async def looks(at: Round) -> None:
+    group, mine = at.host, at.line(at.rank.rank, 4, "int32")
+    total = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0, dtype=np.int32)
+    expect("a sum that was asked for", await _asked(group.all_reduce(mine), "an all_reduce"), total, RESULT)
+    if group.size == 1:
+        return
+    first, last = group.ranks[0], group.ranks[-1]
+    if group.index == 0:
+        early = group.barrier(site="conformance.barrier")
+        expect("a barrier to which the last member has not come", await _look(early), False, EARLY)
+        received = group.recv(4, "int32", last, site="conformance.recv")
+        expect("a receive of what was not sent", await _look(received), False, EARLY)
+        at.rank.send(last, "conformance.looked", at.step, "conformance.send")
+        expect("a receive that was asked for", await _asked(received, "a recv"), at.line(last, 4, "int32"), RESULT)
+        await early
+        from_any = group.recv_any(4, "int32", site="conformance.recv_any")
+        came = await _asked(from_any, "a recv_any")
+        expect("a receive from any source that was asked for", came.array, at.line(last, 4, "int32"), RESULT)
+    elif group.index == group.size - 1:
+        await at.rank.mailbox("conformance.looked").get("conformance.get")
+        await _asked(group.send(mine, first, site="conformance.send"), "a send")
+        await group.barrier(site="conformance.barrier")
+        await _asked(group.send(mine, first, site="conformance.send"), "a send")
+    else:
+        await group.barrier(site="conformance.barrier")
+
+
+async def _asked(work: HostWork[Any], what: str) -> Any:
+    """The result of a call, which is looked at before and after."""
+    answers = [await _look(work) for _ in range(3)]
+    expect(f"looks at {what}", answers, sorted(answers), STAYS)
+    result = await work
+    expect(f"a look at {what} that was awaited", await _look(work), True, AFTER)
+    return result
+
+
+async def _look(work: HostWork[Any]) -> bool:
+    return await work.query("conformance.look")
