@@ -21,6 +21,7 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 if TYPE_CHECKING:
     from dpsim.diagnose.dumps.explanation import Explanation
+    from dpsim.diagnose.dumps.job import DumpedJob
 
 
 def explain(
@@ -37,24 +38,29 @@ def explain(
     with one_line_errors(), json_alone(as_json):
         from dpsim.diagnose.dumps import text
 
-        found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else _of_dumps(dumps)
+        found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else job_of_folder(*dumps)[1]
         if as_json:
             say(json.dumps(text.as_json(found)))
         else:
             say(painted(text.as_text(found), good=found.outcome in ("finished", "moving")))
 
 
-def _of_dumps(folders: list[Path]) -> Explanation:
+def job_of_folder(*folders: Path) -> tuple[DumpedJob, Explanation]:
+    """The job of dumps or recordings, and what it shows. Raises BadInput."""
     from dpsim.diagnose.recordings.job import has_recordings
 
     if has_recordings(folders[0]):
-        from dpsim.diagnose.recordings.judging import explain_recordings
+        from dpsim.diagnose.recordings.job import recorded_job
+        from dpsim.diagnose.recordings.judging import judge_recorded
 
-        return explain_recordings(folders[0])
-    from dpsim.diagnose.dumps.judgement import judge_dumps
+        recorded = recorded_job(folders[0])
+        return recorded.dumped, judge_recorded(recorded)
+    from dpsim.diagnose.dumps.job import job_of
+    from dpsim.diagnose.dumps.judgement import judge_job
     from dpsim.diagnose.dumps.reading import read_dumps
 
-    return judge_dumps(read_dumps(*folders))
+    job = job_of(read_dumps(*folders))
+    return job, judge_job(job)
 
 
 def _of_trace(path: Path, modules: list[str] | None) -> Explanation:

@@ -39,7 +39,7 @@ PLAIN = {
 def as_text(found: Explanation) -> str:
     """The lines, without colours."""
     words = class_words(found.klass) if found.klass else PLAIN[found.outcome]
-    lines = [cut("  ".join(filter(None, (found.outcome.upper(), found.klass, words))), WIDTH)]
+    lines = [cut(f"{headline(found, culprit=False)}  {words}", WIDTH)]
     lines += labelled("culprit", _culprit(found))
     lines += labelled("", folded(found.said)) if found.said else []
     ends = labelled("sure", [_sure(found)]) + labelled("next", folded(_next(found)))
@@ -48,6 +48,12 @@ def as_text(found: Explanation) -> str:
         longer = waits if len(waits) > len(ground) else ground
         longer.pop()
     return "\n".join(map(printable, [*lines, *waits, *ground, *ends]))
+
+
+def headline(found: Explanation, culprit: bool = True) -> str:
+    """Outcome and class, and the ranks that are the cause."""
+    who = ranks_text(found.culprit.ranks) if culprit and found.culprit is not None else ""
+    return "  ".join(filter(None, (found.outcome.upper(), found.klass, who)))
 
 
 def _culprit(found: Explanation) -> list[str]:

@@ -136,13 +136,29 @@ Reached = dict[tuple[str, int], int]
 def _reached(recordings: dict[int, ProcessRecording], keys: dict[int, dict[int, str]]) -> Reached:
     found: Reached = {}
     for rank, one in recordings.items():
+        last = _last(one)
         for number, key in keys[rank].items():
-            found[key, rank] = one.counted.get(number, 0)
-        for record in one.records:
-            if record.kind == CALL and record.op not in ("send", "recv") and record.group in keys[rank]:
-                key = keys[rank][record.group]
-                found[key, rank] = max(found[key, rank], record.seq)
+            found[key, rank] = last.get(number, (0, 0))[0]
+            if _calls_in_cpp(one, number, last):
+                found[key, rank] = one.counted[number]
     return found
+
+
+def _last(one: ProcessRecording) -> dict[int, tuple[int, int]]:
+    """By group, the number of the last collective that the recorder saw, and how many transfers came after it."""
+    found: dict[int, tuple[int, int]] = {}
+    for record in one.records:
+        if record.kind == CALL and record.group in one.groups:
+            seq, transfers = found.get(record.group, (0, 0))
+            found[record.group] = (seq, transfers + 1) if record.op in ("send", "recv") else (record.seq, 0)
+    return found
+
+
+def _calls_in_cpp(one: ProcessRecording, number: int, last: dict[int, tuple[int, int]]) -> bool:
+    """Whether the library counts collectives behind the last one that the recorder saw. Gloo counts transfers, too."""
+    seq, transfers = last.get(number, (0, 0))
+    seen = seq + (transfers if one.groups[number].library == "gloo" else 0)
+    return one.counted.get(number, 0) > seen
 
 
 def _calls(
@@ -196,13 +212,10 @@ def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> Record
 def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, reached: Reached) -> list[RecordedCall]:
     """For each group, the last call that the library counts beyond the last one that the recorder saw."""
     found = []
-    last: dict[int, int] = {}
-    for record in one.records:
-        if record.kind == CALL and record.op not in ("send", "recv"):
-            last[record.group] = record.seq
+    last = _last(one)
     for number, counted in one.counted.items():
         group, key = one.groups[number], keys[number]
-        if counted > last.get(number, 0) and one.end == "runs":
+        if _calls_in_cpp(one, number, last) and one.end == "runs":
             came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
             shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
             over = came and not standing.line

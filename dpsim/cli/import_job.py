@@ -1,0 +1,48 @@
+"""`dpsim import`: the calls of a job that hung, as a scenario that hangs in the simulation.
+
+    dpsim import calls -o hung.yaml        # dumps, or a recording
+    dpsim run hung.yaml
+
+The scenario is run once. What it expects is what that run shows, and the command says whether it is what the job shows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import one_line_errors, say
+
+
+def import_job(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Dumps or recordings of a job, a file for each rank.")
+    ],
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="The scenario file.")],
+) -> None:
+    """Write the calls of a hung job as a scenario: to run, to change and to explore."""
+    with one_line_errors():
+        from dpsim.cli.explain import job_of_folder
+        from dpsim.contract.words import counted, ranks_text
+        from dpsim.diagnose.dumps.text import headline
+        from dpsim.recorded.importing import imported
+        from dpsim.runner import run_scenario
+        from dpsim.scenario import dump_scenario, scenario_from
+
+        job, found = job_of_folder(folder)
+        made = imported(job, output.stem)
+        result = run_scenario(scenario_from(made))
+        primary = result.primary
+        culprit = None if primary is None or primary.culprit is None else primary.culprit.rank
+        if primary is not None:
+            expected = {"class": primary.klass, **({} if culprit is None else {"culprit": {"rank": culprit}})}
+            made["expect"] = expected
+        output.write_text(dump_scenario(scenario_from(made)))
+        calls = sum(map(len, made["protocol"]["params"]["calls"]))
+        say(f"{output}: {counted(calls, 'call')} of {counted(len(made['protocol']['params']['calls']), 'rank')}")
+        say(f"the job:        {headline(found)}")
+        who = "" if culprit is None else f", {ranks_text([culprit])}"
+        say(f"the simulation: {result.verdict.upper()}{'' if primary is None else '  ' + primary.klass}{who}")
+        say(f"next: dpsim run {output}")

@@ -1,0 +1,140 @@
+"""From the dumps or recordings of a job to a scenario, whose ranks make the same calls.
+
+    scenario = imported(job, "hung")       # a mapping, as a scenario file has it
+    scenario["protocol"]["params"]["calls"][2][-1]      # "all_reduce default_pg 16 float32 sum open @train.py:42"
+
+Dumps keep no root: a broadcast of theirs comes from the first member. A group of one member has no calls here. A rank
+that left no dump, or died, makes the call in which its peers miss it, and dies there.
+"""
+
+from __future__ import annotations
+
+import re
+from math import prod
+from typing import Any
+
+from dpsim.contract.ops import DTYPES
+from dpsim.contract.words import BadInput
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.standings import standings
+from dpsim.recorded.inferred import with_steps
+from dpsim.recorded.rows import OPS, REDUCTIONS, CallRow
+
+MOST = 20_000
+"""Calls of a scenario file."""
+
+_OF_TORCH = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Int": "int32",
+    "Long": "int64",
+    "Short": "int16",
+    "Char": "int8",
+    "Byte": "uint8",
+    "Bool": "bool",
+    "Float8_e4m3fn": "float8_e4m3fn",
+    "Float8_e5m2": "float8_e5m2",
+    "ComplexFloat": "complex64",
+    "ComplexDouble": "complex128",
+}
+"""Types as dumps name them."""
+
+_SAME = (
+    ("all_reduce_barrier", "barrier"),
+    ("barrier", "barrier"),
+    ("all_reduce", "all_reduce"),
+    ("allreduce", "all_reduce"),
+    ("all_gather", "all_gather"),
+    ("allgather", "all_gather"),
+    ("_allgather", "all_gather"),
+    ("reduce_scatter", "reduce_scatter"),
+    ("_reduce_scatter", "reduce_scatter"),
+    ("all_to_all", "all_to_all"),
+    ("alltoall", "all_to_all"),
+    ("broadcast", "broadcast"),
+    ("gather", "gather"),
+    ("scatter", "scatter"),
+    ("reduce", "reduce"),
+)
+"""How names of recorders begin, and the operation."""
+
+
+class CannotImport(BadInput):
+    """A job that is no scenario."""
+
+
+def imported(job: DumpedJob, name: str) -> dict[str, Any]:
+    """The scenario of a job. Raises CannotImport."""
+    count = sum(map(len, job.calls.values()))
+    if count > MOST:
+        raise CannotImport(
+            f"{count:,} calls; expected at most {MOST:,}: import the dumps of fewer ranks, or of a shorter ring"
+        )
+    size = max(job.ranks) + 1
+    names = _names(job)
+    groups = {names[key]: [*job.groups[key].members] for key in names}
+    rows: list[list[CallRow]] = [[] for _ in range(size)]
+    for rank, own in job.calls.items():
+        rows[rank] = [_row(job, rank, call, names[call.group]) for call in own if call.group in names]
+    faults = _deaths(job, names, rows)
+    calls = [[str(row) for row in own] for own in with_steps(rows)]
+    params = {"groups": groups, "calls": calls}
+    return {"name": name, "protocol": {"name": "recorded", "params": params}, **({"faults": faults} if faults else {})}
+
+
+def _names(job: DumpedJob) -> dict[str, str]:
+    """Groups with several members: a name without spaces, each once."""
+    found: dict[str, str] = {}
+    for key, group in job.groups.items():
+        if len(group.members) > 1:
+            plain = re.sub(r"[^\w.\[\],()-]+", "_", group.name)[:60]
+            taken = sum(one == plain or one.startswith(f"{plain}.") for one in found.values())
+            found[key] = f"{plain}.{taken}" if taken else plain
+    return found
+
+
+def _row(job: DumpedJob, rank: int, call: RecordedCall, group: str) -> CallRow:
+    shape = call.shape
+    inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
+    kind = next((word for words in shape.types for word in words), "int32")
+    dtype = _OF_TORCH.get(kind, kind if kind in DTYPES else "int32")
+    line = re.sub(r"\s+", "_", call.place.line)[-160:]
+    if shape.is_transfer:
+        count = inputs if shape.op == "send" else outputs
+        return CallRow(shape.op, group, count, dtype, "", job.peer(call), not call.over, line)
+    op = next((ours for theirs, ours in _SAME if shape.op.startswith(theirs)), "barrier")
+    assert op in OPS
+    rooted = op in ("broadcast", "reduce", "gather", "scatter")
+    members = job.groups[call.group].members
+    root = members[shape.root] if 0 <= shape.root < len(members) else members[0]
+    reduces = op in ("all_reduce", "reduce", "reduce_scatter")
+    reduction = shape.reduction if shape.reduction in REDUCTIONS else "sum"
+    return CallRow(
+        op,
+        group,
+        0 if op == "barrier" else outputs if op == "scatter" else inputs,
+        dtype,
+        reduction if reduces else "",
+        root if rooted else -1,
+        not call.over,
+        line,
+    )
+
+
+def _deaths(job: DumpedJob, names: dict[str, str], rows: list[list[CallRow]]) -> list[dict[str, Any]]:
+    """Of ranks that are gone: the call in which a peer misses them, and a fault that ends them there."""
+    faults = []
+    stands = standings(job)
+    for rank in job.missing:
+        waits = [wait for own in stands.waits.values() for wait in own if rank in wait.absent]
+        missed = next((wait for wait in waits if not wait.call.shape.is_transfer and wait.call.group in names), None)
+        if missed is None:
+            continue
+        group = names[missed.call.group]
+        before = sum(row.group == group and row.op in OPS for row in rows[rank])
+        rows[rank].append(_row(job, missed.rank, missed.call, group)._replace(is_open=False))
+        faults.append({"kind": "die", "rank": rank, "at": {"communicator": group, "seq": before}})
+    return faults

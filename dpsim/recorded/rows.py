@@ -1,0 +1,88 @@
+"""One call of a recorded job as a line of text.
+
+    all_reduce default_pg 16 float32 sum @train.py:42
+    broadcast tp 4 int64 root 1 @train.py:43
+    send pp 64 bfloat16 to 2 @stage.py:12
+    recv pp 64 bfloat16 from 0 open @stage.py:13
+    step 3
+
+The words are operation, group, elements that the rank brings (that it gets, of a receive) and their type. Then come the
+reduction, the root or the peer. `open` says that the rank did not see the call end: it goes on without it, as a stream
+does, and waits for it behind its last call. The line of the program comes last.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from dpsim.contract.ops import DTYPES
+
+OPS = (
+    "all_reduce",
+    "broadcast",
+    "reduce",
+    "gather",
+    "scatter",
+    "all_gather",
+    "reduce_scatter",
+    "all_to_all",
+    "barrier",
+)
+TRANSFERS = {"send": "to", "recv": "from"}
+REDUCTIONS = ("sum", "avg", "prod", "min", "max", "band", "bor", "bxor")
+
+_NAME = r"[\w.\[\],()-]{1,80}"
+_ROW = re.compile(
+    rf"(?P<op>\w+) (?P<group>{_NAME}) (?P<count>\d{{1,12}}) (?P<dtype>\w+)"
+    rf"(?: (?P<reduction>{'|'.join(REDUCTIONS)}))?(?: (?:root|to|from) (?P<peer>\d{{1,6}}))?"
+    r"(?P<open> open)?(?: @(?P<line>\S{1,200}))?"
+)
+_STEP = re.compile(r"step (?P<step>\d{1,6})")
+
+
+class CallRow(NamedTuple):
+    """A call. `peer`: the rank of a root or a peer, -1 without one. `step`: of a row that begins one, else -1."""
+
+    op: str
+    group: str = ""
+    elements: int = 0
+    dtype: str = "int32"
+    reduction: str = ""
+    peer: int = -1
+    is_open: bool = False
+    line: str = ""
+    step: int = -1
+
+    def __str__(self) -> str:
+        if self.step >= 0:
+            return f"step {self.step}"
+        words = [self.op, self.group, str(self.elements), self.dtype, self.reduction]
+        if self.peer >= 0:
+            words.append(f"{TRANSFERS.get(self.op, 'root')} {self.peer}")
+        words += ["open" * self.is_open, f"@{self.line}" if self.line else ""]
+        return " ".join(filter(None, words))
+
+
+def parsed(text: str) -> CallRow:
+    """The row of a line. Raises ValueError that says what was expected.
+
+    >>> parsed("broadcast tp 4 int64 root 1 @train.py:43").peer
+    1
+    """
+    step = _STEP.fullmatch(text.strip())
+    if step:
+        return CallRow("step", step=int(step["step"]))
+    found = _ROW.fullmatch(text.strip())
+    if found is None:
+        example = "all_reduce default_pg 16 float32 sum @train.py:42"
+        raise ValueError(f"{text.strip()[:80]!r} is no call; expected words as in {example!r}, or 'step 3'")
+    op, peer = found["op"], int(found["peer"]) if found["peer"] else -1
+    if op not in (*OPS, *TRANSFERS):
+        raise ValueError(f"operation {op!r} is unknown; expected one of {', '.join((*OPS, *TRANSFERS))}")
+    if found["dtype"] not in DTYPES:
+        raise ValueError(f"type {found['dtype']!r} is unknown; expected one of {', '.join(DTYPES)}")
+    if (op in TRANSFERS or op in ("broadcast", "reduce", "gather", "scatter")) != (peer >= 0):
+        raise ValueError(f"{text.strip()[:80]!r}: expected a rank behind root, to or from, for calls that have one")
+    words = found["group"], int(found["count"]), found["dtype"], found["reduction"] or "", peer
+    return CallRow(op, *words, bool(found["open"]), found["line"] or "")

@@ -1,0 +1,1 @@
+"""Calls of jobs as programs of the contract."""

@@ -1,0 +1,140 @@
+"""A job that hung, as a scenario: the simulation shows what the job shows."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dpsim.cli.app import app
+from dpsim.diagnose.dumps.job import job_of
+from dpsim.diagnose.dumps.reading import read_dumps
+from dpsim.recorded import importing
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import load_scenario, scenario_from
+from tests.diagnose.dumps.made import MadeJob
+
+
+def simulated(job: MadeJob, folder: Path, without: tuple[int, ...] = ()) -> Result:
+    made = importing.imported(job_of(read_dumps(job.write(folder, without))), "hung")
+    return run_scenario(scenario_from(made))
+
+
+def found(result: Result) -> tuple[str, int] | None:
+    primary = result.primary
+    return None if primary is None or primary.culprit is None else (primary.klass, primary.culprit.rank)
+
+
+def rounds(ranks: int, often: int = 3) -> MadeJob:
+    job = MadeJob(ranks)
+    for _ in range(often):
+        job.call(range(ranks))
+        job.call(range(ranks), "broadcast", line=11)
+    return job
+
+
+def test_a_healthy_job_holds(tmp_path: Path) -> None:
+    assert simulated(rounds(4), tmp_path).verdict == "held"
+
+
+def test_an_absent_call(tmp_path: Path) -> None:
+    job = rounds(4)
+    job.call((0, 1, 3))
+    assert found(simulated(job, tmp_path)) == ("HANG:COLLECTIVE:MISSING_RANK", 2)
+
+
+def test_another_operation(tmp_path: Path) -> None:
+    job = rounds(4)
+    job.call((0, 1, 3))
+    job.call((2,), "broadcast", line=11)
+    klass, rank = found(simulated(job, tmp_path)) or ("", -1)
+    assert (klass.startswith("MISMATCH:COLLECTIVE:"), rank) == (True, 2)  # rank 2 also begins no third round
+
+
+def test_another_size_and_type(tmp_path: Path) -> None:
+    job = rounds(4)
+    job.call((0, 1, 3), dtype="BFloat16")
+    job.call((2,), dtype="Half")
+    assert found(simulated(job, tmp_path)) == ("MISMATCH:COLLECTIVE:DTYPE", 2)
+
+
+def test_a_rank_that_left_no_dump_dies(tmp_path: Path) -> None:
+    job = rounds(4)
+    job.call((0, 1, 2))
+    assert found(simulated(job, tmp_path, without=(3,))) == ("HANG:COLLECTIVE:DEAD_RANK", 3)
+
+
+def test_a_transfer_that_is_not_received(tmp_path: Path) -> None:
+    job = rounds(2)
+    job.transfer(0, 1, size=100_000, sides="recv")
+    assert found(simulated(job, tmp_path)) is not None
+
+
+def test_the_steps_of_a_job_are_its_rounds(tmp_path: Path) -> None:
+    made = importing.imported(job_of(read_dumps(rounds(2).write(tmp_path))), "hung")
+    rows = made["protocol"]["params"]["calls"][0]
+    assert [row for row in rows if row.startswith("step")] == ["step 0", "step 1", "step 2"]
+    assert rows[1] == "all_reduce default_pg 16 float32 sum @train.py:10"
+
+
+def test_a_job_without_rounds_has_no_steps(tmp_path: Path) -> None:
+    made = importing.imported(job_of(read_dumps(rounds(2, 2).write(tmp_path))), "hung")
+    assert not [row for row in made["protocol"]["params"]["calls"][0] if row.startswith("step")]
+
+
+def test_too_many_calls_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "MOST", 10)
+    with pytest.raises(importing.CannotImport, match="12 calls; expected at most 10"):
+        importing.imported(job_of(read_dumps(rounds(2).write(tmp_path))), "hung")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    job = rounds(4)
+    job.call((0, 1, 3))
+    (tmp_path / "dumps").mkdir()
+    job.write(tmp_path / "dumps")
+    done = CliRunner().invoke(app, ["import", str(tmp_path / "dumps"), "-o", str(tmp_path / "hung.yaml")])
+    assert done.exit_code == 0, done.output
+    assert "the job:        HANG  HANG:COLLECTIVE:MISSING_RANK  rank 2" in done.output
+    assert "the simulation: VIOLATED  HANG:COLLECTIVE:MISSING_RANK, rank 2" in done.output
+    assert run_scenario(load_scenario(tmp_path / "hung.yaml")).met
+
+
+def test_the_command_on_a_folder_without_dumps(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["import", str(tmp_path), "-o", str(tmp_path / "hung.yaml")])
+    assert done.exit_code == 2
+    assert not (tmp_path / "hung.yaml").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"groups": {"world": [0]}}, "rank 1 is no member"),
+        ({"groups": {"world": [0, 1, 2]}}, "are no ranks of 2"),
+        ({"calls": [["all_reduce"], []]}, "is no call"),
+        ({"calls": [["broadcast world 1 int32 root 7"], []]}, "rank 7 is no member"),
+    ],
+)
+def test_wrong_parameters(change: dict[str, Any], said: str) -> None:
+    row = "all_reduce world 4 float32 sum"
+    params = {"groups": {"world": [0, 1]}, "calls": [[row], [row]], **change}
+    with pytest.raises(ValueError, match=said):
+        scenario_from({"name": "x", "protocol": {"name": "recorded", "params": params}})
+
+
+DATA = os.environ.get("DPSIM_DATA")
+
+
+@pytest.mark.skipif(not DATA, reason="DPSIM_DATA names no folder with real dumps (flight_recorder)")
+@pytest.mark.parametrize("case", ["missing", "size", "type", "died", "healthy"])
+def test_real_dumps(case: str) -> None:
+    """Of four H200: class and rank are those of the dumps."""
+    from dpsim.diagnose.dumps.judgement import judge_job
+
+    job = job_of(read_dumps(Path(DATA or "") / "flight_recorder" / case))
+    told = judge_job(job)
+    came = found(run_scenario(scenario_from(importing.imported(job, case))))
+    assert came == (None if told.culprit is None else (told.klass, *told.culprit.ranks))

@@ -1,0 +1,48 @@
+"""Rows: what is written is read, and what is no call is one clear error."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.contract.ops import DTYPES
+from dpsim.recorded.rows import OPS, REDUCTIONS, TRANSFERS, CallRow, parsed
+
+ROOTED = ("broadcast", "reduce", "gather", "scatter", *TRANSFERS)
+
+
+@given(
+    st.sampled_from((*OPS, *TRANSFERS)),
+    st.from_regex(r"[\w.\[\],()-]{1,20}", fullmatch=True).filter(str.isascii),
+    st.integers(0, 10**9),
+    st.sampled_from([*DTYPES]),
+    st.sampled_from(("", *REDUCTIONS)),
+    st.integers(0, 4095),
+    st.booleans(),
+    st.sampled_from(("", "train.py:42", "a/b_c.py:7")),
+)
+def test_what_is_written_is_read(
+    op: str, group: str, elements: int, dtype: str, reduction: str, peer: int, is_open: bool, line: str
+) -> None:
+    row = CallRow(op, group, elements, dtype, reduction, peer if op in ROOTED else -1, is_open, line)
+    assert parsed(str(row)) == row
+
+
+def test_a_step_is_read() -> None:
+    assert parsed("step 12") == CallRow("step", step=12)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("all_reduce", "is no call"),
+        ("allreduce world 4 float32", "operation 'allreduce' is unknown"),
+        ("all_reduce world 4 float", "type 'float' is unknown"),
+        ("broadcast world 4 float32", "expected a rank behind root"),
+        ("all_reduce world 4 float32 root 1", "expected a rank behind root"),
+    ],
+)
+def test_what_is_no_call(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parsed(text)
