@@ -20,6 +20,7 @@
     pytest_plugin.py   scenario files as tests
     testing/           for tests of protocols and of backends
     torch/             unmodified programs of torch.distributed, each rank a process
+    recorded/          the calls of a hung job as a program
     mark.py            marks in a program that runs anywhere: steps and decisions
     version.py         the version of this distribution
 

@@ -7,7 +7,7 @@
     step 3
 
 The words are operation, group, elements that the rank brings (that it gets, of a receive) and their type. Then come the
-reduction, the root or the peer. `open` says that the rank did not see the call end: it goes on without it, as a stream
+reduction, the root or the peer. `open` says that the rank did not see the call end. It goes on without it, as a stream
 does, and waits for it behind its last call. The line of the program comes last.
 """
 

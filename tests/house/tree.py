@@ -34,6 +34,7 @@ ROOMS = (
     "contract",
     "diagnose",
     "explore",
+    "recorded",
     "scenario",
     "sim",
     "testing",

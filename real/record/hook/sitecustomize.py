@@ -27,7 +27,7 @@ def run_the_other() -> None:
         spec.loader.exec_module(module)
 
 
-class Waiting:
+class BringsRecorder:
     """Brings the recorder in when the process imports torch.distributed."""
 
     def __init__(self, folder: str) -> None:
@@ -51,4 +51,4 @@ class Waiting:
 
 run_the_other()
 if os.environ.get("DPSIM_RECORD"):
-    sys.meta_path.insert(0, Waiting(os.environ["DPSIM_RECORD"]))
+    sys.meta_path.insert(0, BringsRecorder(os.environ["DPSIM_RECORD"]))
