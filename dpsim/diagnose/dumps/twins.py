@@ -29,6 +29,9 @@ def by_second(job: DumpedJob, usual: Usual, stands: Standings, wait: DumpWait) -
     roots = [rank for rank in wait.absent if rank in stands.roots and rank in job.calls]
     if len(roots) != 1 or any(dump.wrapped for dump in job.dumps.values()):
         return None
+    members = [one for one in job.groups[wait.call.group].members if one in job.calls]
+    if not wait.call.shape.is_transfer and 2 * len(wait.absent) != len(members):
+        return None  # the call has a majority
     return _by_twins(job, usual, wait, roots[0]) or _by_groups(job, wait, roots[0])
 
 
