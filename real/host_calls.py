@@ -122,7 +122,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> GlooCall:
         self.patience.sleep(delay_ns)
         try:
-            work = gloo_calls.receive_any(self._group, self._from_numpy(array.reshape(-1)))
+            work = gloo_calls.receive_any(self._group, self._from_numpy(bits(array.reshape(-1))))
         except RuntimeError as error:
             work = self._blamed(error)
         return GlooFromAny((self, work, array, self.journal.site))

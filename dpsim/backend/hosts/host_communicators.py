@@ -71,7 +71,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         if self.size == 1:
             raise ValueError(f"{site}: rank {self.journal.rank} is the only member of {self.name}; no rank can send")
         self._refuse(site)
-        journal, array = self.journal, np.zeros(shape, dtype)
+        journal, array = self.journal, np.zeros(shape, NUMPY[dtype])
         number = journal.seqs[self.name, "any"]
         delay = journal.note("receive_any", site, (self.name, number, array.size, dtype))
         journal.seqs[self.name, "any"] = number + 1
