@@ -29,6 +29,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.dtypes import bits
 from dpsim.contract.interface import HostArray, Received
+from dpsim.contract.ops import DType
 from real import gloo_calls
 from real.abandoned import Unending, ended
 from real.calls import NATIVE
@@ -118,10 +119,10 @@ class GlooHostCommunicator(JournaledHostCommunicator):
 
         return self._awaited(last, result.reshape(shape))
 
-    def _receive_any(self, array: HostArray, delay_ns: int) -> GlooCall:
+    def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> GlooCall:
         self.patience.sleep(delay_ns)
         try:
-            work = gloo_calls.receive_any(self._group, self._from_numpy(array.reshape(-1)))
+            work = gloo_calls.receive_any(self._group, self._from_numpy(bits(array.reshape(-1))))
         except RuntimeError as error:
             work = self._blamed(error)
         return GlooFromAny((self, work, array, self.journal.site))

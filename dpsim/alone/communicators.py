@@ -17,6 +17,7 @@ from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.ops import DType
 from dpsim.contract.world import CommunicatorSpec
 
 
@@ -58,7 +59,7 @@ class AloneHostCommunicator(JournaledHostCommunicator):
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> AloneCall:
         return AloneCall(self.journal, self._answers)
 
-    def _receive_any(self, array: HostArray, delay_ns: int) -> AloneCall:
+    def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> AloneCall:
         return AloneCall(self.journal, self._answers)
 
     def _abort(self) -> None:

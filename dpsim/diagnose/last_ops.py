@@ -124,9 +124,8 @@ def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
 def _stands_in(journal: list[RawRecord], at: int) -> bool:
     """Whether it is an op that holds the host, and that did not return."""
     raw = journal[at]
-    awaited = raw[KIND] in ("read", "take", "receive_any") or (
-        raw[KIND] in ("collective", "transfer") and raw[STREAM] is None
-    )
+    awaited = raw[KIND] in ("read", "take", "receive_any")
+    awaited = awaited or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
     awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
     awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
     awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] not in ("set", "close"))

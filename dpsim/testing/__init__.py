@@ -17,7 +17,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     cases.py         the cases; the docstring of each is the rule that it holds a backend to
     fault_cases.py   those in which something is planted
     bench.py         runs a world on the backend and on the simulation, and compares
-    lines.py         which line made a call, and which calls write a record
+    written_by.py    which line made a call, and which calls write a record
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     elsewhere.py     same_on

@@ -21,8 +21,8 @@ from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
-from dpsim.testing.lines import calls_of, line_of
 from dpsim.testing.programs import ODD
+from dpsim.testing.written_by import calls_of, line_of
 
 Case = Callable[[Bench], None]
 

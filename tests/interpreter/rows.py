@@ -196,7 +196,8 @@ def groups(rng: random.Random) -> Script:
             if kind == "g0" and ("start", "mg0", kind, "make", ()) in said:
                 said += [("start", "b", kind, "broadcast", (1, root)), ("await", "b")]
         _some_chat(rng, said, len(lists))
-    return _script(lists, hosts=(("h", tuple(everybody)), *members.items()))
+    mortal = _who_may_die(rng, lists)
+    return _script(lists, hosts=(("h", tuple(everybody)), *members.items()), mortal=mortal)
 
 
 def looks(rng: random.Random) -> Script:
@@ -247,7 +248,15 @@ def any_source(rng: random.Random) -> Script:
         for handle in handles:
             lists[receiver] += [("start", handle, "h", "any", (1,)), ("await", handle)]
             _some_chat(rng, lists[receiver], len(lists))
-    return _script(lists)
+    return _script(lists, mortal=_who_may_die(rng, lists))
+
+
+def _who_may_die(rng: random.Random, lists: list[Said]) -> tuple[int, ...]:
+    """Of some scripts one rank, which awaits each of its calls at once."""
+    mortal = (rng.randrange(len(lists)),) if rng.random() < 0.2 else ()
+    for rank in mortal:
+        lists[rank] = [*rested(lists[rank])]
+    return mortal
 
 
 def _some_chat(rng: random.Random, said: Said, size: int) -> None:

@@ -71,12 +71,12 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         if self.size == 1:
             raise ValueError(f"{site}: rank {self.journal.rank} is the only member of {self.name}; no rank can send")
         self._refuse(site)
-        journal, array = self.journal, np.zeros(shape, dtype)
+        journal, array = self.journal, np.zeros(shape, NUMPY[dtype])
         number = journal.seqs[self.name, "any"]
         delay = journal.note("receive_any", site, (self.name, number, array.size, dtype))
         journal.seqs[self.name, "any"] = number + 1
         self.any_open += 1
-        return AnyWork(journal, self, self._receive_any(array, delay))
+        return AnyWork(journal, self, self._receive_any(array, dtype, delay))
 
     def took(self, source: int) -> None:
         """A receive from any source is over."""
@@ -120,7 +120,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         return CallWork(self.journal, self._start(issues, array, shape))
 
     @abstractmethod
-    def _receive_any(self, array: HostArray, delay_ns: int) -> CallUnderway:
+    def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
         """Start a receive from any source into an array, which may be late by `delay_ns`. Gives a `Received`."""
 
     @abstractmethod

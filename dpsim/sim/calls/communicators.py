@@ -14,6 +14,7 @@ from dpsim.backend.journal.issue import Issue, plan
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.contract.collectives import role
 from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.ops import DType
 from dpsim.contract.rules.floats import COMPARES, FLOATS
 from dpsim.contract.rules.wait_set import is_idle
 from dpsim.contract.schedule import numbered_label
@@ -64,7 +65,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
         visit = host.word, host.journal.site, host.journal.ordinal
         return Skipped(wanted) if last is None else Underway((self, last, issues[-1], visit, wanted))
 
-    def _receive_any(self, array: HostArray, delay_ns: int) -> CallUnderway:
+    def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
         host, group = self.host, self.group
         site, ordinal = host.journal.site, host.journal.ordinal
         host.issue()
@@ -74,7 +75,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             host.machine.alarms.sleep(late[0], delay_ns)
             host.machine.submit(late[0])
         flat = array.reshape(-1)
-        issue = plan("recv", flat.size, array.dtype.name)
+        issue = plan("recv", flat.size, dtype)
         end = group.receive_any(host, Contribution(issue, flat, flat, late, host.machine.env._now))
         return UnderwayFromAny((self, end, (host.word, site, ordinal), array))
 

@@ -7,10 +7,13 @@ sent. So this part counts what came, and does not say from whom it came first.
 from __future__ import annotations
 
 from collections.abc import Awaitable
+from typing import cast
 
 import numpy as np
 
+from dpsim.contract.dtypes import NUMPY
 from dpsim.contract.interface import HostArray, HostCommunicator, Received
+from dpsim.contract.ops import DType
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 EACH = 2
@@ -26,6 +29,7 @@ async def any_source(at: Round) -> None:
         for ahead in (False, True):
             await _from_all(at, ahead)
         await _behind_a_named_one(at)
+        await _of_each_type(at)
 
 
 async def _from_all(at: Round, ahead: bool) -> None:
@@ -66,6 +70,20 @@ async def _behind_a_named_one(at: Round) -> None:
         expect("the named receive before it", await named, _message(at, sender, 0), BEHIND)
         third = await group.recv(2, "int32", sender, site="conformance.recv")
         expect("the named receive after it", third, _message(at, sender, 2), ORDER)
+    await group.barrier(site="conformance.barrier")
+
+
+async def _of_each_type(at: Round) -> None:
+    """The last member sends elements of each type, all of whose bytes are 1."""
+    group = at.host
+    for name, dtype in NUMPY.items():
+        sent = np.ones(2 * dtype.itemsize, np.uint8).view(dtype)
+        if group.index == group.size - 1:
+            await group.send(sent, group.ranks[0], site="conformance.send")
+        if group.index == 0:
+            received = await group.recv_any(2, cast(DType, name), site="conformance.recv_any")
+            expect(f"the type of {name} from any source", received.array.dtype, dtype, ONCE)
+            expect(f"elements of {name} from any source", received.array.tobytes(), sent.tobytes(), ONCE)
     await group.barrier(site="conformance.barrier")
 
 
