@@ -150,6 +150,14 @@ def test_saved_failures(seconds: float) -> None:
     assert fuzzed("saved failures", seeds, read, seconds)
 
 
+def test_a_saved_command_that_goes_on_in_the_next_line_is_passed_over(tmp_path: Path) -> None:
+    """A backslash at its end would put a line break into the word."""
+    line = "# replay: pytest tests/x.py::test --dpsim-replay=dpsim1.ab"
+    (tmp_path / "whole.yaml").write_text(f"{line}\nname: x\n")
+    (tmp_path / "broken.yaml").write_text(f"{line}\\\nname: x\n")
+    assert [one.file.name for one in saved_failures(tmp_path)] == ["whole.yaml"]
+
+
 @seconds
 def test_dumps(seconds: float) -> None:
     """Of flight recorders, as pickles of two protocols and as JSON: read, judged, and told."""

@@ -63,5 +63,5 @@ def _read(file: Path) -> Iterator[SavedFailure]:
         words = shlex.split(line.removeprefix(COMMAND)) if line.startswith(COMMAND) else []
     except (OSError, ValueError):  # not UTF-8, a quote without its end
         return
-    if len(words) == 3 and words[0] == "pytest" and words[2].startswith(OPTION):
+    if len(words) == 3 and words[0] == "pytest" and words[2].startswith(OPTION) and all(map(str.isprintable, words)):
         yield SavedFailure(file, words[1], words[2].removeprefix(OPTION))

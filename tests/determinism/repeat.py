@@ -84,7 +84,7 @@ class Repeats:
                 second = run_program(again, world, program, prepared)
                 if isinstance(again.strategy, ScheduleReplay):
                     again.strategy.end(whole=True)
-                found = difference(first, second)
+                found = None if second.lost else difference(first, second)  # without memory, say: trouble is no verdict
             except Mismatch as mismatch:
                 found = f"  {mismatch}"
             self.repeated += 1

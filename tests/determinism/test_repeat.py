@@ -92,6 +92,24 @@ def test_a_journal_that_ends_earlier_is_caught() -> None:
         run(Late())
 
 
+class NoMemory(Program[Any]):
+    """The second run gets no memory for its last step."""
+
+    turns = itertools.count()
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for step in range(3):
+            if step == 2 and next(self.turns) >= 2:
+                raise MemoryError
+            rank.decide("what", step, "dp_cpu")
+
+
+def test_a_repetition_without_memory_is_no_difference() -> None:
+    """Trouble of the machine is no verdict."""
+    assert not run(NoMemory()).lost
+    assert run(NoMemory()).lost, "the program gets none from now on"
+
+
 def test_programs_that_are_deterministic_pass() -> None:
     repeats = Repeats(100)
     assert run(Decides(), repeats).finished
