@@ -91,7 +91,7 @@ def written(folder: Path) -> Path:
 
 @pytest.fixture
 def project(pytester: pytest.Pytester) -> pytest.Pytester:
-    """A project of its own."""
+    """Such a folder, in which pytest runs."""
     written(pytester.path)
     return pytester
 
