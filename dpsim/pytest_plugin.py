@@ -60,9 +60,17 @@ if TYPE_CHECKING:
 
 PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
-SCENARIO_KEYS = ("protocol", "workload", "topology", "faults", "delays")  # a load test has one of them, perhaps
+SCENARIO_KEYS = (
+    "protocol",
+    "torch",
+    "workload",
+    "topology",
+    "faults",
+    "delays",
+)  # a load test has one of them, perhaps
 SCENARIO_WORDS = re.compile(r"""\b(prompt_tokens|azure_csv|(data|tensor|pipeline)_parallel_size)["']?\s*:""")
 PARAMS = re.compile(r"""\bparams["']?\s*:""")  # of a protocol; other tools have such a key beside `workload`
+TARGET = re.compile(r"""\btarget["']?\s*:""")  # of a program of torch.distributed
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
 MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
@@ -325,6 +333,7 @@ def why_left_alone(path: Path) -> str | None:
     near = [difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.8) for key in TOP_KEY.findall(text)]
     known = {key for one in near for key in one}
     words = (known and SCENARIO_WORDS.search(text)) or ("protocol" in known and PARAMS.search(text))
+    words = words or ("torch" in known and TARGET.search(text))
     return None if len(known) > 1 or words else "no scenario"
 
 
@@ -391,11 +400,12 @@ def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> 
     """Keep the failure that is replayed, or say why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
+    chosen = items[0] if len(items) == 1 and isinstance(items[0], pytest.Function) else None
     try:
-        token = read_token(word)
+        token = read_token(word, None if chosen is None else chosen.path)
     except TokenError as error:
         return f"--dpsim-replay: {error}"
-    if len(items) != 1 or not isinstance(items[0], pytest.Function):
+    if chosen is None:
         tests = "1 that is a scenario" if len(items) == 1 else str(len(items))
         return f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
     config.stash[REPLAY] = token
@@ -423,9 +433,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     for one in saved:
         file = os.path.relpath(one.file)
         try:
-            holds_again(
-                read_token(one.word), command + one.word, f" of {file}, to be deleted if it is none of this test"
-            )
+            token = read_token(one.word, pyfuncitem.path)
+            holds_again(token, command + one.word, f" of {file}, to be deleted if it is none of this test")
         except (TokenError, ScenarioError) as error:  # of a protocol that has changed since
             pyfuncitem.add_report_section("call", "dpsim", f"{file} cannot be tried: {error}")
     return None

@@ -35,6 +35,7 @@ import shlex
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,6 +189,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     from dpsim.campaign.drawn import running_test
     from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
     from dpsim.scenario.modules import names_to_import
+    from dpsim.scenario.params.files import files_of
 
     shown = explored.shown[0]
     token = Token(
@@ -200,7 +202,9 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     if test and "dpsim.pytest_plugin" in sys.modules:
         return f"pytest {shlex.quote(test)} --dpsim-replay={word}", ""
     modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)
-    return shlex.join(["dpsim", "replay", word, *(part for name in modules for part in ("--module", name))]), ""
+    named = [("--file", name) for name in files_of(getattr(scenario.protocol, "params", None))]
+    named += [("--module", name) for name in modules]
+    return shlex.join(["dpsim", "replay", word, *chain.from_iterable(named)]), ""
 
 
 def _save(scenario: Scenario, file: Path) -> str | None:

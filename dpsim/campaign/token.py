@@ -10,8 +10,8 @@ the object itself, compressed. What comes from a log may be anything, so it is r
 characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
 scenario file, and read by the reader of such files; every other field is checked, and is printable. A few bytes may
 ask for a huge world, so its size is bounded before anything is made of it (`beyond`); and the word of a
-stranger opens no file, so a scenario that names one is refused. Whatever the word is, the outcome is a `Token` or a
-`TokenError` in one line.
+stranger opens no file, so a scenario that names one is refused. A file is the user's own if the test that is replayed
+names it (`own_files`). Whatever the word is, the outcome is a `Token` or a `TokenError` in one line.
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):
@@ -25,7 +25,9 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import zlib
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract.registry import protocol
@@ -35,6 +37,7 @@ from dpsim.explore import STRATEGIES
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
 from dpsim.scenario.errors import shown
 from dpsim.scenario.estimate import above_token
+from dpsim.scenario.params.files import allow, files_of
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
@@ -77,18 +80,30 @@ def is_token(word: str) -> bool:
     return re.match(r"dpsim\d+\.", word) is not None
 
 
-def read_token(word: str) -> Token:
-    """The failure that a word stands for. Raises TokenError, which is one line: where the protocol of the scenario is
-    not registered, too.
+def read_token(word: str, test: Path | None = None) -> Token:
+    """The failure that a word stands for. `test`: the file of the test that it replays. Raises TokenError, which is one
+    line: where the protocol of the scenario is not registered, too.
     """
     fields = fields_of(word)
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
         raise TokenError(str(error).partition("\n")[0]) from None
+    if test is not None:
+        for file in own_files(scenario, test):
+            allow(file)
     if too_large := beyond(scenario):
         raise TokenError(f"the token {shown(word, 40)}: {too_large}")
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+
+
+def own_files(scenario: Scenario, test: Path) -> list[str]:
+    """Files of a scenario that a test names in its text, itself, and modules that it has imported."""
+    imported = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    text = test.read_text("utf-8", "replace")
+    return [
+        one for one in files_of(getattr(scenario.protocol, "params", None)) if one in imported or Path(one).name in text
+    ]
 
 
 def beyond(scenario: Scenario) -> str:

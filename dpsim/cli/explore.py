@@ -190,8 +190,8 @@ def _small(chosen: list[tuple[Scenario, Path]], sizes: str) -> Iterator[Set]:
     """For each scenario, every world with parameters up to sizes."""
     from dpsim.scenario.small.worlds import all_up_to
 
-    for base, _ in chosen:
-        asked = all_up_to(base, sizes)
+    for base, folder in chosen:
+        asked = all_up_to(base.in_folder(folder), sizes)
         yield Set(asked.sizes, asked.total, asked.worlds(), {})
 
 
@@ -202,7 +202,7 @@ def _drawn(chosen: list[tuple[Scenario, Path]], text: str, seed: int) -> Iterato
 
     drawn_from = swarms.swarm(text)
     for base, folder in chosen:
-        drawn = swarm_of(base, folder, drawn_from, seed)
+        drawn = swarm_of(base.in_folder(folder), folder, drawn_from, seed)
         possible = {kind: sum(kind in one.possible for one in drawn) for kind in drawn_from.kinds}
         yield Set(drawn_from, drawn_from.worlds, [one.scenario for one in drawn], possible)
 

@@ -28,6 +28,10 @@ def replay(
     backend: Annotated[
         str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
     ] = "sim",
+    file: Annotated[
+        list[str] | None,
+        typer.Option("--file", metavar="FILE", help="The token may name this file, and run it. Repeatable."),
+    ] = None,
     module: Modules = None,
     full: Full = False,
     memory: Memory = None,
@@ -43,9 +47,12 @@ def replay(
         from dpsim.diagnose.variants import extras_of
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
+        from dpsim.scenario.params.files import allow
 
         allow_memory(memory)
         import_modules(module)
+        for one in file or ():
+            allow(one)
         try:
             if is_token(trace):
                 if backend != "sim":
@@ -57,7 +64,7 @@ def replay(
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
         words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
-        words += [*typed("--module", module), *["--full"] * (not full)]
+        words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
         extras = extras_of(replayed.scenario.protocol.variant, shlex.join(words))
         if as_json:
             say(json.dumps(text.as_json(replayed, extras)))

@@ -130,6 +130,10 @@ class Parameters(StrictModel):
         """The settings in which ranks differ, as lines of a report: what a mismatch comes from, most of the time."""
         return []
 
+    def in_folder(self, base: Path) -> Self:
+        """The same scenario outside of the folder of its file."""
+        return self
+
     def beyond(self) -> str:
         """Why a token may not bring this scenario: it makes too large a world, or opens a file. Empty if it may."""
         return above({"ranks": (self.size, MOST_RANKS)})

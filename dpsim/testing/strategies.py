@@ -26,6 +26,7 @@ from hypothesis import strategies as st
 from dpsim.contract import registry
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.duration import format_duration
+from dpsim.scenario.params.files import allow_files_of
 from dpsim.scenario.params.per_rank import within
 from dpsim.testing.models import params as params_of
 
@@ -74,6 +75,7 @@ def with_params(
     model: Any = program.Params
     drawn = draw(params_of(model, params))
     size = program.ranks(model.model_validate(drawn))
+    allow_files_of(model.model_validate(drawn), params or ())
     kept = within(model.model_validate(drawn), drawn, size)
     choice = {"name": protocol, "form": form, "variant": variant, "params": kept}
     scenario = scenario_from({"name": "drawn", "protocol": choice})

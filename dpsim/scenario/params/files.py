@@ -9,7 +9,7 @@ may bring no such file, unless this process was given the same one (`allow`): th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,13 @@ _allowed: set[str] = set()
 def allow(file: str) -> None:
     """The user of this process named this file: a token may name it too."""
     _allowed.add(file)
+
+
+def allow_files_of(params: Any, fields: Collection[str]) -> None:
+    """The user of this process chose these fields: a token may name their files too."""
+    for name, (text, mark) in _marked(params).items():
+        if name in fields:
+            allow(mark.file_of(text))
 
 
 def _marked(params: Any) -> dict[str, tuple[str, OfFolder]]:

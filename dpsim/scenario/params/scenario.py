@@ -102,6 +102,13 @@ class ParamsScenario(Scenario):
         given = self.protocol.arguments
         return Arguments(**{**given, "params": resolved(self.protocol.params, given["params"], base)})
 
+    def in_folder(self, base: Path) -> Self:
+        """The files that parameters name, as seen from anywhere."""
+        if self.file is None:
+            return self
+        params = resolved(self.protocol.params, self.protocol.arguments["params"], base.resolve())
+        return self.model_validate({**dict(self), "protocol": {**dict(self.protocol), "params": params}})
+
     @property
     def file(self) -> str | None:
         """The first file that a parameter names."""
@@ -110,7 +117,11 @@ class ParamsScenario(Scenario):
     def beyond(self) -> str:
         """As of any parameters, and for files that the user of this process did not name."""
         others = not_allowed(self.protocol.params)
-        return f"it names the file {others[0]}; expected one that this command names" if others else super().beyond()
+        return (
+            f"it names the file {others[0]}; expected one that this command names (--file)"
+            if others
+            else super().beyond()
+        )
 
 
 @functools.cache
