@@ -20,7 +20,7 @@ import torch.distributed as dist
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.loops import LOOPS
-from dpsim.torch.child.pieces import checked, content, cut, fill, in_reals, named
+from dpsim.torch.child.pieces import checked, chunks, content, cut, fill, in_reals, named, split
 from dpsim.torch.child.pipe import ask, tell
 from dpsim.torch.child.reductions import name_of
 from dpsim.torch.child.uncovered import NotCovered
@@ -184,7 +184,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         return joined(works, list(outputs))
 
     def all_gather_single(self, output: Any, source: Any, opts: Any = None) -> Started:
-        return self._gathered(_chunks(output, self.count), source)
+        return self._gathered(chunks(output, self.count), source)
 
     def all_gather_single_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
         pairs = zip(outputs, inputs, strict=True)
@@ -197,7 +197,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def reduce_scatter_single(self, output: Any, source: Any, opts: Any = None) -> Started:
         op = _SUM if opts is None else opts.reduceOp
-        return self._scattered(output, _chunks(source, self.count), op)
+        return self._scattered(output, chunks(source, self.count), op)
 
     def reduce_scatter_single_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
         pairs = zip(outputs, inputs, strict=True)
@@ -228,8 +228,8 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     def all_to_all_single(
         self, output: Any, source: Any, output_sizes: Any = None, input_sizes: Any = None, opts: Any = None
     ) -> Started:
-        outgoing = _split(source, input_sizes, self.count)
-        return self._exchanged(outgoing, _split(output, output_sizes, self.count))
+        outgoing = split(source, input_sizes, self.count)
+        return self._exchanged(outgoing, split(output, output_sizes, self.count))
 
     def barrier(self, opts: Any = None) -> Started:
         return self._start("barrier", b"", _nothing)
@@ -284,19 +284,6 @@ def _alike(call: str, parts: Many, one: Any, count: int) -> list[Any]:
                 f"{one.numel()} {one.dtype}"
             )
     return list(parts)
-
-
-def _chunks(tensor: Any, count: int) -> list[Any]:
-    """Equal pieces of a tensor, as views of it where it is contiguous."""
-    if not tensor.numel():
-        return [tensor.reshape(-1)] * count
-    if tensor.numel() % count:
-        raise ValueError(f"{tensor.numel()} elements; expected a multiple of the {count} ranks of the group")
-    return list((tensor.view(-1) if tensor.is_contiguous() else tensor.reshape(-1)).chunk(count))
-
-
-def _split(tensor: Any, sizes: Any, count: int) -> list[Any]:
-    return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
 
 
 def _word(text: str) -> str:

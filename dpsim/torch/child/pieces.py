@@ -63,3 +63,17 @@ def cut(block: bytes, count: int) -> list[bytes]:
     """A block in `count` equal pieces."""
     size = len(block) // count
     return [block[at * size : (at + 1) * size] for at in range(count)]
+
+
+def chunks(tensor: Any, count: int) -> list[Any]:
+    """Equal pieces of a tensor, as views of it where it is contiguous."""
+    if not tensor.numel():
+        return [tensor.reshape(-1)] * count
+    if tensor.numel() % count:
+        raise ValueError(f"{tensor.numel()} elements; expected a multiple of the {count} ranks of the group")
+    return list((tensor.view(-1) if tensor.is_contiguous() else tensor.reshape(-1)).chunk(count))
+
+
+def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
+    """Pieces of these sizes, or `count` equal ones."""
+    return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
