@@ -75,5 +75,5 @@ def chunks(tensor: Any, count: int) -> list[Any]:
 
 
 def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
-    """The pieces of these sizes, or equal ones."""
+    """Pieces of these sizes, or `count` equal ones."""
     return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
