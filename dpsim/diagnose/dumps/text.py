@@ -86,7 +86,7 @@ def _next(found: Explanation) -> str:
     if found.outcome == "finished":
         return "look for the trouble outside of collectives, or dump while the job hangs"
     if culprit is None and found.outcome == "failed":
-        return "read the launcher's log: which rank ended first, and its exit code; and the system's log of killed processes"
+        return "read the launcher's log for the rank that ended first, and the system's log of killed processes"
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"
