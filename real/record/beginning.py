@@ -3,8 +3,8 @@
     note_groups(recorder, torch.distributed.distributed_c10d)
 
 A rank whose calls all come from C++, as DDP's do, makes no call that the recorder sees. It has a file from
-`init_process_group` on, and the library's counts of its groups. Each rank decides the members of a group by its order
-of `new_group`: so a group's name and ranks are a decision, which ranks must share.
+`init_process_group` on, and the library's counts of its groups. The order of `new_group` decides which ranks get
+a group's name. So the ranks of a name are a decision, in which all processes must agree.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 When a call is over depends on the library. A gloo call is over when it returns, or when its Work was waited for. A rank
 stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls return at once, so
 one is over when all members have made it: no recording shows what the device does.
-Each thread may stand in a call of its own. Which processes live is a matter of living.py.
+Each thread may stand in its own call. Which processes live is a matter of living.py.
 """
 
 from __future__ import annotations
