@@ -6,6 +6,7 @@
     world.py           what a backend runs, and the run that it returns
     chain.py           the calls that led a program to a line
     recording.py       the layout of a recorder's file
+    machine.py         a system and a process, by names that no other one has
     undefined.py       what a run has no defined result for
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name

@@ -40,6 +40,9 @@ MISSED = Struct("<Q")
 WAITS_AT: Final = 104
 WAITS = Struct("<Q")
 """The record whose Work the program waits for, or last waited for."""
+MOVED_AT: Final = 112
+MOVED = Struct("<Q")
+"""When the library's counts last changed, in ns of the process's clock: calls of C++ have no record."""
 CALLS_AT: Final = 256
 CALLS = Struct("<Q")
 GROUPS: Final = (HEADER_BYTES - CALLS_AT) // CALLS.size

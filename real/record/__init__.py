@@ -5,6 +5,7 @@
 
 hook/          what Python imports as it starts: the recorder begins where the environment asks for it
 installing.py  the methods of torch's process group, with a record before and after each
+beginning.py   the process and its groups, before the first call
 measures.py    what a call moves, by its arguments
 places.py      the user's lines
 recorder.py    records, groups and texts of a process

@@ -5,12 +5,14 @@
 The class of the groups stays torch's own, and so does the path of each call. What is replaced:
 
 * the methods of `ProcessGroup` in measures.METHODS, `Work.wait` and `Work.is_completed`;
+* `init_process_group`, and the function in which torch makes a group (beginning.py);
 * the functions of `torch.distributed._functional_collectives`, whose calls go to C++. While torch compiles a program,
   they are as before.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.abc
 import importlib.util
@@ -24,6 +26,7 @@ from typing import Any
 
 from dpsim import mark
 from dpsim.contract.recording import OPS, SLOTS
+from real.record.beginning import note_groups
 from real.record.measures import FUNCTIONAL, METHODS, Method
 from real.record.recorder import Recorder
 
@@ -77,6 +80,8 @@ def install(recorder: Recorder, module: ModuleType) -> None:
             setattr(group, name, _recorded(recorder, real, method, open_works))
     work.wait = _waited(recorder, work.wait, open_works)
     work.is_completed = _looked(recorder, work.is_completed, open_works)
+    group.monitored_barrier = _monitored(recorder, group.monitored_barrier)
+    note_groups(recorder, module)
     mark.listen(Marks(recorder))
 
 
@@ -103,6 +108,16 @@ def _recorded(recorder: Recorder, real: Any, method: Method, open_works: dict[in
         return work
 
     return call
+
+
+def _monitored(recorder: Recorder, recorded: Any) -> Any:
+    @functools.wraps(recorded)
+    def monitored_barrier(group: Any, *args: Any, **more: Any) -> Any:
+        with contextlib.suppress(Exception):
+            recorder.monitored(group)
+        return recorded(group, *args, **more)
+
+    return monitored_barrier
 
 
 def _waited(recorder: Recorder, real: Any, open_works: dict[int, int]) -> Any:

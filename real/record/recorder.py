@@ -5,8 +5,8 @@
     recorder.waits(number)                                              # the program waits for its Work
     recorder.returned(number)                                           # the call, or the wait, is over
 
-The file is made at the first call, when the process knows its rank. A child of a fork gets another file. Where
-anything goes wrong within the recorder, the job goes on, and the header counts the call as missed.
+The file is made with the default group, when the process knows its rank, or at the first call. A child of a fork gets
+another file. Where anything goes wrong within the recorder, the job goes on, and the header counts the call as missed.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from __future__ import annotations
 import json
 import os
 import socket
-import sys
 import threading
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from dpsim.contract import recording as layout
+from dpsim.contract.machine import begun_at, machine
 from real.record.measures import Moved
 from real.record.places import MOST, key_of, lines_of
 from real.record.ring import RecordingFile
@@ -31,12 +32,14 @@ from real.record.watching import watch
 class RecordedGroup:
     """A process group: its number in the table, and the number of its last collective."""
 
-    __slots__ = ("calls", "group", "number")
+    __slots__ = ("calls", "group", "number", "others", "step")
 
-    def __init__(self, group: Any, number: int) -> None:
+    def __init__(self, group: Any, number: int, library: str) -> None:
         self.group = weakref.ref(group)
         self.number = number
         self.calls = 0
+        self.others = 0  # transfers that the library counts among its collectives
+        self.step = int(library == "gloo")  # gloo has one counter for both
 
 
 class Recorder:
@@ -53,6 +56,7 @@ class Recorder:
         self._reductions: dict[int, int] = {}
         self._threads: dict[int, int] = {}
         self._transfers: dict[tuple[int, int, int], int] = {}
+        self._opening = threading.Lock()
 
     def record(self, group: Any, op: int, moved: Moved, frame: FrameType | None) -> int:
         """A call of a process group begins: the number of its record. `op`: in OPS; `frame`: that of the caller."""
@@ -62,9 +66,10 @@ class Recorder:
         if op >= FIRST_TRANSFER:
             line = known.number, op, peer
             seq = self._transfers[line] = self._transfers.get(line, 0) + 1
+            known.others += known.step
         else:
             try:
-                counted = self.count(group)
+                counted = self.count(group) - known.others
             except RuntimeError:  # a library that does not count
                 counted = 0
             seq = known.calls = (counted if counted > known.calls else known.calls) + 1
@@ -111,6 +116,7 @@ class Recorder:
     def start_again(self) -> None:
         """This is a child of a fork: what the parent has is not its own."""
         self.file, self.missed = None, 0
+        self._opening = threading.Lock()
         self.groups.clear()
         self._places.clear()
         self._words = {None: 0}
@@ -120,32 +126,57 @@ class Recorder:
 
     # ---- the first time
 
-    def _open(self) -> RecordingFile:
+    def begins(self, rank: int | None) -> None:
+        """The program joins its default group, as this rank."""
+        if self.file is None and rank is not None:
+            self._open(rank)
+
+    def meets(self, group: Any, ranks: Sequence[int]) -> None:
+        """The program has made a group, of these ranks or of all. It may be no member."""
+        if not hasattr(group, "group_name"):
+            return
+        if self.file is None:
+            self._open(group.rank())
+        if id(group) not in self.groups:
+            self._met(group, ranks or range(group.size()))
+
+    def monitored(self, group: Any) -> None:
+        """The program makes a barrier of transfers: those of each member with the first one, back and forth."""
+        known = self.groups.get(id(group)) or self._met(group)
+        known.others += known.step * (2 * (group.size() - 1 if group.rank() == 0 else 1) - 1)
+
+    def _open(self, rank: int | None = None) -> RecordingFile:
         import torch.distributed as dist
 
-        known = dist.is_initialized()
-        rank, size = (dist.get_rank(), dist.get_world_size()) if known else (int(os.environ.get("RANK", 0)), 0)
-        self.file = RecordingFile(self.folder, rank, size, self.slots)
-        self.file.text(json.dumps({"host": socket.gethostname(), "argv": sys.argv[:4]}))
-        watch(self.file, self._counts)
-        return self.file
+        with self._opening:
+            if self.file is not None:  # another thread was faster
+                return self.file
+            known = dist.is_initialized()
+            rank = dist.get_rank() if known else int(os.environ.get("RANK", 0)) if rank is None else rank
+            file = RecordingFile(self.folder, rank, dist.get_world_size() if known else 0, self.slots)
+            about = {"host": socket.gethostname(), "machine": machine(), "begun_at": begun_at(os.getpid())}
+            file.text(json.dumps(about))
+            self.file = file
+        watch(file, self._counts)
+        return file
 
-    def _met(self, group: Any) -> RecordedGroup:
+    def _met(self, group: Any, ranks: Sequence[int] | None = None) -> RecordedGroup:
         import torch.distributed as dist
 
         assert self.file is not None
-        try:
-            ranks = dist.get_process_group_ranks(group)
-        except Exception:  # made without torch's registry, by an engine: its ranks count from 0
-            ranks = list(range(group.size()))
+        if ranks is None:
+            try:
+                ranks = dist.get_process_group_ranks(group)
+            except Exception:  # made without torch's registry, by an engine: its ranks count from 0
+                ranks = range(group.size())
         about = {
             "name": str(group.group_name),
             "desc": str(getattr(group, "group_desc", "")),
-            "ranks": ranks,
+            "ranks": [*ranks],
             "library": str(group._get_backend_name()),
             "me": group.rank(),
         }
-        known = RecordedGroup(group, self.file.text(json.dumps(about), layout.GROUP))
+        known = RecordedGroup(group, self.file.text(json.dumps(about), layout.GROUP), about["library"])
         known.calls = self._counted(group)
         self.groups[id(group)] = known
         weakref.finalize(group, self.groups.pop, id(group), None).atexit = False
@@ -153,8 +184,8 @@ class Recorder:
 
     def _counts(self) -> list[tuple[int, int]]:
         """The groups, and how many calls the library counts in each."""
-        groups = [(known.number, known.group()) for known in [*self.groups.values()]]
-        return [(number, self._counted(group)) for number, group in groups if group is not None]
+        groups = [(known, known.group()) for known in [*self.groups.values()]]
+        return [(known.number, max(0, self._counted(one) - known.others)) for known, one in groups if one is not None]
 
     def _counted(self, group: Any) -> int:
         """How many collectives the library counts in a group, those from C++ among them; 0 if it does not count."""

@@ -110,6 +110,10 @@ class RecordingFile:
         if group < layout.GROUPS:
             layout.CALLS.pack_into(self.memory, layout.CALLS_AT + group * layout.CALLS.size, calls)
 
+    def moved(self) -> None:
+        """The library's counts have changed."""
+        layout.MOVED.pack_into(self.memory, layout.MOVED_AT, time.time_ns())
+
     def alive(self) -> None:
         layout.ALIVE.pack_into(self.memory, layout.ALIVE_AT, time.time_ns())
 

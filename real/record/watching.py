@@ -26,7 +26,7 @@ from real.record.ring import RecordingFile
 EVERY_S = 0.5
 QUIET_S = float(os.environ.get("DPSIM_RECORD_QUIET", "15"))
 """Seconds without a call after which the lines are written."""
-LOCKED_S = max(QUIET_S, 15.0)
+LOCKED_S = 15.0
 """Seconds after which a program is taken to hold Python's lock. A machine that is busy must not look like that."""
 
 
@@ -37,15 +37,19 @@ def watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) 
 
 
 def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
+    last: tuple[int, tuple[tuple[int, int], ...]]
     stacks = file.path.with_name(file.path.name + STACKS).open("wb", buffering=0)
-    pause, last, since, written = threading.Event(), -1, time.monotonic(), False
+    pause, last, since, written = threading.Event(), (-1, ()), time.monotonic(), False
     while True:
         faulthandler.dump_traceback_later(LOCKED_S, file=stacks)
         file.alive()
-        for group, calls in counts():
+        now = file.last, tuple(counts())
+        for group, calls in now[1]:
             file.counted(group, calls)
-        if file.last != last:
-            last, since = file.last, time.monotonic()
+        if now[1] != last[1]:
+            file.moved()
+        if now != last:
+            last, since = now, time.monotonic()
             if written:
                 stacks.truncate(0)
                 stacks.seek(0)

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from dpsim.diagnose.dumps.entries import CallPlace
 
 Outcome: TypeAlias = Literal["hang", "finished", "failed", "moving", "undecided"]
-"""hang: ranks wait for what does not come. finished: all calls are over. failed: ranks are gone, and no rank waits.
+"""hang: ranks wait for what does not come. finished: all calls are over. failed: ranks are gone.
 moving: the job went on when it was dumped. undecided: the dumps do not say which.
 """
 

@@ -23,6 +23,9 @@ FRAMES = 4
 RECORDER = "/real/record/"
 """In the names of the recorder's own files."""
 
+_OF_PYTHON = re.compile(r"/lib/python3\.\d+/(?!site-packages/|dist-packages/)|^<frozen ")
+"""Files of Python's own library, in which a program waits for a lock or a queue."""
+
 _THREAD = re.compile(r"^(?:Current thread|Thread) (?:0x)?([0-9a-fA-F]+)(.*)$")
 _FAULT_LINE = re.compile(r'^  File "(.{1,400})", line (\d{1,9}) in (.{1,200})$')
 _SPY_LINE = re.compile(r"^\s+(.{1,200}) \((.{1,400}):(\d{1,9})\)$")
@@ -32,7 +35,8 @@ def where_it_stands(text: str, main: int) -> CallPlace:
     """The program's lines in the main thread, the innermost first. `main`: its number, 0 if unknown."""
     threads = _threads(text)
     lines = next((lines for number, said, lines in threads if number == main or "MainThread" in said), [])
-    users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]] or lines
+    users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]]
+    users = [one for one in users if not _OF_PYTHON.search(one[1])] or users or lines
     chain = tuple((short(function, 60), short(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES])
     return CallPlace(chain[0][1], chain) if chain else NOWHERE
 

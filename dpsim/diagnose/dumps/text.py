@@ -30,7 +30,7 @@ LINES = 10
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
     "moving": "the job moved when it was dumped: no rank is to blame",
-    "failed": "a rank is gone, and no rank waits",
+    "failed": "ranks are gone",
     "undecided": "the dumps do not say whether the job hangs",
     "hang": "ranks wait for what does not come",
 }
@@ -85,6 +85,8 @@ def _next(found: Explanation) -> str:
         return "dump again in a minute, and give both: dpsim explain FOLDER LATER"
     if found.outcome == "finished":
         return "look for the trouble outside of collectives, or dump while the job hangs"
+    if culprit is None and found.outcome == "failed":
+        return "read the launcher's log for the rank that ended first, and the system's log of killed processes"
     if culprit is None:
         who = f" of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return f"py-spy dump --pid PID{who}, and the dumps of the job's other recorders (docs/a-job-hangs.md)"

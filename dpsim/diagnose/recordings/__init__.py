@@ -5,6 +5,7 @@ decisions. It says how a program ended, and at which lines it stood. The judgeme
 
 reading.py    a file of the recorder: its header, texts and records
 job.py        the recordings of a folder as one job
+living.py     which processes live
 deciding.py   the first decision in which ranks differ
 judging.py    outcome, class, culprit
 """

@@ -7,16 +7,12 @@
 When a call is over depends on the library. A gloo call is over when it returns, or when its Work was waited for. A rank
 stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls return at once, so
 one is over when all members have made it: no recording shows what the device does.
-
-A process that says nothing any more, while others do, has died. One that holds Python's lock says nothing either, but
-its fault handler writes the lines at which it stands.
+Each thread may stand in its own call. Which processes live is a matter of living.py.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,11 +22,8 @@ from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, RecordedCall, Shape
 from dpsim.diagnose.dumps.job import DumpedJob, job_of
 from dpsim.diagnose.dumps.reading import Dumps, RankDump
 from dpsim.diagnose.dumps.stacks import read_stacks
+from dpsim.diagnose.recordings.living import SECOND, all_gone, died
 from dpsim.diagnose.recordings.reading import ProcessRecording, RecordedIn, RecordingError, RingRecord, read_recording
-
-SECOND = 1_000_000_000
-SILENT_NS = 4 * SECOND
-"""A process says twice a second that it lives. One that is silent for longer than another one has died."""
 
 LOST = re.compile(r"[Cc]onnection (?:closed|reset|refused|was lost)|[Bb]roken pipe|remote process exited")
 """What gloo and NCCL raise where a peer's process is gone."""
@@ -42,11 +35,14 @@ IN_CPP = "a call made in C++"
 
 
 class RecordedJob(NamedTuple):
-    """A job. `died`: ranks whose process ended without a word."""
+    """A job. `died`: ranks whose process ended without a word. `gone`: no process exists any more, and some said no
+    word of their end.
+    """
 
     dumped: DumpedJob
     recordings: dict[int, ProcessRecording]
     died: tuple[int, ...]
+    gone: bool
 
 
 def has_recordings(folder: Path) -> bool:
@@ -57,7 +53,7 @@ def recorded_job(folder: Path) -> RecordedJob:
     """The job that a folder has recordings of. Raises RecordingError."""
     recordings = read_all(folder)
     standing = {rank: _standing(one) for rank, one in recordings.items()}
-    died = _noticed(recordings) or tuple(rank for rank in recordings if _died(recordings, rank))
+    dead = _noticed(recordings) or died(recordings)
     keys = {
         rank: {number: f"{group.library}:{group.name}" for number, group in one.groups.items()}
         for rank, one in recordings.items()
@@ -76,7 +72,8 @@ def recorded_job(folder: Path) -> RecordedJob:
         ranks[rank] = RankDump(rank, calls, wrapped, 0, False)
     stands = {rank: place for rank, place in standing.items() if place.line}
     job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(standing=stands)))
-    return RecordedJob(job._replace(missing=tuple(sorted({*job.missing, *died}))), recordings, died)
+    job = job._replace(missing=tuple(sorted({*job.missing, *dead})))
+    return RecordedJob(job, recordings, dead, all_gone(recordings))
 
 
 def read_all(folder: Path) -> dict[int, ProcessRecording]:
@@ -90,11 +87,6 @@ def read_all(folder: Path) -> dict[int, ProcessRecording]:
     if not found:
         raise RecordingError(f"{folder}: no recording in it; expected files such as rank_0.4711.recording")
     return dict(sorted(found.items()))
-
-
-def _seen_ns(one: ProcessRecording) -> int:
-    """When the process was last seen alive, by its own clock."""
-    return max(one.alive, one.records[-1].start if one.records else one.began)
 
 
 def _standing(one: ProcessRecording) -> CallPlace:
@@ -112,21 +104,6 @@ def _noticed(recordings: dict[int, ProcessRecording]) -> tuple[int, ...]:
         return ()
     last = max(one.alive for one in ended)
     return tuple(one.rank for one in silent) if all(one.alive < last + SECOND for one in silent) else ()
-
-
-def _died(recordings: dict[int, ProcessRecording], rank: int) -> bool:
-    """Whether a process ended without a word."""
-    one = recordings[rank]
-    if one.end != "runs":
-        return False
-    if one.host == socket.gethostname() and os.path.exists("/proc/self") and not os.path.exists(f"/proc/{one.pid}"):
-        others = [other for other in recordings.values() if other.rank != rank]
-        if any(os.path.exists(f"/proc/{other.pid}") for other in others if other.host == one.host):
-            return True
-    stacks = one.path.with_name(one.path.name + STACKS)
-    if stacks.exists() and stacks.stat().st_size and stacks.stat().st_mtime_ns - one.alive > SECOND:
-        return False  # it wrote its lines after it fell silent: it holds Python's lock
-    return max(map(_seen_ns, recordings.values())) - _seen_ns(one) > SILENT_NS
 
 
 Reached = dict[tuple[str, int], int]
@@ -172,20 +149,22 @@ def _calls(
         group, key = one.groups[record.group], keys[record.group]
         transfer = record.op in ("send", "recv")
         all_came = transfer or all(reached.get((key, rank), 0) >= record.seq for rank in members[group.name])
-        over = record is not stands and record.end != RAISED
+        over = record.number not in stands and record.end != RAISED
         if group.library == "nccl" and not transfer:
             over = all_came
         found.append(_call(record, group, key, over))
     return found
 
 
-def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> RingRecord | None:
-    """The call in which the program stands."""
-    if one.end != "runs" or not calls:
-        return None
+def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]:
+    """The calls in which threads of the program stand, by number: the one that is waited for, and each last one."""
+    if one.end != "runs":
+        return frozenset()
+    last = {record.thread: record for record in calls}
     waits = next((record for record in reversed(calls) if record.number == one.waits and not record.end), None)
-    last = calls[-1]
-    return waits or (last if not last.end else None)
+    if waits is not None:
+        last[waits.thread] = waits
+    return frozenset(record.number for record in last.values() if not record.end)
 
 
 def _call(record: RingRecord, group: RecordedIn, key: str, over: bool) -> RecordedCall:

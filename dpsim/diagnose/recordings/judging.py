@@ -13,10 +13,11 @@ from pathlib import Path
 
 from dpsim.contract.words import counted, duration, ranks_text
 from dpsim.diagnose.dumps.entries import NOWHERE
-from dpsim.diagnose.dumps.explanation import Explanation, Suspect
+from dpsim.diagnose.dumps.explanation import Explanation, Outcome, Suspect
 from dpsim.diagnose.dumps.judgement import judge_job
 from dpsim.diagnose.recordings.deciding import first_difference
-from dpsim.diagnose.recordings.job import SECOND, RecordedJob, recorded_job
+from dpsim.diagnose.recordings.job import RecordedJob, recorded_job
+from dpsim.diagnose.recordings.living import SECOND
 
 MOVING_NS = 2 * SECOND
 """A rank that runs and whose last call is younger than this, when any rank was last seen alive, still moves."""
@@ -30,7 +31,7 @@ def explain_recordings(folder: Path) -> Explanation:
 def judge_recorded(job: RecordedJob) -> Explanation:
     """What a recorded job shows."""
     found = _failed(job) or _moving(job) or judge_job(job.dumped)
-    found = _with_decisions(job, found)
+    found = _with_decisions(job, _outside(job, found))
     found = _with_ends(job, found)
     return found._replace(ground=(*found.ground, *_limits(job)))
 
@@ -41,8 +42,33 @@ def _moving(job: RecordedJob) -> Explanation | None:
     young = [rank for rank in running if _quiet_ns(job, rank) < MOVING_NS]
     if not young:
         return None
+    if job.gone:
+        return _all_ended(job, judge_job(job.dumped))
     why = f"{ranks_text(young)} called something in the last {duration(MOVING_NS)}"
     return Explanation("moving", "", None, "", (), (), (), "medium", (why,))
+
+
+def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
+    """The processes of a job that moved ended without a word: one of them died, or a signal ended all. Who was late
+    then is no cause, but calls that met and differ are.
+    """
+    if found.culprit and found.confidence == "high" and found.klass.startswith("MISMATCH:"):
+        return found._replace(outcome="failed")
+    silent = [rank for rank, one in job.recordings.items() if one.end == "runs"]
+    said = f"{ranks_text(silent)} ended without a word while the job moved: one died, or a signal ended them all"
+    ground = (*([f"when they ended, {found.said}"] if found.said else []), *found.ground)
+    return Explanation("failed", "", None, said, found.waits, (), (), "low", ground)
+
+
+def _outside(job: RecordedJob, found: Explanation) -> Explanation:
+    """A job whose calls are all over has not ended while its programs run: they stand somewhere else."""
+    running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
+    if found.outcome != "finished" or not running or job.gone:
+        return found
+    stands = job.dumped.beside.standing
+    lines = tuple(f"rank {rank} stands at {stands[rank].line}" for rank in running if rank in stands)
+    said = f"all calls are over, and the job still runs: {ranks_text(running)}"
+    return Explanation("undecided", "", None, said, (), (), (), "low", lines)
 
 
 def _failed(job: RecordedJob) -> Explanation | None:
@@ -70,8 +96,9 @@ def _failed(job: RecordedJob) -> Explanation | None:
 
 
 def _last_ns(job: RecordedJob, rank: int) -> int:
-    records = job.recordings[rank].records
-    return records[-1].start if records else 0
+    """When a rank last called something, or its library did."""
+    one = job.recordings[rank]
+    return max(one.records[-1].start if one.records else one.began, one.moved)
 
 
 def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
@@ -88,7 +115,9 @@ def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
             klass=klass, culprit=None, said=differed.said, undecided_ranks=differed.concerned, ground=ground
         )
     culprit = Suspect(differed.ranks, "", None, "", differed.place)
-    return found._replace(klass=klass, culprit=culprit, said=differed.said, confidence="medium", ground=ground)
+    outcome: Outcome = "hang" if found.outcome == "undecided" else found.outcome
+    found = found._replace(outcome=outcome, klass=klass, culprit=culprit, said=differed.said)
+    return found._replace(confidence="medium", ground=ground)
 
 
 def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:

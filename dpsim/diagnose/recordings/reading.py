@@ -67,18 +67,21 @@ class RingRecord(NamedTuple):
 
 
 class ProcessRecording(NamedTuple):
-    """A process. `alive`: when it last said so, in ns of its clock. `end`: a word of ENDS. `counted`: how many
+    """A process. `alive`: when it last said so, in ns of its clock. `moved`: when the library's counts
+    last changed. `end`: a word of ENDS. `counted`: how many
     collectives the library counts, by group. `waits`: the record whose Work the program waits for. `wrapped`: the ring
-    has lost records.
+    has lost records. `machine`, `begun_at`: as in dpsim.contract.machine.
     """
 
     path: Path
     rank: int
     size: int
     pid: int
-    host: str
+    machine: str
+    begun_at: int
     began: int
     alive: int
+    moved: int
     main: int
     end: str
     error: str
@@ -114,15 +117,18 @@ def read_recording(path: Path) -> ProcessRecording:
     if how >= len(layout.ENDS):
         raise RecordingError(f"{name}: the program ended in way {how}; expected 0 to {len(layout.ENDS) - 1}. {TO_DO}")
     groups = texts.groups()
+    system, begun = texts.process()
     counted = {one: _word(data, layout.CALLS_AT + one * 8) for one in groups if one < layout.GROUPS}
     return ProcessRecording(
         path=path,
         rank=rank,
         size=ranks,
         pid=pid,
-        host=texts.host(),
+        machine=system,
+        begun_at=begun,
         began=began,
         alive=_word(data, layout.ALIVE_AT),
+        moved=_word(data, layout.MOVED_AT),
         main=main,
         end=layout.ENDS[how],
         error=texts.plain(error),
@@ -235,8 +241,10 @@ class _Texts:
         name, description, library = (short(word, 80) for word in words)
         return RecordedIn(name, description, ranks, library, about["me"])
 
-    def host(self) -> str:
+    def process(self) -> tuple[str, int]:
+        """The system of the process, and when it began there; nothing where the recording does not say."""
         try:
-            return str(json.loads(self.texts[1][1])["host"]) if len(self.texts) > 1 else ""
-        except (ValueError, TypeError, KeyError, RecursionError):
-            return ""
+            about = json.loads(self.texts[1][1])
+            return str(about["machine"]), int(about["begun_at"])
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            return "", 0

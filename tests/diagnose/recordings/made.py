@@ -29,6 +29,8 @@ class MadeJob:
     def __init__(self, folder: Path, size: int, library: str = "gloo", slots: int = 64) -> None:
         self.folder, self.size = folder, size
         self.files = [RecordingFile(folder / str(rank), rank, size, slots) for rank in range(size)]
+        for file in self.files:
+            file.text('{"machine": "here", "begun_at": "BEGAN"}')
         self.groups = [
             file.text(
                 json.dumps(
@@ -56,13 +58,14 @@ class MadeJob:
         reduction: str = "sum",
         peer: int = -1,
         over: bool = True,
+        thread: str = "MainThread",
         lines: list[list[str]] | None = None,
     ) -> int:
         file = self.files[rank]
         key = (rank, op, peer) if op in ("send", "recv") else rank
         self.seqs[key] += 1
         place = file.text(json.dumps(lines or LINES), layout.PLACE)
-        words = file.text("MainThread"), file.text(dtype), file.text(reduction)
+        words = file.text(thread), file.text(dtype), file.text(reduction)
         number = file.put(
             layout.CALL,
             layout.OPS.index(op),

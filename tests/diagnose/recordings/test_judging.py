@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.diagnose.recordings import job as jobs
+from dpsim.diagnose.recordings import living
 from tests.diagnose.recordings.made import MadeJob
 
 
@@ -247,3 +248,77 @@ def test_what_the_recorder_missed_is_said(job: MadeJob) -> None:
     job.all("all_reduce", over=False)
     job.files[1].missed(3)
     assert "the recorder could not describe 3 calls of rank 1" in job.explained().ground
+
+
+def test_each_thread_stands_in_a_call_of_its_own(job: MadeJob) -> None:
+    """The main thread's later call does not end that of another thread."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False, thread="background")
+        job.call(rank, "send", peer=(rank + 1) % 4)
+    assert job.explained().outcome == "hang"
+
+
+def test_one_thread_stands_in_one_call(job: MadeJob) -> None:
+    """The twin: a later call of the same thread says that the earlier one is over."""
+    job.all("all_reduce", over=False)
+    for rank in range(4):
+        job.call(rank, "all_reduce")
+        job.end(rank)
+    assert job.explained().outcome == "finished"
+
+
+def test_calls_that_are_over_do_not_end_a_program(job: MadeJob) -> None:
+    """Its ranks run, and stand outside of calls."""
+    job.all("all_reduce")
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("undecided", None)
+    assert found.said == "all calls are over, and the job still runs: ranks 0 to 3"
+
+
+def test_groups_made_in_another_order(job: MadeJob) -> None:
+    job.all("all_reduce")
+    for rank in range(4):
+        job.decide(rank, "group_1", [1, 2] if rank == 2 else [0, 1])
+    found = job.explained()
+    assert found.culprit is not None
+    assert (found.outcome, found.klass, found.culprit.ranks) == ("hang", "DISAGREEMENT:GROUP_1", (2,))
+
+
+def test_calls_of_cpp_move_a_job(job: MadeJob) -> None:
+    """They have no record: the counts of the library differ, for the ranks say them at different times."""
+    for rank, file in enumerate(job.files):
+        job.count(rank, 7 + rank)
+        job.quiet(file, 1_000_000_000)
+        file.moved()
+    found = job.explained()
+    assert (found.outcome, found.culprit) == ("moving", None)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_silent_process_that_exists_has_not_died(job: MadeJob, monkeypatch: pytest.MonkeyPatch, exists: bool) -> None:
+    """It may hold Python's lock. One whose number another process has by now has died."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    job.dies(2)
+    for rank, file in enumerate(job.files):
+        began = 1 if rank != 2 or exists else 2
+        file.memory[:] = bytes(file.memory).replace(b"BEGAN", b"%05d" % began)
+    monkeypatch.setattr(living, "machine", lambda: "here")
+    monkeypatch.setattr(living, "begun_at", lambda pid: 1)
+    found = job.explained()
+    assert (found.klass == "HANG:COLLECTIVE:DEAD_RANK") is not exists
+
+
+@pytest.mark.parametrize("odd", [True, False])
+def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pytest.MonkeyPatch, odd: bool) -> None:
+    """Calls that met and differ are the cause. Without, no rank is: who was late then may be healthy."""
+    for rank in range(4):
+        if rank != 2 or odd:
+            job.call(rank, "all_reduce", elements=5 if rank == 2 else 8, over=False)
+    for file in job.files:
+        job.quiet(file, 1_000_000)
+    monkeypatch.setattr(jobs, "all_gone", lambda recordings: True)
+    found = job.explained()
+    assert (found.outcome, found.culprit and found.culprit.ranks) == ("failed", (2,) if odd else None)
