@@ -26,21 +26,24 @@ from real.record.ring import RecordingFile
 EVERY_S = 0.5
 QUIET_S = float(os.environ.get("DPSIM_RECORD_QUIET", "15"))
 """Seconds without a call after which the lines are written."""
+END_S = 5.0
 LOCKED_S = 15.0
 """Seconds after which a program is taken to hold Python's lock. A machine that is busy must not look like that."""
 
 
 def watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
     """Watch this process from now on. `counts`: groups, and how many calls the library counts in each."""
-    threading.Thread(target=_watch, args=(file, counts), name="dpsim recorder", daemon=True).start()
-    _notice_the_end(file)
+    over = threading.Event()
+    thread = threading.Thread(target=_watch, args=(file, counts, over), name="dpsim recorder", daemon=True)
+    thread.start()
+    _notice_the_end(file, over, thread)
 
 
-def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
+def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]], over: threading.Event) -> None:
     last: tuple[int, tuple[tuple[int, int], ...]]
     stacks = file.path.with_name(file.path.name + STACKS).open("wb", buffering=0)
-    pause, last, since, written = threading.Event(), (-1, ()), time.monotonic(), False
-    while True:
+    last, since, written = (-1, ()), time.monotonic(), False
+    while not over.is_set():
         faulthandler.dump_traceback_later(LOCKED_S, file=stacks)
         file.alive()
         now = file.last, tuple(counts())
@@ -57,10 +60,10 @@ def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]])
         elif not written and time.monotonic() - since >= QUIET_S:
             faulthandler.dump_traceback(file=stacks)  # with Python's lock: no thread runs meanwhile
             written = True
-        pause.wait(EVERY_S)
+        over.wait(EVERY_S)
 
 
-def _notice_the_end(file: RecordingFile) -> None:
+def _notice_the_end(file: RecordingFile, over: threading.Event, thread: threading.Thread) -> None:
     before, owner, failed = sys.excepthook, os.getpid(), []
 
     def raised(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -71,6 +74,8 @@ def _notice_the_end(file: RecordingFile) -> None:
 
     def ended() -> None:
         if os.getpid() == owner:
+            over.set()
+            thread.join(END_S)  # Python ends a thread within a call of C++ by an abort of the process
             faulthandler.cancel_dump_traceback_later()
             if not failed:
                 file.ended("ended")

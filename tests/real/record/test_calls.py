@@ -110,3 +110,23 @@ def test_a_sitecustomize_of_the_environment_runs_as_before(tmp_path: Path) -> No
     )
     assert done.stdout == "theirs ours\n"
     assert not (tmp_path / "out").exists(), "a process that imports no torch has no recording"
+
+
+ENDS_AT_ONCE = """
+import torch, torch.distributed as dist
+from real.record import watching
+
+watching.EVERY_S = 0.0  # the recorder's thread is nearly always within a call of C++
+dist.init_process_group("gloo", init_method="file://" + {store!r}, rank=0, world_size=1)
+dist.all_reduce(torch.ones(4))
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_ends_is_not_aborted(tmp_path: Path) -> None:
+    """Python ends the threads that are left by an exception, which no code of C++ lets through."""
+    for number in range(8):
+        told = {**environment(tmp_path / "recording"), "RANK": "0"}
+        script = ENDS_AT_ONCE.format(store=str(tmp_path / f"store{number}"))
+        done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
