@@ -30,7 +30,8 @@ FRAMES = 100
 
 _TRANSFER = re.compile(r"(send|recv) (\d{1,9})(?:->|<-)(\d{1,9})")
 _OF_TORCH = re.compile(
-    r"(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/|(?:^|/)site-packages/torch/|^<(?!stdin|string)|/(?:typing_extensions|contextlib|functools)\.py$"
+    r"(?:^|/)torch/(?:distributed|nn|autograd|_\w+|utils)/|(?:^|/)site-packages/torch/|(?:^|/)real/record/"
+    r"|^<(?!stdin|string)|/(?:typing_extensions|contextlib|functools)\.py$"
 )
 
 

@@ -21,6 +21,9 @@ SILENT_NS = 20 * SECOND
 One that holds Python's lock says nothing either, but writes its lines after 15 s.
 """
 
+EARLIER_NS = 4 * SECOND
+"""Of a job that is no longer there: a process that fell silent so much earlier than another one ended before it."""
+
 
 def died(recordings: Mapping[int, ProcessRecording]) -> tuple[int, ...]:
     """Ranks whose process ended without a word, while another one lived on."""
@@ -31,7 +34,9 @@ def died(recordings: Mapping[int, ProcessRecording]) -> tuple[int, ...]:
     for rank, one in recordings.items():
         if one.end != "runs" or here.get(rank):
             continue
-        if (one_lives and rank in here) or (newest - seen_ns(one) > SILENT_NS and not _wrote_since(one)):
+        silent = newest - seen_ns(one)
+        earlier = one_lives or silent > EARLIER_NS
+        if earlier if rank in here else silent > SILENT_NS and not _wrote_since(one):
             gone.append(rank)
     return tuple(gone)
 

@@ -311,6 +311,23 @@ def test_a_silent_process_that_exists_has_not_died(job: MadeJob, monkeypatch: py
     assert (found.klass == "HANG:COLLECTIVE:DEAD_RANK") is not exists
 
 
+@pytest.mark.parametrize("silent", [True, False])
+def test_a_process_that_ended_earlier_than_the_rest(
+    job: MadeJob, monkeypatch: pytest.MonkeyPatch, silent: bool
+) -> None:
+    """No process exists any more. The one that fell silent earlier died while the others waited for it."""
+    job.all("all_reduce")
+    for rank in (0, 1, 3):
+        job.call(rank, "all_reduce", over=False)
+    if silent:
+        job.dies(2)
+    for file in job.files:
+        file.memory[:] = bytes(file.memory).replace(b"BEGAN", b"00001")
+    monkeypatch.setattr(living, "machine", lambda: "here")
+    monkeypatch.setattr(living, "begun_at", lambda pid: 0)
+    assert (job.explained().klass == "HANG:COLLECTIVE:DEAD_RANK") is silent
+
+
 @pytest.mark.parametrize("odd", [True, False])
 def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pytest.MonkeyPatch, odd: bool) -> None:
     """Calls that met and differ are the cause. Without, no rank is: who was late then may be healthy."""
