@@ -77,6 +77,11 @@ async def rounds(rank: Rank) -> None:
     await rank.host("cpu").all_reduce(np.array([2.0**24 if rank.rank == 2 else 1], np.float32), site="sum")
 
 
+async def averages(rank: Rank) -> None:
+    array = np.array([2.0**24 if rank.rank == 2 else 1], np.float32)
+    await rank.host("cpu").all_reduce(array, op="avg", site="average")
+
+
 async def agrees_and_tells(rank: Rank) -> None:
     rank.send(0, "box", "hello", "tell")
     await agrees(rank)
@@ -191,6 +196,7 @@ FROM_A_SCENARIO = Case(
 BARE, GRAPH, LATE_GRAPH = Case(ALONE, bare_kernel), Case(ALONE, replays), Case(LATE, replays)
 AGREES, TELLS, THREAD = Case(ON_HOSTS, agrees), Case(PAIR, tells), Case(ALONE, starts, Threaded)
 ROUNDS = Case(world_of(3, hosts=["cpu"]), rounds)
+AVERAGES = Case(ROUNDS.world, averages)
 KILLED = Case(replace(ON_HOSTS, kills=(Kill(1),)), agrees_and_tells)
 ALL_KILLED = Case(replace(ON_HOSTS, kills=ALL_DIE), agrees_and_tells)
 MAY_RAISE = ALL_KILLED._replace(world=replace(ALL_KILLED.world, faults=(Fault("raise", 1, At("never", 0)),)))
@@ -217,7 +223,8 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("break off a collective", OTHERWISE, KILLED, AGREES),
     ("run each rank in", SHARE_NOTHING, AGREES, FROM_A_SCENARIO),
     ("keep collectives", "unlimited residency", SUMS, Case(ASKED, sums)),
-    ("add floating-point", "the order of floating-point sums does not matter", ROUNDS, AGREES),
+    ("add or multiply floating-point", "the order of floating-point sums does not matter", ROUNDS, AGREES),
+    ("multiply each term", "the order of floating-point sums does not matter", AVERAGES, AGREES),
     ("make a communicator lazily", "communicators are connected", SUMS, Case(ASKED, sums)),
     ("open the connection", "communicators are connected", BOTH, AGREES),
     ("give torch's", "transfers and collectives of a communicator share its order", BOTH, SUMS),

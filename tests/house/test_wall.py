@@ -278,7 +278,7 @@ def test_a_protocol_without_parameters_runs_without_the_engine(without: Path) ->
     [
         (["run", "greets.yaml"], "params          ranks 3"),
         (["explore", "greets.yaml", "--all-up-to", "ranks=3"], "PROVEN  every one of these worlds"),
-        (["list"], "  greets  ranks 1 to 4 (2)"),
+        (["list"], "  greets    ranks 1 to 4 (2)"),
         (["schema"], '"const": "greets"'),
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
