@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from multiprocessing import util
 from types import TracebackType
 
 from dpsim.contract.recording import STACKS
@@ -73,12 +74,24 @@ def _notice_the_end(file: RecordingFile, over: threading.Event, thread: threadin
         before(kind, error, trace)
 
     def ended() -> None:
-        if os.getpid() == owner:
+        if os.getpid() == owner and not over.is_set():
             over.set()
             thread.join(END_S)  # Python ends a thread within a call of C++ by an abort of the process
             faulthandler.cancel_dump_traceback_later()
-            if not failed:
+            error = _ends_by()
+            if error is not None:
+                file.ended("raised", f"{type(error).__name__}: {error}")
+            elif not failed:
                 file.ended("ended")
 
     sys.excepthook = raised
     atexit.register(ended)
+    util.Finalize(None, ended, exitpriority=-1_000)  # a process that multiprocessing forked runs nothing of atexit
+
+
+def _ends_by() -> BaseException | None:
+    """The exception that ends a process of multiprocessing. Torch's `spawn` catches it, and exits with a code."""
+    error = sys.exc_info()[1]
+    if isinstance(error, SystemExit):
+        return error.__context__ if error.code else None
+    return error

@@ -115,27 +115,14 @@ def _reached(recordings: dict[int, ProcessRecording], keys: dict[int, dict[int, 
     for rank, one in recordings.items():
         last = _last(one)
         for number, key in keys[rank].items():
-            found[key, rank] = last.get(number, (0, 0))[0]
-            if _calls_in_cpp(one, number, last):
-                found[key, rank] = one.counted[number]
+            found[key, rank] = max(last.get(number, 0), one.counted.get(number, 0))
     return found
 
 
-def _last(one: ProcessRecording) -> dict[int, tuple[int, int]]:
-    """By group, the number of the last collective that the recorder saw, and how many transfers came after it."""
-    found: dict[int, tuple[int, int]] = {}
-    for record in one.records:
-        if record.kind == CALL and record.group in one.groups:
-            seq, transfers = found.get(record.group, (0, 0))
-            found[record.group] = (seq, transfers + 1) if record.op in ("send", "recv") else (record.seq, 0)
-    return found
-
-
-def _calls_in_cpp(one: ProcessRecording, number: int, last: dict[int, tuple[int, int]]) -> bool:
-    """Whether the library counts collectives behind the last one that the recorder saw. Gloo counts transfers, too."""
-    seq, transfers = last.get(number, (0, 0))
-    seen = seq + (transfers if one.groups[number].library == "gloo" else 0)
-    return one.counted.get(number, 0) > seen
+def _last(one: ProcessRecording) -> dict[int, int]:
+    """By group, the number of the last collective that the recorder saw."""
+    collectives = [record for record in one.records if record.kind == CALL and record.op not in ("send", "recv")]
+    return {record.group: record.seq for record in collectives if record.group in one.groups}
 
 
 def _calls(
@@ -194,7 +181,7 @@ def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, re
     last = _last(one)
     for number, counted in one.counted.items():
         group, key = one.groups[number], keys[number]
-        if _calls_in_cpp(one, number, last) and one.end == "runs":
+        if counted > last.get(number, 0) and one.end == "runs":
             came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
             shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
             over = came and not standing.line

@@ -35,8 +35,8 @@ def died(recordings: Mapping[int, ProcessRecording]) -> tuple[int, ...]:
         if one.end != "runs" or here.get(rank):
             continue
         silent = newest - seen_ns(one)
-        earlier = one_lives or silent > EARLIER_NS
-        if earlier if rank in here else silent > SILENT_NS and not _wrote_since(one):
+        bound = EARLIER_NS if rank in here else SILENT_NS
+        if (rank in here and one_lives) or (silent > bound and not _wrote_since(one)):
             gone.append(rank)
     return tuple(gone)
 

@@ -130,3 +130,47 @@ def test_a_process_that_ends_is_not_aborted(tmp_path: Path) -> None:
         script = ENDS_AT_ONCE.format(store=str(tmp_path / f"store{number}"))
         done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
+
+
+CHILDREN = """
+import multiprocessing, sys
+import torch, torch.distributed as dist
+
+
+def member(rank, store, raises):
+    dist.init_process_group("gloo", init_method=store, rank=rank, world_size=2)
+    dist.all_reduce(torch.ones(4))
+    if rank == raises:
+        raise ValueError("as it was asked to")
+
+
+if __name__ == "__main__":
+    how, store, raises = sys.argv[1], "file://" + sys.argv[2], int(sys.argv[3])
+    if how == "torch":
+        torch.multiprocessing.spawn(member, (store, raises), nprocs=2)
+    else:
+        context = multiprocessing.get_context(how)
+        children = [context.Process(target=member, args=(rank, store, raises)) for rank in range(2)]
+        for child in children:
+            child.start()
+        for child in children:
+            child.join()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["fork", "spawn", "torch"])
+@pytest.mark.parametrize("raises", [-1, 1])
+def test_children_of_multiprocessing(how: str, raises: int, tmp_path: Path) -> None:
+    """A forked child runs nothing of `atexit`, and no child has its exceptions in `sys.excepthook`."""
+    (tmp_path / "parent.py").write_text(CHILDREN)
+    words = [sys.executable, str(tmp_path / "parent.py"), how, str(tmp_path / "store"), str(raises)]
+    told = environment(tmp_path / "recording")
+    done = subprocess.run(words, env=told, capture_output=True, text=True, timeout=120)
+    found = explain_recordings(tmp_path / "recording")
+    if raises < 0:
+        assert (done.returncode, found.outcome) == (0, "finished"), done.stderr
+    else:
+        assert found.culprit is not None
+        assert (found.outcome, found.culprit.ranks) == ("failed", (1,))
+        assert found.said == "rank 1 raised ValueError: as it was asked to"

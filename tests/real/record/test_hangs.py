@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections import Counter
 from pathlib import Path
 
@@ -103,9 +104,10 @@ def test_a_healthy_job_accuses_no_rank(tmp_path: Path) -> None:
 def test_a_program_that_holds_pythons_lock(tmp_path: Path) -> None:
     """Its heartbeat stops as a dead one's does. The lines that it wrote after that tell it from one."""
     holds = str(ROOT / "tests" / "real" / "record" / "holds.py")
-    processes = started([holds, "30"], 2, environment(tmp_path))
+    processes = started([holds, "600"], 2, environment(tmp_path))
     try:
-        processes[1].communicate(timeout=120)
+        with pytest.raises(subprocess.TimeoutExpired):
+            processes[1].communicate(timeout=25)  # the fault handler's clock is 15 s
     finally:
         for process in processes:
             process.kill()
