@@ -100,9 +100,32 @@ def rewritten(seeds: Sequence[bytes], draw: random.Random) -> bytes:
         return data
 
 
+def expanding(seeds: Sequence[bytes], draw: random.Random) -> bytes:
+    """A damaged scenario; or one whose aliases make much of little, flat or level by level; or a word in quotes."""
+    chance = draw.random()
+    if chance < 0.8:
+        return damaged(seeds, draw)
+    seed = draw.choice(seeds)
+    if chance < 0.9:
+        lines = seed.split(b"\n")
+        at = draw.randrange(len(lines))
+        lines[at] = lines[at].partition(b":")[0] + b': "\\u001b[31m%d"' % draw.randrange(100)
+        return b"\n".join(lines)
+    if chance < 0.95:
+        size, times = draw.choice(((1 << 20, 900), (70_000, 900), (10, 6_400)))
+        return seed + b"a: &a " + b"x" * size + b"\nb: [" + b", ".join([b"*a"] * times) + b"]\n"
+    levels = [b"l0: &l0 [x, x]"]
+    for level in range(draw.choice((5, 20, 40))):
+        levels.append(b"l%d: &l%d [" % (level + 1, level + 1) + b", ".join([b"*l%d" % level] * 9) + b"]")
+    return seed + b"\n".join(levels) + b"\n"
+
+
 @seconds
 def test_scenarios(seconds: float) -> None:
-    assert fuzzed("scenarios", TEXTS, lambda data, folder: parse_scenario(data, "fuzz.yaml", folder), seconds)
+    def read(data: bytes, folder: Path) -> None:
+        parse_scenario(data, "fuzz.yaml", folder)
+
+    assert fuzzed("scenarios", TEXTS, read, seconds, make=expanding)
 
 
 @seconds

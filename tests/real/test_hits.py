@@ -134,6 +134,20 @@ def test_a_worker(gloo: GlooBackend, times: int) -> None:
     assert struck(gloo, times, "signals to workers", strike)["lost"], "some of them met a run"
 
 
+@pytest.mark.nightly
+def test_a_signal_that_is_a_verdict_is_found(gloo: GlooBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: a worker that any signal ended counts as a rank that died."""
+    monkeypatch.setattr("real.child.FAULTS", {number.name for number in signal.Signals})
+    numbers = iter([signal.SIGQUIT, signal.SIGUSR1, signal.SIGALRM] * 10)
+
+    def strike(draw: random.Random) -> None:
+        if gloo.pool.processes:
+            send(draw.choice(gloo.pool.processes), next(numbers))
+
+    with pytest.raises(AssertionError, match=r"DEAD_RANK|DEATH"):
+        struck(gloo, 20, "signals as verdicts", strike)
+
+
 @many(4, 30)
 def test_what_forks_the_workers(gloo: GlooBackend, times: int) -> None:
     def strike(draw: random.Random) -> None:

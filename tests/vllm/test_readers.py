@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from dpsim.scenario import parse_scenario
+from dpsim.scenario.parameters import MOST_RANKS
 from dpsim.scenario.to_world import prepare
 from dpsim.vllm.answers import check
 from dpsim.vllm.answers.stored import SUFFIX, NoAnswers, answers
@@ -36,17 +38,26 @@ COMMANDS = [
 STORED = ROOT / "tests" / "data" / "engine"
 
 
+PATHS = [b"/etc/shadow", b"/etc/hostname", b"../../etc/hostname", b".", b"", b"/dev/zero", b"x.csv", b"~/x"]
+
+
+def with_file(seeds: Sequence[bytes], draw: random.Random) -> bytes:
+    """A damaged scenario, or one whose workload is a file of the machine."""
+    data = damaged(seeds, draw) if draw.random() < 0.8 else draw.choice([one for one in seeds if b"file:" in one])
+    return re.sub(rb"file: [\w.]+", lambda _: b"file: '%b'" % draw.choice(PATHS), data)
+
+
 @seconds
 def test_scenarios_of_engines(seconds: float) -> None:
-    """What is small enough is prepared, too; what is not is refused."""
+    """What is small enough is prepared, too, as is what names a file; what is not is refused."""
     texts = [file.read_bytes() for file in sorted((ROOT / "scenarios").glob("*.yaml"))]
 
     def read(data: bytes, folder: Path) -> None:
         one = parse_scenario(data, "fuzz.yaml", folder)
-        if not one.beyond():
+        if not one.beyond() or (getattr(one, "file", None) is not None and one.size <= MOST_RANKS):
             prepare(one, folder)
 
-    assert fuzzed("scenarios of engines", texts, read, seconds)
+    assert fuzzed("scenarios of engines", texts, read, seconds, make=with_file)
 
 
 @seconds
