@@ -7,6 +7,7 @@
 
 The file is made with the default group, when the process knows its rank, or at the first call. A child of a fork gets
 another file. Where anything goes wrong within the recorder, the job goes on, and the header counts the call as missed.
+If the folder takes no file, one line on stderr says so, and the job goes on without a recording.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -27,6 +29,10 @@ from real.record.measures import Moved
 from real.record.places import MOST, key_of, lines_of
 from real.record.ring import RecordingFile
 from real.record.watching import watch
+
+
+class NotRecorded(Exception):
+    """This process has no recording."""
 
 
 class RecordedGroup:
@@ -50,6 +56,7 @@ class Recorder:
         self.file: RecordingFile | None = None
         self.count: Any = None  # the library's own counter, an unbound method of torch's process group
         self.missed = 0
+        self.refused = False  # the folder takes no file, so this process is not recorded
         self.groups: dict[int, RecordedGroup] = {}
         self._places: dict[tuple[int, ...], int] = {}
         self._words: dict[Any, int] = {None: 0}
@@ -151,11 +158,18 @@ class Recorder:
         with self._opening:
             if self.file is not None:  # another thread was faster
                 return self.file
+            if self.refused:
+                raise NotRecorded
             known = dist.is_initialized()
             rank = dist.get_rank() if known else int(os.environ.get("RANK", 0)) if rank is None else rank
-            file = RecordingFile(self.folder, rank, dist.get_world_size() if known else 0, self.slots)
+            try:
+                file = RecordingFile(self.folder, rank, dist.get_world_size() if known else 0, self.slots)
+            except OSError as error:
+                self.refused = True
+                print(f"dpsim: rank {rank} is not recorded: {error}", file=sys.stderr, flush=True)
+                raise NotRecorded from None
             about = {"host": socket.gethostname(), "machine": machine(), "begun_at": begun_at(os.getpid())}
-            file.text(json.dumps(about))
+            file.text(json.dumps({**about, "job": _job()}))
             self.file = file
         watch(file, self._counts)
         return file
@@ -229,4 +243,10 @@ class Recorder:
         return 0
 
 
+def _job() -> str:
+    """What the ranks of a job have in common, and two jobs or two attempts of `torchrun` have not."""
+    return " ".join(os.environ.get(name, "") for name in JOB)
+
+
+JOB = "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT"
 FIRST_TRANSFER = layout.OPS.index("send")

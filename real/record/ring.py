@@ -31,9 +31,13 @@ class RecordingFile:
         self.slots = slots
         self._first = layout.HEADER_BYTES + layout.TABLE_BYTES
         new = self.path.with_name(self.path.name + SUFFIX_NEW)
-        with new.open("w+b") as file:
-            os.posix_fallocate(file.fileno(), 0, self._first + slots * layout.SLOT.size)  # a full disk is an error here
-            self.memory = mmap.mmap(file.fileno(), 0)
+        try:
+            with new.open("w+b") as file:
+                os.posix_fallocate(file.fileno(), 0, self._first + slots * layout.SLOT.size)  # fails on a full disk
+                self.memory = mmap.mmap(file.fileno(), 0)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
         main = threading.main_thread().ident or 0
         head = layout.VERSION, layout.TABLE_BYTES, slots, rank, size, os.getpid(), time.time_ns(), main
         layout.HEAD.pack_into(self.memory, 0, layout.MAGIC, *head)

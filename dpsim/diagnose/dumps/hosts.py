@@ -45,7 +45,7 @@ def _idle(job: DumpedJob, found: Explanation) -> Explanation:
 
 
 def _named(job: DumpedJob, found: Explanation, rank: int, why: str) -> Explanation:
-    said = f"{found.said}; rank {rank} {why}"
+    said = f"{found.said.partition(', and nothing says')[0]}; rank {rank} {why}"
     culprit = Suspect((rank,), "", None, "", job.beside.standing.get(rank, NOWHERE))
     klass = "HANG:COLLECTIVE:MISSING_RANK"
     return found._replace(klass=klass, culprit=culprit, said=said, undecided_ranks=(), confidence="medium")

@@ -36,13 +36,14 @@ IN_CPP = "a call made in C++"
 
 class RecordedJob(NamedTuple):
     """A job. `died`: ranks whose process ended without a word. `gone`: no process exists any more, and some said no
-    word of their end.
+    word of their end. `others`: processes of earlier jobs that the folder has, too.
     """
 
     dumped: DumpedJob
     recordings: dict[int, ProcessRecording]
     died: tuple[int, ...]
     gone: bool
+    others: int = 0
 
 
 def has_recordings(folder: Path) -> bool:
@@ -51,7 +52,8 @@ def has_recordings(folder: Path) -> bool:
 
 def recorded_job(folder: Path) -> RecordedJob:
     """The job that a folder has recordings of. Raises RecordingError."""
-    recordings = read_all(folder)
+    every = read_every(folder)
+    recordings = of_newest_job(every)
     standing = {rank: _standing(one) for rank, one in recordings.items()}
     dead = _noticed(recordings) or died(recordings)
     keys = {
@@ -73,20 +75,22 @@ def recorded_job(folder: Path) -> RecordedJob:
     stands = {rank: place for rank, place in standing.items() if place.line}
     job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(standing=stands)))
     job = job._replace(missing=tuple(sorted({*job.missing, *dead})))
-    return RecordedJob(job, recordings, dead, all_gone(recordings))
+    others = sum(one.job != next(iter(recordings.values())).job for one in every)
+    return RecordedJob(job, recordings, dead, all_gone(recordings), others)
 
 
-def read_all(folder: Path) -> dict[int, ProcessRecording]:
-    """By rank; of several processes that had a rank, the last one that began."""
-    found: dict[int, ProcessRecording] = {}
-    for file in sorted(folder.iterdir()):
-        if NAME.fullmatch(file.name):
-            one = read_recording(file)
-            if one.rank not in found or found[one.rank].began < one.began:
-                found[one.rank] = one
+def read_every(folder: Path) -> list[ProcessRecording]:
+    """All recordings of a folder. Raises RecordingError."""
+    found = [read_recording(file) for file in sorted(folder.iterdir()) if NAME.fullmatch(file.name)]
     if not found:
         raise RecordingError(f"{folder}: no recording in it; expected files such as rank_0.4711.recording")
-    return dict(sorted(found.items()))
+    return found
+
+
+def of_newest_job(every: list[ProcessRecording]) -> dict[int, ProcessRecording]:
+    """By rank, the processes of the job that began last; of several that had a rank, the last one."""
+    ordered = sorted(every, key=lambda one: one.began)
+    return dict(sorted((one.rank, one) for one in ordered if one.job == ordered[-1].job))
 
 
 def _standing(one: ProcessRecording) -> CallPlace:
@@ -184,7 +188,8 @@ def _in_cpp(one: ProcessRecording, keys: dict[int, str], standing: CallPlace, re
         if counted > last.get(number, 0) and one.end == "runs":
             came = all(reached.get((key, rank), 0) >= counted for rank in group.ranks)
             shape = Shape(IN_CPP, -1, -1, ((), ()), ((), ()))
-            over = came and not standing.line
+            beyond = any(reached.get((key, rank), 0) > counted for rank in group.ranks)  # so the call was no obstacle
+            over = came and (beyond or not standing.line)
             newest = one.records[-1].start if one.records else one.began
             found.append(RecordedCall(key, counted, shape, standing, over, newest, 0, 1 << 60, 1 << 60, 0))
     return found

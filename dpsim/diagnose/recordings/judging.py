@@ -133,8 +133,12 @@ def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _limits(job: RecordedJob) -> list[str]:
-    """What the recordings do not show."""
+    """What the recordings do not show, or what of them was left out."""
     said = []
+    if job.others:
+        said.append(
+            f"the folder has recordings of an earlier job, too: {counted(job.others, 'process', 'processes')} left out"
+        )
     missed = {rank: one.missed for rank, one in job.recordings.items() if one.missed}
     if missed:
         said.append(f"the recorder could not describe {counted(sum(missed.values()), 'call')} of {ranks_text(missed)}")

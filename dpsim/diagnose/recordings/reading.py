@@ -70,7 +70,7 @@ class ProcessRecording(NamedTuple):
     """A process. `alive`: when it last said so, in ns of its clock. `moved`: when the library's counts
     last changed. `end`: a word of ENDS. `counted`: how many
     collectives the library counts, by group. `waits`: the record whose Work the program waits for. `wrapped`: the ring
-    has lost records. `machine`, `begun_at`: as in dpsim.contract.machine.
+    has lost records. `machine`, `begun_at`: as in dpsim.contract.machine. `job`: what its ranks have in common.
     """
 
     path: Path
@@ -79,6 +79,7 @@ class ProcessRecording(NamedTuple):
     pid: int
     machine: str
     begun_at: int
+    job: str
     began: int
     alive: int
     moved: int
@@ -117,7 +118,7 @@ def read_recording(path: Path) -> ProcessRecording:
     if how >= len(layout.ENDS):
         raise RecordingError(f"{name}: the program ended in way {how}; expected 0 to {len(layout.ENDS) - 1}. {TO_DO}")
     groups = texts.groups()
-    system, begun = texts.process()
+    system, begun, job = texts.process()
     counted = {one: _word(data, layout.CALLS_AT + one * 8) for one in groups if one < layout.GROUPS}
     return ProcessRecording(
         path=path,
@@ -126,6 +127,7 @@ def read_recording(path: Path) -> ProcessRecording:
         pid=pid,
         machine=system,
         begun_at=begun,
+        job=job,
         began=began,
         alive=_word(data, layout.ALIVE_AT),
         moved=_word(data, layout.MOVED_AT),
@@ -241,10 +243,10 @@ class _Texts:
         name, description, library = (short(word, 80) for word in words)
         return RecordedIn(name, description, ranks, library, about["me"])
 
-    def process(self) -> tuple[str, int]:
-        """The system of the process, and when it began there; nothing where the recording does not say."""
+    def process(self) -> tuple[str, int, str]:
+        """The system of the process, when it began there, and its job; nothing where the recording does not say."""
         try:
             about = json.loads(self.texts[1][1])
-            return str(about["machine"]), int(about["begun_at"])
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-            return "", 0
+            return str(about["machine"]), int(about["begun_at"]), str(about.get("job", ""))
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return "", 0, ""

@@ -24,13 +24,15 @@ QUIET_NS = 60_000_000_000
 
 
 class MadeJob:
-    """Ranks of one group. `library`: of the group. All processes live, and made no call for a minute."""
+    """Ranks of one group. `library`: of the group; `name`: of the job. All processes live, and called nothing for a
+    minute.
+    """
 
-    def __init__(self, folder: Path, size: int, library: str = "gloo", slots: int = 64) -> None:
+    def __init__(self, folder: Path, size: int, library: str = "gloo", slots: int = 64, name: str = "") -> None:
         self.folder, self.size = folder, size
         self.files = [RecordingFile(folder / str(rank), rank, size, slots) for rank in range(size)]
         for file in self.files:
-            file.text('{"machine": "here", "begun_at": "BEGAN"}')
+            file.text(json.dumps({"machine": "here", "begun_at": "00001" if name else "BEGAN", "job": name}))
         self.groups = [
             file.text(
                 json.dumps(

@@ -8,6 +8,7 @@ import pytest
 
 from dpsim.diagnose.recordings import job as jobs
 from dpsim.diagnose.recordings import living
+from dpsim.diagnose.recordings.judging import explain_recordings
 from tests.diagnose.recordings.made import MadeJob
 
 
@@ -222,6 +223,20 @@ def test_calls_that_torch_makes_in_cpp(job: MadeJob) -> None:
     assert (found.outcome, found.culprit.ranks, found.culprit.op) == ("hang", (2,), jobs.IN_CPP)
 
 
+@pytest.mark.parametrize("beyond", [True, False])
+def test_of_two_ranks_the_one_that_stands_behind_a_call_of_cpp(tmp_path: Path, beyond: bool) -> None:
+    """Both made the first two. A peer that made a third is beyond them; without one, a rank may stand in the second."""
+    job = MadeJob(tmp_path, 2)
+    job.count(0, 3 if beyond else 2)
+    job.count(1, 2)
+    job.stands(0, "train.py:50")
+    job.stands(1, "data.py:7")
+    found = job.explained()
+    assert (found.culprit is not None) is beyond
+    if found.culprit is not None:
+        assert (found.culprit.ranks, found.culprit.place.line) == ((1,), "data.py:7")
+
+
 def test_nccl_calls_return_at_once(tmp_path: Path) -> None:
     """They are over when all members have made them, and not when the host goes on."""
     job = MadeJob(tmp_path, 4, "nccl")
@@ -339,3 +354,22 @@ def test_processes_that_ended_while_the_job_moved(job: MadeJob, monkeypatch: pyt
     monkeypatch.setattr(jobs, "all_gone", lambda recordings: True)
     found = job.explained()
     assert (found.outcome, found.culprit and found.culprit.ranks) == ("failed", (2,) if odd else None)
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_two_jobs_in_a_folder(tmp_path: Path, named: bool) -> None:
+    """The first job had more ranks, and hung. Without names, its last rank would be one of the second job."""
+    first = MadeJob(tmp_path / "first", 3, name="29500" if named else "")
+    first.all("all_reduce")
+    first.call(1, "all_reduce", over=False)
+    second = MadeJob(tmp_path / "second", 2, name="29501" if named else "")
+    second.all("barrier")
+    for rank in range(2):
+        second.end(rank)
+    folder = second.gathered()
+    for number, file in enumerate(first.files):
+        file.path.rename(folder / f"rank_{number}.1.recording")
+    found = explain_recordings(folder)
+    assert (found.outcome == "finished") is named
+    if named:
+        assert found.ground[-1] == "the folder has recordings of an earlier job, too: 3 processes left out"

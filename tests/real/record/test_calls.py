@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from dpsim.cli.app import app
 from dpsim.contract.recording import CALL
-from dpsim.diagnose.recordings.job import read_all
+from dpsim.diagnose.recordings.job import of_newest_job, read_every
 from dpsim.diagnose.recordings.judging import explain_recordings
 from tests import ROOT
 from tests.real.record.recorded import environment, finished, started
@@ -31,7 +31,7 @@ def test_a_recorded_job_makes_the_same_calls(tmp_path: Path) -> None:
     plain = finished(started([CALLING], 2, environment(None)))
     recorded = finished(started([CALLING], 2, environment(tmp_path)))
     assert [json.loads(out) for out in recorded] == [json.loads(out) for out in plain]
-    recording = read_all(tmp_path)[1]
+    recording = of_newest_job(read_every(tmp_path))[1]
     calls = [(record.op, record.peer) for record in recording.records if record.kind == CALL]
     for expected in (
         ("all_reduce", -1),
@@ -81,7 +81,7 @@ def test_kill_9_loses_nothing_that_was_written(tmp_path: Path) -> None:
     for process in processes:
         process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
-    for recording in read_all(tmp_path).values():
+    for recording in of_newest_job(read_every(tmp_path)).values():
         assert len(recording.records) == 10
         assert (recording.end, recording.records[-1].op) == ("runs", "all_reduce")
 
@@ -110,6 +110,32 @@ def test_a_sitecustomize_of_the_environment_runs_as_before(tmp_path: Path) -> No
     )
     assert done.stdout == "theirs ours\n"
     assert not (tmp_path / "out").exists(), "a process that imports no torch has no recording"
+
+
+FULL = """
+import errno, os, sys
+import torch, torch.distributed as dist
+
+if sys.argv[2] == "full":
+    def full(*given):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    os.posix_fallocate = full
+dist.init_process_group("gloo", init_method="file://" + sys.argv[1], rank=0, world_size=1)
+for _ in range(3):
+    dist.all_reduce(torch.ones(4))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("disk", ["full", "free"])
+def test_a_full_disk_is_said_once_and_the_job_goes_on(disk: str, tmp_path: Path) -> None:
+    told = {**environment(tmp_path / "recording"), "RANK": "0"}
+    words = [sys.executable, "-c", FULL, str(tmp_path / "store"), disk]
+    done = subprocess.run(words, env=told, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    said = done.stderr.count("dpsim: rank 0 is not recorded: [Errno 28] No space left on device")
+    there = [*(tmp_path / "recording").iterdir()]
+    assert (said, bool(there)) == ((1, False) if disk == "full" else (0, True))
 
 
 ENDS_AT_ONCE = """
