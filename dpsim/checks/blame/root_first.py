@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from dpsim.checks.blame.astray import astray
 from dpsim.checks.blame.beside import beside
+from dpsim.checks.blame.broken_off import broken_off
 from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
 from dpsim.checks.blame.roots import roots_first
@@ -29,6 +30,7 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
 PASSES: tuple[Pass, ...] = (
     no_waiter,
+    broken_off,
     name_the_odd_side,
     by_cohort,
     name_the_circle,
