@@ -30,7 +30,6 @@ Pass: TypeAlias = Callable[[RunIndex, list[Finding]], list[Finding]]
 
 PASSES: tuple[Pass, ...] = (
     no_waiter,
-    broken_off,
     name_the_odd_side,
     by_cohort,
     name_the_circle,
@@ -39,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     name_the_wrong_peer,
     roots_first,
     waiters_last,
+    broken_off,
     beside,
     with_settings,
 )
