@@ -2,7 +2,8 @@
 
 What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
 So is what a host thread raised that nobody joined, where its rank stands still; and of an exception that another thread
-of the rank passed on, the thread that raised it first.
+of the rank passed on, the thread that raised it first. So it is of a thread that raised while another one captured: a
+CUDA graph is lost with the first error.
 
 Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
 that is wrong. A message is known by its content; where several sent the same one, all are named.
@@ -25,6 +26,7 @@ from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     ADDRESS,
+    CAPTURE_WHAT,
     KIND,
     LEARNED_OUTCOME,
     MAIN,
@@ -78,14 +80,24 @@ def _raised(journal: Sequence[RawRecord], rank: int) -> Entry:
 
 
 def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
-    """The end of the thread that raised the same at the same place, if one did; else what is given."""
-    error, message = _said(raised)
-    for at, raw in enumerate(run_index.run.journals[raised.rank][: raised.at]):
-        if raw[KIND] == "ended":
-            entry = Entry(raised.rank, at, raw)
-            if _said(entry) == (error, message) and entry.record.where == raised.record.where:
-                return entry
-    return raised
+    """The end of the thread that raised the same at the same place, if one did. Else that of one that raised while
+    this one captured: its error had made the capture invalid. Else what is given.
+    """
+    journal, said = run_index.run.journals[raised.rank], _said(raised)
+    ended = [Entry(raised.rank, at, raw) for at, raw in enumerate(journal[: raised.at]) if raw[KIND] == "ended"]
+    for entry in ended:
+        if _said(entry) == said and entry.record.where == raised.record.where:
+            return entry
+    within = _broken_capture(journal[: raised.at], raised.raw[THREAD])
+    return next((entry for entry in ended if entry.at in within and entry.record.where), raised)
+
+
+def _broken_capture(journal: Sequence[RawRecord], thread: str) -> range:
+    """Of the last capture of a thread, if that was broken off at the end of a journal, the place; else nothing."""
+    own = [at for at, raw in enumerate(journal) if raw[KIND] == "capture" and raw[THREAD] == thread]
+    if len(own) < 2 or journal[own[-1]][CAPTURE_WHAT] != "abandon" or own[-1] != len(journal) - 1:
+        return range(0)
+    return range(own[-2], own[-1])
 
 
 def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:

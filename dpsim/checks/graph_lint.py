@@ -170,7 +170,7 @@ def _messages(run_index: RunIndex) -> list[Finding]:
             klass="GRAPH:HOST_EFFECT",
             message=f"rank {first.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
             f"within the capture of graph {graph}: it happens once, and no replay does it{rest}; send it outside of it",
-            culprit=run_index.culprit(first),
+            culprit=run_index.of_all(first, entries),
             position=run_index.position(first),
         )
     ]
@@ -206,8 +206,8 @@ def _finding(
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.describe()} in step {record.step} is made by {how}; all members have to make it eagerly, or "
-        f"all in a replay of the same capture{differ and f'; {differ}'}",
+        message=f"{record.site} ({record.describe()}) in step {record.step} is made by {how}; all members have to make "
+        f"it eagerly, or all in a replay of the same capture{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
         details=(*captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),

@@ -230,7 +230,8 @@ def _blame(
         klass = "MISMATCH:COLLECTIVE:STEP"
     if not bad:
         ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
-        message = f"ranks differ in step {step}, and nothing says who is right: {ways}"
+        sites = dict.fromkeys(call(own[begin]).site for own in (here[culprit], reference) if begin < len(own))
+        message = f"ranks differ in step {step} from {' or '.join(sites)} on, and nothing says who is right: {ways}"
     return Finding(
         check="ledger",
         klass=klass,

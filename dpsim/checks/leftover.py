@@ -77,7 +77,7 @@ def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
         klass="LEFTOVER:NEVER_AWAITED",
         message=f"rank {first.rank} never awaited {record.site}[{record.ordinal}] ({record.describe()}) of step "
         f"{record.step}{rest}; await what the call returns",
-        culprit=run_index.culprit(first),
+        culprit=run_index.of_all(first, entries),
         position=run_index.position(first),
     )
 

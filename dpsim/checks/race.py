@@ -15,14 +15,13 @@ Where several accesses of a stream are in no order with a later one, the cure na
 are possible it names both: a later read of what was written before may go first, and so may a later write.
 
 The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
-the allocator of its stream, else the newer buffer's.
+the allocator of its stream, else the newer buffer's. Where the same line lacks it in the same step of several ranks,
+the culprit is that line on all of them.
 
 Prior art: `torch.cuda._sanitizer`, whose reports name both accesses too; it has no reuse, no views, no other ranks.
 """
 
 from __future__ import annotations
-
-from collections import Counter
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.hosts import WRITES
@@ -41,8 +40,7 @@ def check(run_index: RunIndex) -> list[Finding]:
 def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
     lives = [Lifetimes(journal) for journal in run_index.run.journals] if memory.pairs else []
     earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
-    count: Counter[tuple[str, str, str]] = Counter()
-    ranks: dict[tuple[str, str, str], set[int]] = {}
+    alike: dict[tuple[str, str, str], list[Pair]] = {}
     seen: set[tuple[int, int, int, int, int]] = set()
     latest: dict[tuple[int, int, str, int], Access] = {}  # of those that a later access has no order with
     for pair in memory.pairs:
@@ -58,16 +56,19 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
         sites = lives[rank].site(first.buffer), lives[rank].site(second.buffer)
         key = klass, min(sites), max(sites)
         position = run_index.position(Entry(rank, second.at, run_index.run.journals[rank][second.at]))
-        count[key] += 1
-        ranks.setdefault(key, set()).add(rank)
+        alike.setdefault(key, []).append(pair)
         if key not in earliest or (position, rank) < (earliest[key][0], earliest[key][1].rank):
             earliest[key] = position, pair
     found = []
     for key, (position, pair) in earliest.items():
+        lack = [
+            Entry(rank, at, lives[rank].journal[at])
+            for rank, first, second in alike[key]
+            for at in [_lacks(lives[rank], key[0], latest[rank, second.at, first.stream.name, first.buffer], second).at]
+        ]
         rank, first, second = pair
         last = latest[rank, second.at, first.stream.name, first.buffer]
-        more = count[key] - 1, len(ranks[key])
-        found.append(_finding(run_index, lives[rank], key[0], pair, last, position, more))
+        found.append(_finding(run_index, lives[rank], key[0], pair, last, position, lack))
     return found
 
 
@@ -133,17 +134,17 @@ def _finding(
     pair: Pair,
     last: Access,
     position: tuple[int, int],
-    more: tuple[int, int],
+    alike: list[Entry],
 ) -> Finding:
-    """`last`: of the accesses like the first. `more`: how many other pairs there are, and on how many ranks."""
+    """`last`: of the accesses like the first. `alike`: what lacks the order in each pair of this class and buffers."""
     rank, first, second = pair
     journal = run_index.run.journals[rank]
-    culprit, cure = second, _order(second, last, journal)
+    culprit, cure = _lacks(lives, klass, last, second), _order(second, last, journal)
     other = _other_order(first, second, journal) if klass == "RACE:BUFFER" else []
     if klass == "RACE:REUSED_IN_FLIGHT":
-        culprit, cure = _reuse(lives, last, second)
-    raw = journal[culprit.at]
-    rest = f" (and {more[0]} more like it, on {more[1]} rank{'s' * (more[1] > 1)})" if more[0] else ""
+        cure = _reuse(lives, last, second)
+    raw, more, ranks = journal[culprit.at], len(alike) - 1, len({entry.rank for entry in alike})
+    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
     what = lives.name(first.buffer)
     if klass == "RACE:REUSED_IN_FLIGHT":
         what = f"the memory of {lives.name(first.buffer)}, which may be given to {lives.name(second.buffer)},"
@@ -152,7 +153,7 @@ def _finding(
         klass=klass,
         message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
         f"{cure}{rest}",
-        culprit=run_index.culprit(Entry(rank, culprit.at, raw)),
+        culprit=run_index.of_all(Entry(rank, culprit.at, raw), alike),
         position=position,
         details=(
             summary(rank, first, journal, lives.name(first.buffer)),
@@ -215,14 +216,25 @@ def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
     return next(str(raw[STREAM]) for raw in reversed(journal) if raw[KIND] == "capture" and raw[GRAPH] == graph)
 
 
-def _reuse(lives: Lifetimes, old: Access, new: Access) -> tuple[Access, str]:
-    """Who lacks the order where memory was reused, and what would give it."""
+def _lacks(lives: Lifetimes, klass: str, old: Access, new: Access) -> Access:
+    """Which of two accesses lacks the order: where memory was reused the old one, if nothing told of its stream."""
+    return old if klass == "RACE:REUSED_IN_FLIGHT" and _untold(lives, old) else new
+
+
+def _untold(lives: Lifetimes, old: Access) -> bool:
+    """Whether nothing told the allocator of the stream of an access. A graph's pool has no stream of the program's."""
+    home, side = lives.home(old.buffer), old.stream.name
+    return side != home and side not in lives.used.get(old.buffer, []) and "@" not in home
+
+
+def _reuse(lives: Lifetimes, old: Access, new: Access) -> str:
+    """What would give the order where memory was reused."""
+    if not _untold(lives, old):
+        return _order(new, old, lives.journal)
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
     used = lives.used.get(old.buffer, [])
-    if side != home and side not in used and "@" not in home:  # a graph's pool has no stream of the program's
-        wrong = f" (record_stream named {', '.join(sorted(used))})" if used else ""
-        return old, (
-            f"call record_stream({side}) on {name} before its free{wrong}, "
-            f"or let stream {home} wait for stream {side} before it"
-        )
-    return new, _order(new, old, lives.journal)
+    wrong = f" (record_stream named {', '.join(sorted(used))})" if used else ""
+    return (
+        f"call record_stream({side}) on {name} before its free{wrong}, "
+        f"or let stream {home} wait for stream {side} before it"
+    )

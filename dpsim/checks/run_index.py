@@ -152,6 +152,15 @@ class RunIndex:
         every = len(ranks) == len(self.run.journals)
         return replace(self.culprit(min(entries)), ranks=ranks, every=every)
 
+    def of_all(self, entry: Entry, others: Iterable[Entry]) -> Culprit:
+        """The rank that issued an op, and all ranks of which another op has the same step, site and line."""
+        place = entry.step, entry.record.site, entry.record.where
+        alike = (one.rank for one in others if (one.step, one.record.site, one.record.where) == place)
+        ranks = tuple(sorted({entry.rank, *alike}))
+        if len(ranks) == 1:
+            return self.culprit(entry)
+        return replace(self.culprit(entry, ranks[0]), ranks=ranks, every=len(ranks) == len(self.run.journals))
+
     def last(self, rank: int, thread: str | None = None) -> Entry | None:
         """The last thing a rank did, or one of its threads, injected faults apart."""
         journal = self.run.journals[rank]

@@ -85,27 +85,28 @@ def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
         return []
     lives = [Lifetimes(journal) for journal in run_index.run.journals]
     first: dict[tuple[str, str], tuple[tuple[int, int], Case]] = {}
-    count: dict[tuple[str, str], set[int]] = {}
+    alike: dict[tuple[str, str], list[Entry]] = {}
     for case in cases:
         key = case.klass, lives[case.rank].site(case.buffer)
-        position = run_index.position(Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at]))
+        entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
+        position = run_index.position(entry)
+        alike.setdefault(key, []).append(entry)
         if key not in first:
             first[key] = position, case
-            count[key] = {case.rank}
             continue
-        count[key].add(case.rank)
         earlier, held = first[key]
         more = held.more + 1
         if (position, case.rank) < (earlier, held.rank):
             first[key] = position, case
         first[key][1].more = more
     return [
-        _finding(run_index, lives[case.rank], case, position, len(count[key]))
-        for key, (position, case) in first.items()
+        _finding(run_index, lives[case.rank], case, position, alike[key]) for key, (position, case) in first.items()
     ]
 
 
-def _finding(run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[int, int], ranks: int) -> Finding:
+def _finding(
+    run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[int, int], alike: list[Entry]
+) -> Finding:
     entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
     record, name = entry.record, lives.name(case.buffer)
     details = []
@@ -133,13 +134,14 @@ def _finding(run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[
             f"{'written' if case.klass == 'STALE:VERSION' else 'overwritten'} by {wrote} in step {raw[STEP]}"
             + (f" at {raw[WHERE]}" if raw[WHERE] else "")
         )
+    ranks = len({one.rank for one in alike})
     rest = f" (and {case.more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if case.more else ""
     return Finding(
         check="stale",
         klass=case.klass,
         message=f"rank {case.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
         f"{text}{rest}",
-        culprit=run_index.culprit(entry),
+        culprit=run_index.of_all(entry, alike),
         position=position,
         details=tuple(details),
     )

@@ -182,7 +182,9 @@ def _finding(run_index: RunIndex, cases: list[tuple[tuple[int, int], int, Repeat
         check="stale",
         klass=CLASS,
         message=f"rank {rank}, step {record.step}: {op} {read}{rest}",
-        culprit=run_index.culprit(entry),
+        culprit=run_index.of_all(
+            entry, (Entry(of, one.at, run_index.run.journals[of][one.at]) for _, of, one in cases)
+        ),
         position=position,
         details=tuple(details),
     )

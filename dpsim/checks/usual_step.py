@@ -18,6 +18,9 @@ from typing import TypeAlias
 from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, by_step, signatures
 from dpsim.contract.ops import KIND, SITE, STEP
 
+FEW = 2
+"""Steps before on which the usual number of calls rests."""
+
 RankStep: TypeAlias = tuple[int, int]
 """A rank's step: (rank, step)."""
 
@@ -60,16 +63,18 @@ class UsualStep:
 
     def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
         """The ranks that made no call in a step, if each step before has the same number of them and so have the
-        other ranks.
+        other ranks. One step before says little: some calls come every few steps.
         """
-        usual = {
-            len(entries)
+        before = [
+            (when, len(entries))
             for rank, own in self.run_index.collectives[communicator].items()
             for when, entries in by_step(own).items()
             if when < step and self.run_index.passed(rank, when)
-        }
-        made = {number for number in calls.values() if number}
-        return [rank for rank, number in calls.items() if not number] if len(usual) == 1 and made == usual else []
+        ]
+        usual, made = {number for _, number in before}, {number for number in calls.values() if number}
+        if len(usual) != 1 or made != usual or len({when for when, _ in before}) < FEW:
+            return []
+        return [rank for rank, number in calls.items() if not number]
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
         """Of ranks that differ in their calls on a communicator in a step, the one that departs from the usual step;

@@ -12,10 +12,13 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
+from dpsim.checks.run_index import RunIndex
+from dpsim.checks.usual_step import UsualStep
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.contract.words import ranks_text
 from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
+from tests.checks.handmade import Made
 from tests.programs import world_of
 from tests.properties import examples
 from tests.protocols import agreed
@@ -144,7 +147,21 @@ def test_without_any_evidence_the_message_takes_no_side() -> None:
     faults = (Fault("repeat", 1, At("dp.agree", 0)),)
     _, findings = run(world(2, faults=faults), {"ranks": 2, "steps": 2})
     assert findings[0].culprit is None
-    assert findings[0].message.startswith("ranks differ in step 0, and nothing says who is right")
+    assert findings[0].message.startswith("ranks differ in step 0 from dp.agree on, and nothing says who is right")
+
+
+@pytest.mark.parametrize(("before", "without"), [(1, []), (2, [0])])
+def test_a_call_of_each_step_before_is_usual_from_two_steps_on(before: int, without: list[int]) -> None:
+    """Then rank 1 alone calls."""
+    made = Made(2)
+    for hand in made.hands:
+        for step in range(before + hand.rank):
+            hand.step = step
+            hand.collective("cpu", None)
+        hand.step = before
+        hand.launch("kernel", "main")
+    usual = UsualStep(RunIndex.of(made.world, made.run()))
+    assert usual.without_usual_calls("cpu", before, {0: 0, 1: 1}) == without
 
 
 def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:

@@ -105,6 +105,22 @@ def test_what_main_passes_on_is_its_thread_s(where: str, said: str, thread: str)
     assert (found.klass, found.culprit and found.culprit.thread) == ("CRASH:VALUEERROR", thread)
 
 
+@pytest.mark.parametrize(("what", "captures", "thread"), [
+    ("abandon", "main", "b"),
+    ("end", "main", "main"),
+    ("abandon", "b", "main"),
+])  # fmt: skip
+def test_an_error_within_a_capture_of_another_thread_is_the_first(what: str, captures: str, thread: str) -> None:
+    """Where the capture ended well, or was no capture of main, each thread has its own error."""
+    made = Made(1)
+    form = {"stream": "main", "graph": "g", "mode": "global", "pool": "", "calls": 0, "thread": captures}
+    made[0].note("capture", "g.capture", what="begin", **form)
+    made[0].add("ended", "end", thread="b", where="p.py:7", message="ValueError: first")
+    made[0].note("capture", "g.capture", what=what, **form)
+    (found,) = made.findings(*raised(made, 0))
+    assert (found.klass, found.culprit and found.culprit.thread) == ("CRASH:VALUEERROR", thread)
+
+
 @pytest.mark.parametrize(("beside", "first"), [
     ([], 1),
     (["probe", "probe"], 1),

@@ -325,7 +325,20 @@ def test_equal_journals_of_two_ranks_give_one_finding() -> None:
     [found] = made.findings()
     assert "1 more like it, on 2 ranks" in found.message
     assert found.culprit is not None
-    assert found.culprit.rank == 0
+    assert (found.culprit.ranks, found.culprit.every) == ((0, 1), True)
+
+
+@pytest.mark.parametrize(("step", "site"), [(1, "use"), (0, "look")])
+def test_a_race_at_another_step_or_op_is_that_of_one_rank(step: int, site: str) -> None:
+    made = Made(2)
+    for hand in made.hands:
+        x = hand.alloc("main", 8)
+        hand.launch("write", "main", writes=[x])
+        hand.step = hand.rank * step
+        hand.launch(site if hand.rank else "use", "side", reads=[x])
+    culprit = made.findings()[0].culprit
+    assert culprit is not None
+    assert (culprit.rank, culprit.ranks) == (0, ())
 
 
 # ---- both orders

@@ -91,3 +91,14 @@ def test_a_write_that_has_no_order_with_the_read_is_a_race_and_no_version() -> N
     a.launch("next", "main", writes=[(*x, 2)])
     a.launch("use", "side", reads=[(*x, 1)])
     assert made.classes() == ["RACE:BUFFER"]
+
+
+@pytest.mark.parametrize(("site", "ranks"), [("use", (0, 1)), ("look", ())])
+def test_the_same_line_on_two_ranks_is_wrong_on_both(site: str, ranks: tuple[int, ...]) -> None:
+    made = Made(2)
+    for hand in made.hands:
+        hand.launch(site if hand.rank else "use", "main", reads=[hand.alloc("main", 8)])
+    [found] = made.findings()
+    assert found.klass == "STALE:UNWRITTEN"
+    assert found.culprit is not None
+    assert found.culprit.ranks == ranks

@@ -114,7 +114,7 @@ def test_eager_against_captured() -> None:
         await steps(rank, eager=(2,))
 
     _, text = told(script)
-    said = line(text, "on ep #40 in step 2 is made by")
+    said = line(text, "on ep #40) in step 2 is made by")
     assert "rank 0 as call 1 of the 20 that graph decode captured at " in said
     assert "in replay 2 of graph decode (decode.go[2] at " in said
     assert "rank 1 eagerly at " in said

@@ -8,6 +8,7 @@ astray.py        the first call of a collective that met another call
 habits.py        what follows what in all threads of a run
 beside.py        the message that a culprit dropped
 circles.py       ranks that wait for each other in different groups
+broken_off.py    a rank that ended since another actor closed its store
 wrong_peer.py    a transfer that went to the wrong peer
 uneven.py        the side that left out a call or made it twice, where there is no majority
 shapes.py        of calls that meet and differ, the one that departs from its site's other calls

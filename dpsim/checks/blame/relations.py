@@ -70,6 +70,19 @@ class Relations:
             ]
         return [should for should in found if should is not None]
 
+    def as_ever(self, call: Did, samples: Sequence[Did]) -> bool:
+        """Whether a call and the numbers of several sites are all as in the one other step. It speaks against no other
+        call, for what did not change yet may change. But it is as good as a count that changed with all others.
+        """
+        at = call.entry.rank, call.entry.step
+        then = [one for one in samples if one.number == call.number]
+        if len(then) != 1 or then[0].entry.raw[COUNT] != call.entry.raw[COUNT]:
+            return False
+        there = self.sizes((then[0].entry.rank, then[0].entry.step))
+        others = {key: here for key, here in self.sizes(at).items() if key[:2] != (call.name, call.number)}
+        alike = {key[0][1] for key, here in others.items() if here == call.entry.raw[COUNT] == there.get(key)}
+        return len(alike) >= SITES
+
     def sizes(self, at: RankStep) -> dict[Key, int]:
         """How many elements each call of a step concerns, and each piece of memory that a kernel reads or writes."""
         if at not in self._sizes:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from dpsim.checks.blame.astray import astray
 from dpsim.checks.blame.beside import beside
+from dpsim.checks.blame.broken_off import broken_off
 from dpsim.checks.blame.circles import name_the_circle
 from dpsim.checks.blame.cohorts import by_cohort
 from dpsim.checks.blame.roots import roots_first
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     name_the_wrong_peer,
     roots_first,
     waiters_last,
+    broken_off,
     beside,
     with_settings,
 )

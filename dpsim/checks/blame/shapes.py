@@ -8,7 +8,8 @@ known of a call, and its peer is as its other steps say, the call is odd as well
              rank 1   hidden.receive int64[5]     as many as in hidden.copy in 8 of 8 other steps, so here 4
                                                   ->   MISMATCH:TRANSFER:COUNT, culprit rank 1
 
-What speaks for one value and against it, on one side, decides nothing. Only differences of which no check names the
+What speaks for one value and against it, on one side, decides nothing. Nor does a side whose numbers changed together,
+where those of the other side are all as in the one other step. Only differences of which no check names the
 culprit come here. If the two calls meet others elsewhere, a call is missing before them, and their shapes say nothing.
 """
 
@@ -106,6 +107,8 @@ class Shapes:
         unknown = [entry for entry, found in told if not found.pro]
         if against or len(unknown) != 1 or not self.partners.known(calls):
             return None
+        if field == "count" and self.relations.as_ever(self._did(unknown[0]), self._samples(unknown[0])):
+            return None
         return unknown[0], [line for entry, found in told if found.pro for line in _said(entry, found.pro)]
 
     def _evidence(self, entry: Entry, field: str, calls: Sequence[Entry]) -> Evidence:
@@ -121,9 +124,7 @@ class Shapes:
 
         own, every = self._alike(entry)
         if field == "count":
-            call = next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
-            samples = own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
-            for should in self.relations.of(call, samples):
+            for should in self.relations.of(self._did(entry), self._samples(entry)):
                 vote(should.elements, should.why)
         if field == "root":
             own = every = self._of_group(entry)
@@ -134,6 +135,14 @@ class Shapes:
                 value = min(values)
                 vote(value, f"{field} {value} in {len(some)} of {len(some)} other calls")
         return found
+
+    def _did(self, entry: Entry) -> Did:
+        return next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
+
+    def _samples(self, entry: Entry) -> list[Did]:
+        """The calls whose counts speak of one: its rank's own, if they vary."""
+        own, every = self._alike(entry)
+        return own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
 
     def _alike(self, entry: Entry) -> tuple[list[Did], list[Did]]:
         """The other calls with this name, of this rank and of all."""

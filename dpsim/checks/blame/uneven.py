@@ -26,7 +26,7 @@ from typing import NamedTuple, TypeAlias
 from dpsim.checks.blame.chain import chain, way
 from dpsim.checks.blame.meetings import Partners
 from dpsim.checks.blame.places import OpPlaces
-from dpsim.checks.blame.regular import Rules, rules
+from dpsim.checks.blame.regular import FEW, Rules, rules
 from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex, by_step
@@ -219,8 +219,8 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
         return None
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
     few = others[0][1] if others else 0
-    if often[0][1] <= few or not (others or _tags(pair, step)):  # one wait and no call that met another is as it is
-        return None
+    if often[0][1] <= few or not (others or _tags(pair, step) or _never(steps, peer, step)):
+        return None  # one wait and no call that met another is as it is
     if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
         return None
     most = f"no call more than {times(few)}" if few else "none"
@@ -233,6 +233,12 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
         f"rank {side.rank} made {len(_of(side, step))} calls in step {step} and rank {peer.rank} {len(_of(peer, step))}"
     )
     return Uneven(steps.run_index.position(first), None, True, f"{numbers}, and nothing says which is right", ground)
+
+
+def _never(steps: Steps, side: Side, step: int) -> bool:
+    """Whether a side is done with several steps, and makes no such call in any of them."""
+    more = {when for rank, when in steps.rows if rank == side.rank and when >= 0} - {step}
+    return not side.calls and sum(steps.done(side.rank, when) for when in more) >= FEW
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:

@@ -63,7 +63,14 @@ def _later(
 ) -> Finding:
     """A finding, behind the first of a call if it is of a wait. Without such a call a witness may be to blame."""
     if call is None:
-        return replace(finding, culprit=None) if _stand_for(run_index, standings, finding) else finding
+        stands = _stand_for(run_index, standings, finding)
+        if not stands:
+            return finding
+        waits = "; ".join(
+            f"rank {one.actor} {told_of(one)}, for {', '.join(f'rank {other}' for other in one.waits_for)}"
+            for one in stands
+        )
+        return replace(finding, message=f"{finding.message}; {waits}", culprit=None)
     behind = _behind(run_index, standings, finding)
     return replace(finding, position=max(finding.position, (call[0], call[1] + 1))) if behind else finding
 
@@ -95,12 +102,12 @@ def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
     return replace(finding, message=said, culprit=None)
 
 
-def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
-    """Whether actors raised since their time was up, and another stands in a call in which it waits for them. Then the
-    run does not show which of them was first.
+def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:
+    """Who stands in a call in which it waits for actors that raised since their time was up. Then the run does not show
+    which of them was first.
     """
     raised = _witnesses(run_index, finding)
-    return any(_in_call(one) and not {*one.waits_for}.isdisjoint(raised) for one in standings.values())
+    return [one for one in standings.values() if _in_call(one) and not {*one.waits_for}.isdisjoint(raised)]
 
 
 def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:

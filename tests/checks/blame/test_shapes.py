@@ -105,6 +105,22 @@ def test_one_other_step_is_chance_if_few_sites_did_or_nothing_changed(counts: li
     assert of(stages(counts, changed(step, "rest.send", count=7), alone=alone)).culprit is None
 
 
+def wide(made: Made) -> Made:
+    """Rank 0 does all of step 1 with two elements, and rank 1 as in step 0."""
+    other = stages([6, 2])
+    made[0].journal = other[0].journal
+    return made
+
+
+def test_a_side_on_which_nothing_changed_is_as_right_as_one_on_which_all_did() -> None:
+    assert of(wide(stages([6, 6]))).culprit is None
+
+
+def test_its_call_alone_is_wrong_where_the_rest_of_its_side_changed_as_well() -> None:
+    """The twin: rank 1 does all with two elements, and receives six."""
+    assert who(of(stages([6, 2], changed(1, "rest.receive", count=6)))) == (1, 1, "rest.receive")
+
+
 @pytest.mark.parametrize("fault", [left_out(0, "hidden.send"), twice(0, "hidden.send")])
 def test_calls_that_meet_since_one_is_missing_are_not_held_against_each_other(fault: Any) -> None:
     """Counts of the two tensors differ: so the shapes do, of each pair behind the missing one."""

@@ -245,3 +245,16 @@ def test_a_finding_that_follows_from_no_call_stays() -> None:
     stays, follows = name_the_odd_side(index, [unpaired, hang])
     assert stays is unpaired
     assert follows.culprit is not None
+
+
+@pytest.mark.parametrize(("steps", "blamed"), [(3, None), (2, 0)])
+def test_one_that_never_sends_is_not_to_blame_for_a_receive(steps: int, blamed: int | None) -> None:
+    """Rank 0 ends after these steps without a send. A single other step is too few, and then it left one out."""
+    made = Made(2)
+    for step in range(steps):
+        made[0].step = step
+        made[0].launch("layers", "main")
+    made[1].transfer("recv", 0, None, communicator="cpu", site="hidden.receive")
+    found = made.findings("finished", "blocked")[0]
+    assert found.klass == "HANG:P2P:UNMATCHED_RECV"
+    assert (found.culprit and found.culprit.rank) == blamed

@@ -73,3 +73,20 @@ def test_a_member_that_sleeps_left_nothing_out_where_its_caller_waits(caller: st
     assert (of_cpu.culprit is None) == (caller == "waits")
     if caller == "waits":
         assert of_cpu.message.endswith("rank 1 waits in turn, in the end for rank 2, which waits in box")
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_of_one_whose_time_was_up_and_one_that_stands_for_it_both_are_named(stands: bool) -> None:
+    """Rank 0 gives up on a message of rank 1, which stands in a call for it; or rank 1 did nothing."""
+    made = Made(2)
+    take = made[0].note("take", "hear", mailbox="box", how="get", timeout_ns=5)
+    made[0].learned(take, None)
+    made[0].note("raised", "Late", message="nothing came")
+    if stands:
+        made[1].step = 1
+        made[1].collective("cpu", None)
+    crash = next(
+        one for one in made.findings("raised", "blocked" if stands else "finished") if one.klass == "CRASH:LATE"
+    )
+    assert crash.message.endswith("; rank 1 waits in cpu #0, for rank 0") == stands
+    assert (crash.culprit is None) == stands

@@ -3,7 +3,8 @@
 families.py     seven families of random worlds
 plants.py       a random fault at a random record of a healthy run
 campaign.py     one world judged, many worlds counted; the command that prints the table
-museum.py       class, rank and place that reports of the museum name; the command that prints them
+museum.py       class, rank, site and place that reports of the museum name; the command that prints them
+labels.py       what labels.yaml says of such a report: right, first seen, both sides, undecided or other
 kinds.py        twelve kinds of trouble, with their reports in reports/
 test_kinds.py   which say what these files say
 test_museum.py  what they have to name

@@ -1,10 +1,10 @@
-"""Whom the reports of the museum blame: class, rank and place of each exhibit, held against what is wrong in it.
+"""Whom the reports of the museum blame: class, rank, site and place of each exhibit, held against what is wrong in it.
 
-    python -m tests.vllm.blame.museum               # three lines with denominators, and those that are not right
+    python -m tests.vllm.blame.museum               # a line each, and figures with denominators
     python -m tests.vllm.blame.museum "M-DP-*"      # some of them
 
-The rank is that of `expect.culprit`, where an exhibit has one. The place is right if the finding names a line of the
-variant: one within the source of its classes.
+Rank and site are held against the labels (`tests.vllm.blame.labels`), and the rank also against `expect.culprit`, where
+an exhibit has one. The place is right if the finding names a line of the variant: one within the source of its classes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -27,33 +28,45 @@ from dpsim.explore import search
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
 from tests import ROOT
+from tests.vllm.blame.labels import GOOD, SAYS, labels
 
 PLACE = re.compile(r"([\w/.-]+\.py):(\d+)")
 LIMIT = 200
 
 
 class Shown(NamedTuple):
-    """What a variant's exhibit shows. `rank` and `place`: whether they are right; None where no exhibit says so."""
+    """What a variant's exhibit shows. `rank`: as its scenario expects; None where that names none. `says` and `site`:
+    what the label says of the culprit, and whether the report names a site of the label.
+    """
 
     entry: VariantEntry
     found: Finding | None
     klass: bool
     rank: bool | None
     place: str
+    says: str
+    site: bool
+
+    @property
+    def good(self) -> bool:
+        """Whether rank and site are right by the label."""
+        return self.says in GOOD and self.site
 
     def line(self) -> str:
         culprit = self.found.culprit if self.found else None
         klass = self.found.klass if self.found else "-"
-        rank = {True: "right", False: "wrong", None: "not said"}[self.rank]
-        return f"{self.entry.name:24} {klass:34} rank {rank:8} place {self.place:8} {culprit}"
+        site = "right" if self.site else "other"
+        return f"{self.entry.name:24} {klass:34} {self.says:10} site {site} place {self.place:8} {culprit}"
 
 
 def shown(entry: VariantEntry, file: Path) -> Shown:
     """Find the variant in time, else by all orders of events, and look whom the primary finding blames."""
     scenario = exhibit(entry, file)
-    found = _primary(Subject.of(scenario, file.parent), entry.expected or "*")
+    subject, label = Subject.of(scenario, file.parent), labels()[entry.name]
+    found = _primary(subject, entry.expected or "*")
     klass = found is not None and matches(found.klass, scenario.expect.klass or entry.expected or "*")
-    return Shown(entry, found, klass, _rank(scenario, found), _place(entry, found))
+    says, site = label.says(subject.world, found), label.site(found)
+    return Shown(entry, found, klass, _rank(scenario, found), _place(entry, found), says, site)
 
 
 def _primary(subject: Subject, wanted: str) -> Finding | None:
@@ -111,15 +124,26 @@ def all_shown(patterns: list[str]) -> Iterator[Shown]:
             yield shown(entry, files[entry.name.lower()])
 
 
+def figures(rows: list[Shown]) -> list[str]:
+    """What is right, with denominators."""
+    said, number, counts = [row for row in rows if row.rank is not None], len(rows), Counter(row.says for row in rows)
+    good = sum(row.good for row in rows)
+    return [
+        f"class right: {sum(row.klass for row in rows)} of {number}",
+        f"rank by the label: {', '.join(f'{counts[says]} {says}' for says in SAYS)}; of {number}",
+        f"site right: {sum(row.site for row in rows)} of {number}",
+        f"rank and site right: {good} of {number}, {100 * good / max(number, 1):.1f} %",
+        f"rank and step as the scenario says: {sum(bool(row.rank) for row in said)} of {len(said)} that say one",
+        f"place right: {sum(row.place in ('culprit', 'message') for row in rows)} of {number}",
+    ]
+
+
 def main(patterns: list[str]) -> None:
     rows = []
     for row in all_shown(patterns):
         rows.append(row)
         print(row.line(), flush=True)
-    said = [row for row in rows if row.rank is not None]
-    print(f"class right: {sum(row.klass for row in rows)} of {len(rows)}")
-    print(f"rank and step right: {sum(bool(row.rank) for row in said)} of {len(said)} that say one")
-    print(f"place right: {sum(row.place in ('culprit', 'message') for row in rows)} of {len(rows)}")
+    print("\n".join(figures(rows)))
 
 
 if __name__ == "__main__":

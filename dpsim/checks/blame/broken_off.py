@@ -1,0 +1,78 @@
+"""Broken off: a rank that ended since another actor closed its store left nothing out.
+
+    rank 1 waits in warm_up #2 for rank 0          HANG:COLLECTIVE:MISSING_RANK, culprit rank 0
+    rank 0 stood in obey.blocks, until engine.0 closed the store, and ended
+    engine.0 gave up: its time was up in hear.kv_cache_memory, for engine.1       ->   no culprit, and these two named
+
+The one that closed the store had given up itself (`witnesses`). It waited for another one, which may wait for the rank
+that hangs. So no record says which of them was first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dpsim.checks.blame.chain import waits_of
+from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.blame.witnesses import TELLS, gave_up
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import (
+    ADDRESS,
+    KIND,
+    LEARNED_OUTCOME,
+    SITE,
+    STORE_HOW,
+    STORE_NODE,
+    STORE_PORT,
+    STORE_VALUE,
+    RawRecord,
+)
+
+ENDS = TELLS | {"finished"}
+"""What a rank does when it ends, beside the stores that it closes."""
+
+
+def broken_off(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
+    """The findings, without a culprit where that one ended since another actor gave up."""
+    if not any(_missing(run_index, one) for one in findings):
+        return findings
+    letters = LetterIndex(run_index.run.journals)
+    return [_without(run_index, letters, one) if _missing(run_index, one) else one for one in findings]
+
+
+def _missing(run_index: RunIndex, finding: Finding) -> bool:
+    culprit = finding.culprit
+    ended = culprit is not None and not culprit.ranks and run_index.end(culprit.rank) == "finished"
+    return ended and matches(finding.klass, "HANG:COLLECTIVE:MISSING_RANK")
+
+
+def _without(run_index: RunIndex, letters: LetterIndex, finding: Finding) -> Finding:
+    assert finding.culprit is not None
+    rank = finding.culprit.rank
+    get = _last_get(run_index.run.journals[rank])
+    listeners = () if get is None else letters.listeners.get((get[STORE_NODE], get[STORE_PORT]), {})
+    for other in listeners:
+        why = None if other == rank else gave_up(run_index, other)
+        if why is not None and get is not None:
+            op = why.op.raw
+            what, actors = waits_of(letters, other, op)
+            whom = ", ".join(f"rank {one}" for one in actors)
+            gave = f"rank {other} gave up in {op[SITE]} ({what})" + (f", for {whom}" if whom else "")
+            said = f"{finding.message}; rank {rank} was broken off in {get[SITE]}: {gave}"
+            return replace(finding, message=said, culprit=None)
+    return finding
+
+
+def _last_get(journal: list[RawRecord]) -> RawRecord | None:
+    """The get in which a rank stood until the store was closed, if it only ended behind it."""
+    none = False
+    for raw in reversed(journal):
+        if raw[KIND] == "learned":
+            none = raw[LEARNED_OUTCOME] is None
+            address = raw[ADDRESS]
+        elif raw[KIND] == "store" and raw[STORE_HOW] == "get":
+            return raw if none and address == raw[ADDRESS] and raw[STORE_VALUE] is None else None
+        elif raw[KIND] not in ENDS and not (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close")):
+            return None
+    return None
