@@ -62,7 +62,7 @@ def test_few_scripts() -> None:
     assert known > FEW // 3
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_many_scripts() -> None:
     found, known = differences(range(FEW, MANY))
     assert not found, found[0]

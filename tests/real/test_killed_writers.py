@@ -17,6 +17,7 @@ from dpsim.contract.world import World
 from real import pool
 from real.backend import TorchBackend
 from real.watch import JobWatch
+from tests.properties import nightly_but
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.trouble import later
 
@@ -26,19 +27,16 @@ pytestmark = pytest.mark.xdist_group("gloo")
 ROUNDS = 400
 
 
-TIMES = 200
-
-
 def sums(journal: list[RawRecord], kind: str) -> set[tuple[str, int]]:
     """The host's sums that it went into ("collective") or came out of ("learned"), by site and ordinal."""
     places = (record[SITE : ORDINAL + 1] for record in journal if record[KIND] == kind)
     return {(site, ordinal) for site, ordinal in places if site in ("host", "end")}
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("times", nightly_but([60, 200], lambda times: times == 60))
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 def test_every_journal_reads_back_to_its_last_whole_record(
-    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+    backend: TorchBackend, world: World, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     args = {"rounds": ROUNDS}
     whole = backend.run(world, "real_rounds", args).journals
@@ -51,7 +49,7 @@ def test_every_journal_reads_back_to_its_last_whole_record(
                 super().observe()
 
     monkeypatch.setattr(pool, "JobWatch", Killing)
-    for _ in range(TIMES):
+    for _ in range(times):
         victim = draw.randrange(world.size)
         run = backend.run(world, "real_rounds", args)
         assert run.finished or run.lost == f"the process of rank {victim} was ended by SIGKILL"
@@ -60,4 +58,4 @@ def test_every_journal_reads_back_to_its_last_whole_record(
         assert sums(run.journals[1 - victim], "learned") <= sums(run.journals[victim], "collective")
         lengths.append(len(run.journals[victim]))
     assert min(lengths) < len(whole[0])
-    print(f"\n{TIMES} kills left journals of {min(lengths)} to {max(lengths)} records, of {len(whole[0])}")
+    print(f"\n{times} kills left journals of {min(lengths)} to {max(lengths)} records, of {len(whole[0])}")

@@ -33,7 +33,6 @@ from tests.trouble import Left, children, later
 pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.xdist_group("gloo"),
-    pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
 ]
 
@@ -110,11 +109,14 @@ def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
     return backend
 
 
-@pytest.mark.parametrize(
-    ("number", "times"),
-    [(signal.SIGKILL, 40), (signal.SIGTERM, 10), (signal.SIGSTOP, 10)],
-    ids=["kill", "terminate", "stop"],
-)
+def many(*rows: tuple[signal.Signals, int, int]) -> pytest.MarkDecorator:
+    """Signals, and how often each is sent: in the slow campaigns, and at night."""
+    slow = [pytest.param(number, times, marks=pytest.mark.slow) for number, times, _ in rows]
+    nightly = [pytest.param(number, times, marks=pytest.mark.nightly) for number, _, times in rows]
+    return pytest.mark.parametrize(("number", "times"), [*slow, *nightly])
+
+
+@many((signal.SIGKILL, 12, 40), (signal.SIGTERM, 4, 10), (signal.SIGSTOP, 4, 10))
 def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
     """A healthy run that is expected to hang: 1 where the kill came too late, and 3 else."""
     file = write(Path("x.yaml"), STEPS + HANG)
@@ -127,8 +129,8 @@ def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int)
         gloo.close()
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
-def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
+@many((signal.SIGKILL, 6, 20), (signal.SIGSTOP, 2, 5))
+def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
     """Where it is stopped, a run goes on; the next set-up does not."""
     file = write(Path("x.yaml"), STEPS)
 
@@ -137,14 +139,13 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
 
     try:
         words = ["run", str(file), "--backend", "gloo"]
-        times = 20 if number == signal.SIGKILL else 5
         codes = campaign(f"{number.name} to what forks them", times, words, number, victims)
         assert set(codes) <= {0, 3}
     finally:
         gloo.close()
 
 
-@pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 50), (signal.SIGSTOP, 10)], ids=["kill", "stop"])
+@many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
 def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit is given out again, so that most kills cost nothing but time."""
     monkeypatch.setattr(plans, "UNIT_SECONDS", 0.05)

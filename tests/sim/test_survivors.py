@@ -68,7 +68,7 @@ def test_a_kill_that_takes_any_part_with_it_ends_every_peer() -> None:
     assert found.verdict == "proven", found.findings
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_kill_at_any_point_ends_every_peer_of_a_device() -> None:
     found = explored(world(2, kills=(Kill(1),)), Survivors(), {"device": True}, 40_000)
     assert found.verdict == "proven", found.findings

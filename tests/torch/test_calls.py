@@ -11,7 +11,7 @@ from types import FunctionType
 
 import pytest
 
-from tests.properties import slow_but
+from tests.properties import every, nightly_but, slow_but
 from tests.torch.runs import PROGRAMS, explored
 
 pytest.importorskip("torch")
@@ -46,8 +46,9 @@ def test_a_call_of_four_ranks_comes_to_its_end(name: str) -> None:
     assert found.exploration.runs <= MANY.get(name, 2)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in CALLS if name not in WITHOUT])
+@pytest.mark.parametrize(
+    "name", nightly_but([name for name in CALLS if name not in WITHOUT], every(3, CALLS).__contains__)
+)
 def test_the_same_in_the_order_of_nccl(name: str) -> None:
     found = explored(f"calls.py:{name}", 4, order="nccl")
     assert found.verdict == "proven"

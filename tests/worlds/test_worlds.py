@@ -119,7 +119,7 @@ def test_some_small_pipelines(bug: str | None, bad: int) -> None:
     assert bad_scopes(bug, 20) == (339, bad)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("bug", "bad"), [(None, 0), ("generation", 82)])
 def test_all_small_pipelines(bug: str | None, bad: int) -> None:
     """The bug shows in 82 of 6,768 worlds, so it is the world that has to be found."""

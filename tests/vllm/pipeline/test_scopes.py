@@ -66,7 +66,7 @@ def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
     assert seen == {"proven": worlds - few, "CRASH:WRONGLENGTH": few, "schedules": worlds}
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_all_of_three_requests() -> None:
     """2,518 worlds, each proven, in some 10 s on a core; the missing check shows in 166 of them, 6.6 %: the more
     requests, the more often a slot is given on in time.

@@ -14,6 +14,7 @@ from dpsim.vllm.startup.conversation import Parent
 from dpsim.vllm.startup.frontend import FrontEnd
 from dpsim.vllm.startup.layout import READY_NS
 from dpsim.vllm.startup.participant import Participant
+from tests.properties import nightly_but
 from tests.vllm.startup.worlds import addresses, explored, run, start
 
 PORTS: list[list[int]] = [[]]
@@ -22,9 +23,7 @@ MORE_PORTS = [[40004], [40003], [29550], [40004, 40003], [40001, 40002, 40003, 4
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
 @pytest.mark.parametrize("late", [False, True], ids=["from the start", "late"])
-@pytest.mark.parametrize(
-    "ports", [*PORTS, *(pytest.param(ports, marks=pytest.mark.slow) for ports in MORE_PORTS)], ids=str
-)
+@pytest.mark.parametrize("ports", [*PORTS, *nightly_but(MORE_PORTS, lambda ports: len(ports) == 1)], ids=str)
 def test_taken_ports(form: str, late: bool, ports: list[int]) -> None:
     """XX: five programs that come at any time have more schedules than are tried."""
     result, seen = explored(start(form, ports=[] if late else ports, late=ports if late else []), 2_500)
