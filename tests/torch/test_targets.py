@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-
 import pytest
 
-from tests.torch.runs import PROGRAMS, blamed, explored
+from tests.torch.runs import blamed, explored
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
@@ -87,9 +82,6 @@ def test_nccl_reduces_no_bits() -> None:
     assert "typed.py:" in found.report()
 
 
-ENDING = ("reductions", "bits", "pieces", "refused")
-"""Of `typed.py`, what ends."""
-
 MISTAKES: dict[str, dict[str, tuple[str, tuple[int, ...]]]] = {"plain": WRONG, "planted": PLANTED, "typed": TYPED}
 
 
@@ -101,21 +93,6 @@ def test_a_mistake_is_found_and_blamed(file: str, name: str) -> None:
     assert set(ranks) <= set(culprits)
     assert bool(ranks) == bool(culprits)
     assert not ranks or where.startswith(f"{file}.py:") or where.startswith(f"tests/torch/programs/{file}.py:")
-
-
-ON_GLOO = [
-    pytest.param(HOLD[:2], [*WRONG][:2], id="some"),
-    pytest.param((*HOLD, *ENDING), [*WRONG], id="all", marks=pytest.mark.nightly),
-]
-
-
-@pytest.mark.parametrize(("ends", "hangs"), ON_GLOO)
-def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there(ends: list[str], hangs: list[str]) -> None:
-    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *ends, *hangs]
-    environment = {**os.environ, "GLOO_SECONDS": "15"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    outcomes = json.loads(done.stdout.splitlines()[-1])
-    assert outcomes == {**dict.fromkeys(ends, "ended"), **dict.fromkeys(hangs, "hangs")}
 
 
 @pytest.mark.parametrize("name", ["isolated", *(f"relies_on_{way}" for way in range(12))])

@@ -62,8 +62,10 @@ def test_what_sampling_sees_dpor_has_seen(name: str) -> None:
     sampling_sees_no_more(name, 20)
 
 
-@pytest.mark.parametrize("schedules", nightly_but([500, 3_000], lambda schedules: schedules == 500))
-@pytest.mark.parametrize("name", nightly_but(CASES, every(3, CASES).__contains__))
+MUCH = [(name, schedules) for name in CASES for schedules in (500, 3_000)]
+
+
+@pytest.mark.parametrize(("name", "schedules"), nightly_but(MUCH, every(6, MUCH).__contains__))
 def test_what_much_sampling_sees_dpor_has_seen(name: str, schedules: int) -> None:
     sampling_sees_no_more(name, schedules)
 

@@ -1,0 +1,32 @@
+"""The plain programs of test_targets.py on the real gloo: what hangs in the simulation hangs, and the rest ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.torch.runs import PROGRAMS
+from tests.torch.test_targets import HOLD, WRONG
+
+pytest.importorskip("torch")
+
+ENDING = ("reductions", "bits", "pieces", "refused")
+"""Of `typed.py`, what ends."""
+
+ON_GLOO = [
+    pytest.param(HOLD[:2], [*WRONG][:2], id="some", marks=pytest.mark.slow),
+    pytest.param((*HOLD, *ENDING), [*WRONG], id="all", marks=pytest.mark.nightly),
+]
+
+
+@pytest.mark.parametrize(("ends", "hangs"), ON_GLOO)
+def test_what_hangs_here_hangs_on_gloo_and_what_holds_here_ends_there(ends: list[str], hangs: list[str]) -> None:
+    command = [sys.executable, str(PROGRAMS / "on_gloo.py"), "3", *ends, *hangs]
+    environment = {**os.environ, "GLOO_SECONDS": "15"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    outcomes = json.loads(done.stdout.splitlines()[-1])
+    assert outcomes == {**dict.fromkeys(ends, "ended"), **dict.fromkeys(hangs, "hangs")}
