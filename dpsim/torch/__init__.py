@@ -4,6 +4,7 @@
     targets.py         what is run: a script, or a function of a file
     found.py           the groups that a program makes, found by running it
     conversation.py    one rank: its messages, and the calls of the contract that they become
+    threads.py         threads of the process, as host threads of the rank
     messages.py        the forms of what a rank says
     wire.py            a message on a pipe
     lowered.py         a call of torch as calls of the contract

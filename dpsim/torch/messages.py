@@ -22,6 +22,15 @@ FORMS: dict[str, Form] = {
     "store": (int, str, str, PLAIN, PLAIN, str),
     "close": (int, str),
     "sleep": (int, str),
+    "threads": (),
+    "second": (),
+    "thread": (str, str),
+    "ended": (),
+    "joins": (str, str),
+    "stand": (str, int, str),
+    "let": (str, str),
+    "choose": (str, bool, str),
+    "lost": (str, list),
     "imported": (list,),
     "done": (list,),
     "exited": (int, list),
@@ -29,6 +38,9 @@ FORMS: dict[str, Form] = {
     "uncovered": (str, list),
 }
 """By name: the types of the items."""
+
+PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost")
+"""Those that a process asks nothing by, unless its threads are held: then it goes on behind the call."""
 
 ABOUT: dict[str, type] = {
     "site": str,
