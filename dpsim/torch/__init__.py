@@ -10,6 +10,7 @@
     lowered.py         a call of torch as calls of the contract
     host_calls.py      calls in gloo's order
     device_calls.py    calls in NCCL's order
+    monitored.py       monitored_barrier
     ports.py           the store of the launcher
     endings.py         how a process ends
     nursery.py         the warm parent, as dpsim sees it

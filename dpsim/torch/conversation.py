@@ -14,15 +14,16 @@ from typing import Any
 from dpsim.backend.journal.call_site import forget_places
 from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place
 from dpsim.contract.chain import Chain
-from dpsim.contract.interface import Rank, Store
+from dpsim.contract.interface import Aborted, Rank, Store
 from dpsim.contract.ops import DTYPES, MAIN
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
-from dpsim.torch.found import NewGroup, not_covered
+from dpsim.torch.found import ABORTS, NewGroup, not_covered
 from dpsim.torch.host_calls import HostCalls, name_of
 from dpsim.torch.lowered import TorchCall
 from dpsim.torch.messages import ABOUT, FORMS, PLAIN_CALLS
+from dpsim.torch.monitored import MonitoredBarriers
 from dpsim.torch.nursery import RanksJob, nursery
 from dpsim.torch.ports import AGENT, PORT
 from dpsim.torch.threads import HeldThreads, ThreadMessages
@@ -38,12 +39,14 @@ PARTS = ("", ".alloc", ".fill", ".join", ".members")
 class RankProcess:
     """The process of a rank, and what its threads share. `over`: its program has ended."""
 
-    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float) -> None:
+    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float, aborts: bool = False) -> None:
         self.job = job
+        self.aborts = aborts
         self.silence = silence
         self.calls: HostCalls | DeviceCalls = HostCalls(rank) if order == "gloo" else DeviceCalls(rank)
         self.stores: dict[int, Store] = {}
         self.threads = HeldThreads(rank)
+        self.monitored = MonitoredBarriers(rank)
         self.over = False
 
     def begin(self, rank: int) -> None:
@@ -84,7 +87,11 @@ class Conversation(ThreadMessages):
                 return
             name, *values = wire.checked(message, FORMS)
             self.calls_beside(name)
-            await getattr(self, f"on_{name}")(*values, *([blocks] if name == "start" else []))
+            try:
+                await getattr(self, f"on_{name}")(*values, *([blocks] if name == "start" else []))
+            except Aborted:
+                self._answer_error("the process group was aborted")
+                continue
             if name in PLAIN_CALLS and self.process.job.threads:
                 self._answer(True)
 
@@ -103,11 +110,17 @@ class Conversation(ThreadMessages):
             raise silent(rank, process.silence) from None
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
+        self._say(["value", self.name, value], blocks or [])
+
+    def _answer_error(self, text: str) -> None:
+        self._say(["error", self.name, "RuntimeError", text], [])
+
+    def _say(self, message: list[Any], blocks: list[bytes]) -> None:
         if self.process.over:
             return
         try:
             pipe = self.process.seat.pipe
-            pipe.send(["value", self.name, value], blocks or [])
+            pipe.send(message, blocks)
             pipe.flush()
         except wire.Closed:
             pass  # how it ended, the next message says
@@ -139,7 +152,11 @@ class Conversation(ThreadMessages):
 
     async def on_query(self, number: int, site: str) -> None:
         self.rank.probe(POLL)
-        self._answer(await self.calls.query(number, site))
+        try:
+            over = await self.calls.query(number, site)
+        except Aborted:
+            over = True  # the wait raises
+        self._answer(over)
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
@@ -147,6 +164,18 @@ class Conversation(ThreadMessages):
     async def on_group(self, kind: str, ranks: list[int], site: str) -> None:
         await self.calls.make(kind, tuple(ranks), site)
         self._answer(True)
+
+    async def on_monitored(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> None:
+        error = await self.process.monitored.meet(group, ranks, ns, every, site)
+        if error:
+            self._answer_error(error)
+        else:
+            self._answer(True)
+
+    async def on_abort(self, group: str, site: str) -> None:
+        if not self.process.aborts:
+            raise NewGroup(ABORTS, ())
+        self.calls.abort(group, site)
 
     async def on_sleep(self, ns: int, site: str) -> None:
         await self.rank.sleep(ns, site)
@@ -158,7 +187,13 @@ class Conversation(ThreadMessages):
             self.stores[store.port] = store
         self._answer(None if store is None else store.port)
 
-    async def on_join(self, port: int, site: str) -> None:
+    async def on_join(self, port: int, ns: int, site: str) -> None:
+        if ns >= 0 and port not in self.stores:
+            store = await self.rank.join_store(0, port, f"{site}.join", timeout_ns=ns)
+            if store is None:
+                self._answer(None)
+                return
+            self.stores[port] = store
         self._answer((await self._store(port, site)).port)
 
     async def on_set(self, port: int, key: str, value: str, site: str) -> None:

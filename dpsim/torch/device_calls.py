@@ -40,6 +40,8 @@ class DeviceCalls:
         self.begun: dict[int, Begun] = {}
         self.made: dict[str, DeviceCommunicator] = {}
         """The groups that the rank has made."""
+        self.used: set[str] = set()
+        """Kinds of communicators on which it made calls."""
         self._batches: dict[str, Batch] = {}
         """The batch that a thread has open, by its name."""
 
@@ -64,6 +66,7 @@ class DeviceCalls:
         if call.peer is not None and self.rank.thread not in self._batches:
             low, high = sorted((self.rank.rank, call.peer))
             kind, members = f"{group}:{low}_{high}", (low, high)
+        self.used.add(kind)
         try:
             return self._group(kind), self.rank.stream(kind)
         except KeyError:
@@ -145,6 +148,11 @@ class DeviceCalls:
         name = name_of(kind)
         await self.rank.group(name, ranks, device=True, site=site)
         self.made[kind] = self.rank.device(name)
+
+    def abort(self, kind: str, site: str) -> None:
+        """Abort a group, and those of its pairs."""
+        for one in [kind, *sorted(one for one in self.used if one.startswith(f"{kind}:"))]:
+            self._group(one).abort(site=site)
 
     def _group(self, kind: str) -> DeviceCommunicator:
         made = self.made.get(kind)

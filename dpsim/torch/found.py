@@ -37,8 +37,9 @@ uncovered: list[str] = []
 _known: dict[Any, tuple[Found, bool]] = {}
 
 
-THREADS = "threads"
-"""Stands among the groups where threads of a rank make calls."""
+THREADS, ABORTS = "threads", "aborts"
+"""Stand among the groups where threads of a rank make calls, and where ranks abort groups."""
+_NEEDS = {THREADS: "calls of a second thread", ABORTS: "an abort of a group"}
 SAYS, CALLS = "says", "calls"
 started: list[str] = []
 """What a run had of these: its ranks started threads (SAYS), or threads that are held made calls (CALLS)."""
@@ -54,7 +55,7 @@ class NewGroup(Lost):
     """A run used a communicator of a tag or pair that its world does not have."""
 
     def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
-        said = "calls of a second thread" if kind == THREADS else kind
+        said = _NEEDS.get(kind, kind)
         super().__init__(f"this schedule uses {said}, which no run used before; run the command again")
         missing[kind] = ranks
 

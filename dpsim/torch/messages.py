@@ -16,8 +16,10 @@ FORMS: dict[str, Form] = {
     "query": (int, str),
     "batch": (str,),
     "group": (str, list, str),
+    "monitored": (str, list, int, bool, str),
+    "abort": (str, str),
     "open": (int, str),
-    "join": (int, str),
+    "join": (int, int, str),
     "set": (int, str, str, str),
     "store": (int, str, str, PLAIN, PLAIN, str),
     "close": (int, str),
@@ -39,7 +41,7 @@ FORMS: dict[str, Form] = {
 }
 """By name: the types of the items."""
 
-PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost")
+PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort")
 """Those that a process asks nothing by, unless its threads are held: then it goes on behind the call."""
 
 ABOUT: dict[str, type] = {

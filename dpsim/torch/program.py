@@ -21,7 +21,7 @@ from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
 from dpsim.torch.conversation import FILE, POLL, Conversation, RankProcess
-from dpsim.torch.found import THREADS, Found, found_by_running
+from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
@@ -96,8 +96,9 @@ class TorchProgram(Program[TorchPrepared]):
         return self.heeding(prepared, groups)._replace(loops=loops)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
-        """With what a run found: groups, and whether threads make calls."""
+        """With what a run found: groups, and whether threads make calls or ranks abort groups."""
         self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
+        self.aborts = (ABORTS, ()) in groups
         return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
@@ -111,5 +112,5 @@ class TorchProgram(Program[TorchPrepared]):
         await serve_agent(rank)
 
     async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
-        process = RankProcess(rank, prepared.job, prepared.order, prepared.silence)
+        process = RankProcess(rank, prepared.job, prepared.order, prepared.silence, (ABORTS, ()) in prepared.groups)
         await Conversation(rank, process, prepared.loops).hold()

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from dpsim.backend.journal.elsewhere import raised_elsewhere
 from dpsim.contract.interface import Rank, Thread
 from dpsim.torch.found import CALLS, SAYS, THREADS, NewGroup, started
 
@@ -94,7 +95,10 @@ class ThreadMessages:
         self._answer(True)
 
     async def on_joins(self, name: str, site: str) -> None:
-        await self.threads.made[name].join(site)
+        raised = await self.threads.made[name].join(site)
+        if raised is not None:  # dpsim did, and the thread of the process stands for good
+            kind, _, text = raised.partition(": ")
+            raise raised_elsewhere(kind, text, ())
         self._answer(True)
 
     async def on_choose(self, name: str, changes: bool, site: str) -> None:

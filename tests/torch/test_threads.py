@@ -20,7 +20,7 @@ TWINS = {
     "pool": "CRASH:ASSERTIONERROR",
     "daemon": "HANG:COLLECTIVE:MISSING_RANK",
     "beats": "HANG:FLAG:CYCLE",
-    "saved": "HANG:COLLECTIVE:MISSING_RANK",
+    "saved": "MISMATCH:COLLECTIVE:OP",
 }
 """Programs, and the class of each one's twin."""
 

@@ -29,10 +29,6 @@ def shrinks(rank, size):
     dist.shrink_group([1])
 
 
-def aborts(rank, size):
-    dist.group.WORLD.abort()
-
-
 def from_a_thread(rank, size):
     """One that Python did not start."""
     import ctypes
