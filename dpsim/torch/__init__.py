@@ -11,6 +11,7 @@
     host_calls.py      calls in gloo's order
     device_calls.py    calls in NCCL's order
     monitored.py       monitored_barrier
+    store_calls.py     messages of stores
     ports.py           the store of the launcher
     endings.py         how a process ends
     nursery.py         the warm parent, as dpsim sees it

@@ -25,7 +25,7 @@ from dpsim.torch.lowered import TorchCall
 from dpsim.torch.messages import ABOUT, FORMS, PLAIN_CALLS
 from dpsim.torch.monitored import MonitoredBarriers
 from dpsim.torch.nursery import RanksJob, nursery
-from dpsim.torch.ports import AGENT, PORT
+from dpsim.torch.store_calls import StoreMessages
 from dpsim.torch.threads import HeldThreads, ThreadMessages
 
 FILE = "file:"
@@ -59,7 +59,7 @@ class RankProcess:
         self.seat.leave()
 
 
-class Conversation(ThreadMessages):
+class Conversation(ThreadMessages, StoreMessages):
     """What dpsim and a thread of the process of a rank say to each other."""
 
     def __init__(self, rank: Rank, process: RankProcess, loops: bool, name: str = MAIN) -> None:
@@ -181,41 +181,6 @@ class Conversation(ThreadMessages):
         await self.rank.sleep(ns, site)
         self._answer(True)
 
-    async def on_open(self, port: int, site: str) -> None:
-        store = await self.rank.open_store(port, site)
-        if store is not None:
-            self.stores[store.port] = store
-        self._answer(None if store is None else store.port)
-
-    async def on_join(self, port: int, ns: int, site: str) -> None:
-        if ns >= 0 and port not in self.stores:
-            store = await self.rank.join_store(0, port, f"{site}.join", timeout_ns=ns)
-            if store is None:
-                self._answer(None)
-                return
-            self.stores[port] = store
-        self._answer((await self._store(port, site)).port)
-
-    async def on_set(self, port: int, key: str, value: str, site: str) -> None:
-        (await self._store(port, site)).set(key, value, site)
-
-    async def on_store(self, port: int, how: str, key: str, value: Any, more: Any, site: str) -> None:
-        store = await self._store(port, site)
-        if how == "get":
-            answer: Any = await store.get(key, site, timeout_ns=value)
-        elif how == "add":
-            answer = await store.add(key, value, site)
-        elif how == "compare_set":
-            answer = await store.compare_set(key, value, more, site)
-        else:
-            answer = await store.delete(key, site)
-        self._answer(answer)
-
-    async def on_close(self, port: int, site: str) -> None:
-        store = self.stores.pop(port, None)
-        if store is not None and port != PORT:
-            store.close(site)
-
     async def on_imported(self, modules: list[str]) -> None:
         nursery().warm(modules)
 
@@ -240,25 +205,6 @@ class Conversation(ThreadMessages):
         other = Conversation(self.rank, self.process, self.loops, name)
         other._answer(True)
         await other.go_on()
-
-    def _services(self) -> tuple[str, ...]:
-        """The services that the world has."""
-        try:
-            self.rank.service(AGENT)
-        except KeyError:
-            return ()
-        return (AGENT,)
-
-    async def _store(self, port: int, site: str) -> Store:
-        """The store at a port; the rank joins it at its first use. Waits until somebody listens."""
-        store = self.stores.get(port)
-        if store is None:
-            if port == PORT and AGENT not in self._services():
-                raise NewGroup(AGENT, ())
-            store = await self.rank.join_store(0, port, f"{site}.join")
-            assert store is not None  # a join without a time-out ends with a store
-            self.stores[port] = store
-        return store
 
 
 def _chain(sent: list[Any]) -> Chain:

@@ -265,7 +265,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         raise NotCovered("ProcessGroup.split_group")
 
     def abort(self) -> None:
-        """Give the group up for this rank: whoever waits on it raises, and so does each later call."""
+        """Give the group up for this rank: a thread that waits on it raises, and so does each later call."""
         if not self.aborted:
             self.aborted = True
             tell(["abort", self.kind, site("abort")])
