@@ -32,7 +32,7 @@ FILE = "file:"
 """Begins the probe of a file that a rank wrote."""
 POLL = "is_completed"
 """The probe of a rank that asks whether a call is over."""
-PARTS = ("", ".alloc", ".fill", ".join", ".members")
+PARTS = ("", ".alloc", ".fill", ".join", ".left", ".members")
 """Ends of sites: the calls of the contract that one call of torch becomes lie at the same place."""
 
 

@@ -11,6 +11,9 @@ from dpsim.contract.interface import Rank, Store
 from dpsim.torch.found import NewGroup
 from dpsim.torch.ports import AGENT, PORT
 
+LEFT = ["left"]
+"""The answer to a get with a time-out, where the listener has left."""
+
 
 class StoreMessages:
     """Messages of stores. `stores`: those that the rank has opened or joined, by port."""
@@ -43,6 +46,8 @@ class StoreMessages:
         store = await self._store(port, site)
         if how == "get":
             answer: Any = await store.get(key, site, timeout_ns=value)
+            if answer is None and value and await store.delete(f".left.{self.rank.rank}", f"{site}.left") is None:
+                answer = LEFT  # a get alone does not tell that from a time that is up
         elif how == "add":
             answer = await store.add(key, value, site)
         elif how == "compare_set":

@@ -19,7 +19,7 @@ TWINS = {
     "two_locks": "HANG:FLAG:NEVER_SET",
     "pool": "CRASH:ASSERTIONERROR",
     "daemon": "HANG:COLLECTIVE:MISSING_RANK",
-    "beats": "HANG:FLAG:CYCLE",
+    "beats": "HANG:COLLECTIVE:MISSING_RANK",
     "saved": "MISMATCH:COLLECTIVE:OP",
 }
 """Programs, and the class of each one's twin."""

@@ -34,7 +34,7 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
 
     def _asked(self, how: str, key: str, value: Any = None, more: Any = None) -> Any:
         answer, _ = ask(["store", self.place, how, self.prefix + key, value, more, site(f"store.{how}")])
-        if answer is None and not (how == "get" and value is not None):
+        if answer == ["left"] or (answer is None and not (how == "get" and value is not None)):
             raise dist.DistNetworkError(
                 f"store.{how} of key {key}: the process that listened at port {self.place} left"
             )
