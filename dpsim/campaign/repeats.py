@@ -53,6 +53,7 @@ class OneEach(Program[None]):
         self._instances = instances
         self.threaded = any(program.threaded for program, _ in instances)
         self.aborts = any(program.aborts for program, _ in instances)
+        self.ordered_by_objects = all(program.ordered_by_objects for program, _ in instances)
         self.ordered_by_flags = all(program.ordered_by_flags for program, _ in instances)
 
     async def run(self, rank: Rank, prepared: None) -> None:

@@ -216,9 +216,13 @@ class RunIndex:
 
     def position(self, entry: Entry) -> tuple[int, int]:
         """(step, number of the op within the step): comparable between ranks that run the same program. What is no
-        op, a probe in one branch or an injection, is not counted.
+        op, a probe in one branch or an injection, is not counted; nor is what other threads of the rank did meanwhile.
         """
         journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
+        if entry.rank in self.threaded:
+            own = entry.raw[THREAD], entry.step
+            before = [raw for raw in journal[: entry.at] if (raw[THREAD], raw[STEP]) == own]
+            return entry.step, sum(raw[KIND] not in ("probe", "injected") for raw in before)
         while at >= 0 and journal[at][STEP] == entry.step:
             number += journal[at][KIND] not in ("probe", "injected")
             at -= 1

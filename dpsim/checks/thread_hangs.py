@@ -123,7 +123,7 @@ class _Rank:
         held = [name for name, entry in self.living.items() if waits(entry.raw) and self._within(name)]
         if not held:
             return None
-        first = min(held, key=lambda name: self.run_index.position(self.living[name]))
+        first = min(held, key=self._before)
         path = [first]
         while (after := self._next(path[-1])) is not None and after not in path:
             path.append(after)
@@ -145,6 +145,13 @@ class _Rank:
             position=position,
             details=tuple(self.lines()),
         )
+
+    def _before(self, name: str) -> tuple[int, int, str]:
+        """The order in which threads are looked at: as they came. For a flag that no thread set that says nothing."""
+        entry = self.living[name]
+        step, number = self.run_index.position(entry)
+        unset = entry.raw[KIND] == "flag" and not self._setters(entry.raw[FLAG])
+        return (step, int(name != MAIN), name) if unset else (step, number, "")
 
     def _culprit(self, name: str) -> Culprit:
         """For a thread that waits: the one that has ended, where it raised or set another flag; else itself."""

@@ -110,6 +110,10 @@ class Program(ABC, Generic[P]):
     """Whether what its threads share in Python is ordered by flags, starts, joins and aborts where the order matters.
     Then calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other.
     It is a promise: a proof says that it assumes it."""
+    ordered_by_objects: bool = False
+    """Whether the order of two threads' calls matters only where both are on one object. Objects are flags, threads,
+    communicators, streams, stores and mailboxes. A program that promises it puts the calls of a device communicator
+    on one stream. In `assumes` it says what its threads may share in Python."""
     aborts: bool = False
     """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
     off, or lost with a peer's."""

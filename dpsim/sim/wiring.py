@@ -37,6 +37,7 @@ from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.progress import OpBound
 from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.threads import Threads
+from dpsim.sim.hosts.turns import Promise
 from dpsim.sim.hosts.watch import ProgressWatch
 from dpsim.sim.memory.device import Device
 from dpsim.sim.services.mailbox import Mailboxes
@@ -72,9 +73,10 @@ class Wiring:
         self.notices = Notices(machine, self.boxes)
         self._shared = self._share_journals(program)
         watched = sharing and program.threaded and program.ordered_by_flags and not machine.timed
+        promise: Promise = "objects" if program.ordered_by_objects else "flags" if program.ordered_by_flags else ""
         self.watches = [SharedWatch(one.rank) if watched else None for one in self._shared]
         self._threads = [
-            Threads(one, own, machine, program.ordered_by_flags, watch) if program.threaded else None
+            Threads(one, own, machine, promise, watch) if program.threaded else None
             for one, own, watch in zip(self._shared, self.journals, self.watches, strict=True)
         ]
         self.hosts: list[Host] = [

@@ -1,9 +1,10 @@
-"""One rank, from its first message to its end: each message becomes a call of the contract.
+"""One thread of a rank, from its first message to its end: each message becomes a call of the contract.
 
-    await Conversation(rank, job, "gloo", silence=60, loops=True).hold()
+    await Conversation(rank, RankProcess(rank, job, "gloo", silence=60), loops=True).hold()
 
 The process runs ahead until it asks. A call that it waits for is awaited here, and the answer goes back. When the run
-ends, or the rank dies in it, the process ends too.
+ends, or the rank dies in it, the process ends too. A thread that the process starts has its own conversation, as a
+host thread of the rank (`dpsim.torch.threads`).
 """
 
 from __future__ import annotations
@@ -13,71 +14,114 @@ from typing import Any
 from dpsim.backend.journal.call_site import forget_places
 from dpsim.backend.journal.elsewhere import raised_elsewhere, tell_place
 from dpsim.contract.chain import Chain
-from dpsim.contract.interface import Rank, Store
-from dpsim.contract.ops import DTYPES
+from dpsim.contract.interface import Aborted, Rank, Store
+from dpsim.contract.ops import DTYPES, MAIN
 from dpsim.torch import wire
 from dpsim.torch.device_calls import DeviceCalls
 from dpsim.torch.endings import exited, of_process, silent
-from dpsim.torch.found import NewGroup, not_covered
+from dpsim.torch.found import ABORTS, NewGroup, not_covered
 from dpsim.torch.host_calls import HostCalls, name_of
 from dpsim.torch.lowered import TorchCall
-from dpsim.torch.messages import ABOUT, FORMS
-from dpsim.torch.nursery import RanksJob, Seat, nursery
-from dpsim.torch.ports import AGENT, PORT
+from dpsim.torch.messages import ABOUT, FORMS, PLAIN_CALLS
+from dpsim.torch.monitored import MonitoredBarriers
+from dpsim.torch.nursery import RanksJob, nursery
+from dpsim.torch.store_calls import StoreMessages
+from dpsim.torch.threads import HeldThreads, ThreadMessages
 
 FILE = "file:"
 """Begins the probe of a file that a rank wrote."""
 POLL = "is_completed"
 """The probe of a rank that asks whether a call is over."""
-PARTS = ("", ".alloc", ".fill", ".join", ".members")
+PARTS = ("", ".alloc", ".fill", ".join", ".left", ".members")
 """Ends of sites: the calls of the contract that one call of torch becomes lie at the same place."""
 
 
-class Conversation:
-    """What dpsim and the process of a rank say to each other."""
+class RankProcess:
+    """The process of a rank, and what its threads share. `over`: its program has ended."""
 
-    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float, loops: bool) -> None:
-        self.rank = rank
+    def __init__(self, rank: Rank, job: RanksJob, order: str, silence: float, aborts: bool = False) -> None:
         self.job = job
+        self.aborts = aborts
         self.silence = silence
-        self.loops = loops
         self.calls: HostCalls | DeviceCalls = HostCalls(rank) if order == "gloo" else DeviceCalls(rank)
         self.stores: dict[int, Store] = {}
+        self.threads = HeldThreads(rank)
+        self.monitored = MonitoredBarriers(rank)
         self.over = False
+
+    def begin(self, rank: int) -> None:
+        """Take the process."""
+        self.seat = nursery().seat(self.job, rank)
+        self.seat.pipe.end.settimeout(self.silence)
+
+    def leave(self) -> None:
+        self.over = True
+        self.seat.leave()
+
+
+class Conversation(ThreadMessages, StoreMessages):
+    """What dpsim and a thread of the process of a rank say to each other."""
+
+    def __init__(self, rank: Rank, process: RankProcess, loops: bool, name: str = MAIN) -> None:
+        self.rank = rank
+        self.process = process
+        self.loops = loops
+        self.name = name
+        self.over = False
+        self.calls, self.stores, self.threads = process.calls, process.stores, process.threads
 
     async def hold(self) -> None:
         """Until the program of the process has ended. Raises what it raised."""
         self.rank.step = 0
-        seat = nursery().seat(self.job, self.rank.rank)
-        self.pipe = seat.pipe
-        self.pipe.end.settimeout(self.silence)
+        self.process.begin(self.rank.rank)
         try:
-            while not self.over:
-                message, blocks = self._heard(seat)
-                if self.over:
-                    return
-                name, *values = wire.checked(message, FORMS)
-                await getattr(self, f"on_{name}")(*values, *([blocks] if name == "start" else []))
+            await self.go_on()
         finally:
-            seat.leave()
+            self.process.leave()
 
-    def _heard(self, seat: Seat) -> tuple[Any, list[bytes]]:
+    async def go_on(self) -> None:
+        """Until the program of the thread has ended."""
+        while not (self.over or self.process.over):
+            message, blocks = self._heard()
+            if self.over:
+                return
+            name, *values = wire.checked(message, FORMS)
+            self.calls_beside(name)
+            try:
+                await getattr(self, f"on_{name}")(*values, *([blocks] if name == "start" else []))
+            except Aborted:
+                self._answer_error("the process group was aborted")
+                continue
+            if name in PLAIN_CALLS and self.process.job.threads:
+                self._answer(True)
+
+    def _heard(self) -> tuple[Any, list[bytes]]:
         """The next message of the process. Raises what its end was."""
+        rank, process = self.rank.rank, self.process
         try:
-            return self.pipe.receive()
+            return process.seat.pipe.receive()
         except wire.Closed:
-            error = of_process(self.rank.rank, seat.how_ended())
+            error = of_process(rank, process.seat.how_ended())
             if error is not None:
                 raise error from None
             self.over = True
             return [], []
         except TimeoutError:
-            raise silent(self.rank.rank, self.silence) from None
+            raise silent(rank, process.silence) from None
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
+        self._say(["value", self.name, value], blocks or [])
+
+    def _answer_error(self, text: str) -> None:
+        self._say(["error", self.name, "RuntimeError", text], [])
+
+    def _say(self, message: list[Any], blocks: list[bytes]) -> None:
+        if self.process.over:
+            return
         try:
-            self.pipe.send(["value", value], blocks or [])
-            self.pipe.flush()
+            pipe = self.process.seat.pipe
+            pipe.send(message, blocks)
+            pipe.flush()
         except wire.Closed:
             pass  # how it ended, the next message says
 
@@ -108,7 +152,11 @@ class Conversation:
 
     async def on_query(self, number: int, site: str) -> None:
         self.rank.probe(POLL)
-        self._answer(await self.calls.query(number, site))
+        try:
+            over = await self.calls.query(number, site)
+        except Aborted:
+            over = True  # the wait raises
+        self._answer(over)
 
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
@@ -117,43 +165,28 @@ class Conversation:
         await self.calls.make(kind, tuple(ranks), site)
         self._answer(True)
 
+    async def on_monitored(self, group: str, ranks: list[int], ns: int, every: bool, site: str) -> None:
+        error = await self.process.monitored.meet(group, ranks, ns, every, site)
+        if error:
+            self._answer_error(error)
+        else:
+            self._answer(True)
+
+    async def on_abort(self, group: str, site: str) -> None:
+        if not self.process.aborts:
+            raise NewGroup(ABORTS, ())
+        self.calls.abort(group, site)
+
     async def on_sleep(self, ns: int, site: str) -> None:
         await self.rank.sleep(ns, site)
         self._answer(True)
-
-    async def on_open(self, port: int, site: str) -> None:
-        store = await self.rank.open_store(port, site)
-        if store is not None:
-            self.stores[store.port] = store
-        self._answer(None if store is None else store.port)
-
-    async def on_join(self, port: int, site: str) -> None:
-        self._answer((await self._store(port, site)).port)
-
-    async def on_set(self, port: int, key: str, value: str, site: str) -> None:
-        (await self._store(port, site)).set(key, value, site)
-
-    async def on_store(self, port: int, how: str, key: str, value: Any, more: Any, site: str) -> None:
-        store = await self._store(port, site)
-        if how == "get":
-            answer: Any = await store.get(key, site, timeout_ns=value)
-        elif how == "add":
-            answer = await store.add(key, value, site)
-        elif how == "compare_set":
-            answer = await store.compare_set(key, value, more, site)
-        else:
-            answer = await store.delete(key, site)
-        self._answer(answer)
-
-    async def on_close(self, port: int, site: str) -> None:
-        store = self.stores.pop(port, None)
-        if store is not None and port != PORT:
-            store.close(site)
 
     async def on_imported(self, modules: list[str]) -> None:
         nursery().warm(modules)
 
     async def on_done(self, files: list[str]) -> None:
+        self.process.over = True
+        self.threads.let_all()
         for name in files:
             self.rank.probe(f"{FILE}{'_'.join(name.replace(str(nursery().folder), '$TMPDIR').split())}")
         self.over = True
@@ -167,24 +200,11 @@ class Conversation:
     async def on_uncovered(self, text: str, chain: list[Any]) -> None:
         raise not_covered(text, _chain(chain))
 
-    def _services(self) -> tuple[str, ...]:
-        """The services that the world has."""
-        try:
-            self.rank.service(AGENT)
-        except KeyError:
-            return ()
-        return (AGENT,)
-
-    async def _store(self, port: int, site: str) -> Store:
-        """The store at a port; the rank joins it at its first use. Waits until somebody listens."""
-        store = self.stores.get(port)
-        if store is None:
-            if port == PORT and AGENT not in self._services():
-                raise NewGroup(AGENT, ())
-            store = await self.rank.join_store(0, port, f"{site}.join")
-            assert store is not None  # a join without a time-out ends with a store
-            self.stores[port] = store
-        return store
+    async def beside(self, name: str) -> None:
+        """The conversation with another thread: it may go on, and then speaks."""
+        other = Conversation(self.rank, self.process, self.loops, name)
+        other._answer(True)
+        await other.go_on()
 
 
 def _chain(sent: list[Any]) -> Chain:

@@ -7,7 +7,7 @@ the result, so it holds the host; on hardware it orders the current stream alone
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -28,6 +28,10 @@ class Begun:
         self.event: Event | None = None
 
 
+Batch: TypeAlias = tuple[str, AbstractContextManager[None], list[Begun]]
+"""The group of a batch, what ends it, and its transfers so far."""
+
+
 class DeviceCalls:
     """The calls of one rank that were put on streams."""
 
@@ -36,7 +40,10 @@ class DeviceCalls:
         self.begun: dict[int, Begun] = {}
         self.made: dict[str, DeviceCommunicator] = {}
         """The groups that the rank has made."""
-        self._batch: tuple[str, AbstractContextManager[None], list[Begun]] | None = None
+        self.used: set[str] = set()
+        """Kinds of communicators on which it made calls."""
+        self._batches: dict[str, Batch] = {}
+        """The batch that a thread has open, by its name."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
         """Put a call on the stream of its group, or of its pair. Raises what torch raises for a reduction of bits."""
@@ -48,16 +55,18 @@ class DeviceCalls:
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
         begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)
-        if self._batch is None:
+        batch = self._batches.get(self.rank.thread)
+        if batch is None:
             begun.event = stream.record()
         else:
-            self._batch[2].append(begun)
+            batch[2].append(begun)
 
     def _place(self, group: str, call: TorchCall) -> tuple[DeviceCommunicator, Stream]:
         kind, members = group, self._group(group).ranks
-        if call.peer is not None and self._batch is None:
+        if call.peer is not None and self.rank.thread not in self._batches:
             low, high = sorted((self.rank.rank, call.peer))
             kind, members = f"{group}:{low}_{high}", (low, high)
+        self.used.add(kind)
         try:
             return self._group(kind), self.rank.stream(kind)
         except KeyError:
@@ -117,7 +126,7 @@ class DeviceCalls:
         await begun.event.synchronize(begun.site)
         result = np.empty(0, np.int32)
         if begun.buffer is not None:
-            result = await begun.buffer.read(begun.site, self.rank.stream("reader"))
+            result = await begun.buffer.read(begun.site, self.rank.stream(f"reader.{self.rank.thread}"))
         return True, begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:
@@ -126,9 +135,9 @@ class DeviceCalls:
             stream = self.rank.stream(group)
             within = self._group(group).coalesced(stream)
             within.__enter__()
-            self._batch = group, within, []
-        elif self._batch is not None:
-            (name, within, begun), self._batch = self._batch, None
+            self._batches[self.rank.thread] = group, within, []
+        elif self.rank.thread in self._batches:
+            name, within, begun = self._batches.pop(self.rank.thread)
             within.__exit__(None, None, None)
             event = self.rank.stream(name).record()
             for one in begun:
@@ -139,6 +148,11 @@ class DeviceCalls:
         name = name_of(kind)
         await self.rank.group(name, ranks, device=True, site=site)
         self.made[kind] = self.rank.device(name)
+
+    def abort(self, kind: str, site: str) -> None:
+        """Abort a group, and those of its pairs."""
+        for one in [kind, *sorted(one for one in self.used if one.startswith(f"{kind}:"))]:
+            self._group(one).abort(site=site)
 
     def _group(self, kind: str) -> DeviceCommunicator:
         made = self.made.get(kind)

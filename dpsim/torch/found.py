@@ -22,7 +22,7 @@ from dpsim.contract.world import CommunicatorSpec, Lost, Run, World
 from dpsim.torch.nursery import nursery
 
 if TYPE_CHECKING:
-    from dpsim.torch.program import TorchPrepared
+    from dpsim.torch.program import TorchPrepared, TorchProgram
 
 Found: TypeAlias = tuple[tuple[str, tuple[int, ...]], ...]
 """Kinds of groups, and their members as global ranks."""
@@ -37,6 +37,14 @@ uncovered: list[str] = []
 _known: dict[Any, tuple[Found, bool]] = {}
 
 
+THREADS, ABORTS = "threads", "aborts"
+"""Stand among the groups where threads of a rank make calls, and where ranks abort groups."""
+_NEEDS = {THREADS: "calls of a second thread", ABORTS: "an abort of a group"}
+SAYS, CALLS = "says", "calls"
+started: list[str] = []
+"""What a run had of these: its ranks started threads (SAYS), or threads that are held made calls (CALLS)."""
+
+
 def not_covered(text: str, calls: Chain) -> Elsewhere:
     """What a call raises that dpsim does not simulate: its name, and the user's line."""
     uncovered.append(f"{calls[0][1]}: {text}" if calls else text)
@@ -47,11 +55,12 @@ class NewGroup(Lost):
     """A run used a communicator of a tag or pair that its world does not have."""
 
     def __init__(self, kind: str, ranks: tuple[int, ...]) -> None:
-        super().__init__(f"this schedule uses {kind}, which no run used before; run the command again")
+        said = _NEEDS.get(kind, kind)
+        super().__init__(f"this schedule uses {said}, which no run used before; run the command again")
         missing[kind] = ranks
 
 
-def found_by_running(program: Program[Any], prepared: TorchPrepared) -> tuple[Found, bool]:
+def found_by_running(program: TorchProgram, prepared: TorchPrepared) -> tuple[Found, bool]:
     """The groups, and whether rounds of the user's loops are steps. Raises Unsuitable for a program that makes a call
     which is not covered, and Lost.
     """
@@ -65,20 +74,27 @@ def found_by_running(program: Program[Any], prepared: TorchPrepared) -> tuple[Fo
     return known
 
 
-def _found(program: Program[Any], prepared: TorchPrepared, groups: Found) -> tuple[Found, bool]:
+def _found(program: TorchProgram, prepared: TorchPrepared, groups: Found) -> tuple[Found, bool]:
     from dpsim.sim.backend import SimBackend
 
+    before: Found = ()
     for _ in range(MOST_RUNS):
         missing.clear()
         uncovered.clear()
-        tried = prepared._replace(groups=groups)
+        started.clear()
+        tried = program.heeding(prepared, groups)
         run = SimBackend().run_program(_world(program, tried), program, tried)
         if uncovered:
             raise Unsuitable(uncovered[0])
         if not missing:
             if run.lost:
                 raise Lost(run.lost)
-            return groups, alike(run)
+            if (THREADS, ()) not in groups and not run.finished and SAYS in started:
+                before, groups = groups, (*groups, (THREADS, ()))  # a thread may have been too late to be seen
+            elif before and CALLS not in started:
+                return before, alike(run)
+            else:
+                return groups, alike(run)
         groups = _enlarged(groups)
     raise Unsuitable(f"{prepared.job.file}: a new group in each of {MOST_RUNS} runs; expected a fixed set of groups")
 

@@ -17,6 +17,8 @@ class HostCalls:
         self.works: dict[int, tuple[Any, Lowered]] = {}
         self.made: dict[str, HostCommunicator] = {}
         """The groups that the rank has made."""
+        self.used: set[str] = set()
+        """Kinds of communicators on which it made calls."""
 
     def start(self, number: int, group: str, call: TorchCall, block: bytes) -> None:
         """Start a call on a group."""
@@ -25,6 +27,7 @@ class HostCalls:
             communicator = self._group(kind)
         except KeyError:
             raise NewGroup(kind, self._group(group).ranks) from None
+        self.used.add(kind)
         if call.name == "recv_any":
             lowered = lower(call._replace(name="recv"), block, communicator.ranks, self.rank.rank)
             self.works[number] = communicator.recv_any(lowered.elements, lowered.dtype, site=call.site), lowered
@@ -58,6 +61,11 @@ class HostCalls:
     async def make(self, kind: str, ranks: tuple[int, ...], site: str) -> None:
         """Make a group: its members meet, as gloo's do."""
         self.made[kind] = await self.rank.group(name_of(kind), ranks, site=site)
+
+    def abort(self, kind: str, site: str) -> None:
+        """Abort a group, and those of its tags."""
+        for one in [kind, *sorted(one for one in self.used if one.startswith(f"{kind}#"))]:
+            self._group(one).abort(site=site)
 
     def _group(self, kind: str) -> HostCommunicator:
         made = self.made.get(kind)

@@ -16,12 +16,23 @@ FORMS: dict[str, Form] = {
     "query": (int, str),
     "batch": (str,),
     "group": (str, list, str),
+    "monitored": (str, list, int, bool, str),
+    "abort": (str, str),
     "open": (int, str),
-    "join": (int, str),
+    "join": (int, int, str),
     "set": (int, str, str, str),
     "store": (int, str, str, PLAIN, PLAIN, str),
     "close": (int, str),
     "sleep": (int, str),
+    "threads": (),
+    "second": (),
+    "thread": (str, str),
+    "ended": (),
+    "joins": (str, str),
+    "stand": (str, int, str),
+    "let": (str, str),
+    "choose": (str, bool, str),
+    "lost": (str, list),
     "imported": (list,),
     "done": (list,),
     "exited": (int, list),
@@ -29,6 +40,9 @@ FORMS: dict[str, Form] = {
     "uncovered": (str, list),
 }
 """By name: the types of the items."""
+
+PLAIN_CALLS = ("start", "set", "batch", "close", "decide", "lost", "abort")
+"""Those that a process asks nothing by, unless its threads are held: then it goes on behind the call."""
 
 ABOUT: dict[str, type] = {
     "site": str,

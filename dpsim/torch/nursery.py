@@ -44,12 +44,15 @@ class NoTorch(BadInput):
 
 
 class RanksJob(NamedTuple):
-    """What each rank of a world runs: a script, or a function of a file. `args`: those of the command line."""
+    """What each rank of a world runs: a script, or a function of a file. `args`: those of the command line. `threads`:
+    threads of its process make calls.
+    """
 
     size: int
     file: str
     function: str
     args: tuple[str, ...]
+    threads: bool = False
 
 
 class HowEnded(NamedTuple):
@@ -125,7 +128,7 @@ class Nursery:
             seat = Seat(self, int(answer[1]), socket.socket(fileno=descriptors[0]))
             self._seats[job, rank] = seat
             with suppress(wire.Closed):
-                seat.pipe.send(["run", rank, job.size, job.file, job.function, [*job.args]])
+                seat.pipe.send(["run", rank, job.size, job.file, job.function, [*job.args], job.threads])
                 seat.pipe.flush()
 
     def warm(self, modules: list[str]) -> None:

@@ -20,8 +20,8 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol
-from dpsim.torch.conversation import FILE, POLL, Conversation
-from dpsim.torch.found import Found, found_by_running
+from dpsim.torch.conversation import FILE, POLL, Conversation, RankProcess
+from dpsim.torch.found import ABORTS, THREADS, Found, found_by_running
 from dpsim.torch.nursery import RanksJob
 from dpsim.torch.ports import AGENT, serve_agent
 from dpsim.torch.targets import TargetFile, job_of
@@ -80,9 +80,11 @@ class TorchProgram(Program[TorchPrepared]):
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")
         polls = any(fact[:2] == ("probe", POLL) for fact in did)
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
+        threads = any(fact[0] == "thread" for fact in did)
         return (
             "no time-out of a collective passes",
             *["a loop that asks whether a call is over waits for it"] * polls,
+            *["locks, queues, events or joins order what threads share in Python"] * threads,
             *["a wait for work on a stream holds the host"] * host,
             *[f"the order of accesses to files does not matter: {named}"] * bool(files),
         )
@@ -91,7 +93,13 @@ class TorchProgram(Program[TorchPrepared]):
         params = args.params
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
         groups, loops = found_by_running(self, prepared)
-        return prepared._replace(groups=groups, loops=loops)
+        return self.heeding(prepared, groups)._replace(loops=loops)
+
+    def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
+        """With what a run found: groups, and whether threads make calls or ranks abort groups."""
+        self.threaded = self.ordered_by_objects = (THREADS, ()) in groups
+        self.aborts = (ABORTS, ()) in groups
+        return prepared._replace(groups=groups, job=prepared.job._replace(threads=self.threaded))
 
     def groups(self, prepared: TorchPrepared) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         domain: Domain = "device" if prepared.order == "nccl" else "host"
@@ -104,4 +112,5 @@ class TorchProgram(Program[TorchPrepared]):
         await serve_agent(rank)
 
     async def run(self, rank: Rank, prepared: TorchPrepared) -> None:
-        await Conversation(rank, prepared.job, prepared.order, prepared.silence, prepared.loops).hold()
+        process = RankProcess(rank, prepared.job, prepared.order, prepared.silence, (ABORTS, ()) in prepared.groups)
+        await Conversation(rank, process, prepared.loops).hold()

@@ -18,6 +18,7 @@ import json
 import socket
 import struct
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any, TypeAlias
 
 Form: TypeAlias = tuple[type | tuple[type, ...], ...]
@@ -51,6 +52,7 @@ class Pipe:
         self._out: list[bytes] = []
         self._size = 0
         self._held = bytearray()
+        self._sending = Lock()
 
     def send(self, message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
         """Write a message. Raises Closed if the other side has left, TimeoutError as the socket says."""
@@ -64,8 +66,17 @@ class Pipe:
     def flush(self) -> None:
         """Let the other side have all that was sent."""
         out, self._out, self._size = b"".join(self._out), [], 0
+        self._write(out)
+
+    def urge(self, message: Sequence[Any]) -> None:
+        """Write a message at once, from whatever thread; those that wait come behind it. Raises Closed."""
+        text = json.dumps(message).encode()
+        self._write(HEAD.pack(len(text), 0) + text)
+
+    def _write(self, out: bytes) -> None:
         try:
-            self.end.sendall(out)
+            with self._sending:
+                self.end.sendall(out)
         except (BrokenPipeError, ConnectionError):
             raise Closed from None
 

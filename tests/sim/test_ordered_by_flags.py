@@ -53,7 +53,7 @@ class Ordered(Flags):
 
 
 def outcomes(
-    program: Program[Any], threads: tuple[Calls, ...], by_itself: bool = False, world: World = ALONE
+    program: Program[Any], threads: tuple[Any, ...], by_itself: bool = False, world: World = ALONE
 ) -> tuple[set[Any], int]:
     """How runs can end: of each thread, what it learned in order, and whether it came to its end. `by_itself`: only
     what queries found, and how the rank ended.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.scenario import ScenarioError
 from tests.torch.runs import explored
 from tests.torch.test_targets import PIPELINES
 
@@ -21,6 +20,7 @@ FURTHER = {
     "hierarchical": "HANG:COLLECTIVE:MISSING_RANK",
     "rendezvous": "CRASH:DISTNETWORKERROR",
     "saved_later": "CRASH:CHECKPOINTEXCEPTION",
+    "saved_by_a_thread": "HANG:COLLECTIVE:MISSING_RANK",
 }
 """Of `further.py`, and the class of its twin."""
 FOUR = ("hsdp",)
@@ -40,8 +40,3 @@ def test_a_last_stage_that_expects_more_microbatches_is_found(name: str) -> None
     twin = explored(f"pipelines.py:{name}_twin", 2)
     assert twin.findings[0].klass == "HANG:P2P:UNMATCHED_RECV"
     assert "pipelines.py:" in twin.report()
-
-
-def test_a_call_from_a_thread_is_refused_by_name() -> None:
-    with pytest.raises(ScenarioError, match=r"further\.py:\d+: a call .* from a second thread"):
-        explored("further.py:saved_by_a_thread", 2)

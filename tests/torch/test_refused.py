@@ -18,8 +18,7 @@ REFUSED = {
     "remote": "torch.distributed.rpc.init_rpc",
     "symmetric_memory": "torch.distributed._symmetric_memory.empty",
     "shrinks": "torch.distributed.shrink_group",
-    "aborts": "ProcessGroup.abort",
-    "from_a_thread": "a call of torch.distributed from a second thread of a rank",
+    "from_a_thread": "a call of torch.distributed from a thread that Python did not start",
     "sparse": "a tensor of layout torch.sparse_coo",
 }
 """Of `refused.py`: what the message names."""

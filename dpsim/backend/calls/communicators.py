@@ -89,6 +89,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
         elif self.journal.turn is not None:
+            self.journal.on("stream", on)
             self.journal.come(site)
         if self._group is not None:
             raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
@@ -117,6 +118,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
         elif self.journal.turn is not None:
+            self.journal.on("stream", on)
             self.journal.come(site)
         memory = ref_of(buffer)
         reads, writes = (memory, ()) if issue.op == "send" else ((), memory)

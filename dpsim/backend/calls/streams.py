@@ -53,6 +53,7 @@ class JournaledEvent(Event):
 
     def query(self, site: str) -> Work:
         if self.journal.turn is not None:
+            self.journal.on("event", self.journal.thread)
             self.journal.come(site)
         if self.point is not None:
             raise captured_event(self, site, self.journal.shared.capture)
@@ -61,6 +62,7 @@ class JournaledEvent(Event):
 
     def synchronize(self, site: str) -> Work:
         if self.journal.turn is not None:
+            self.journal.on("event", self.journal.thread)
             self.journal.come(site)
         if self.point is not None:
             raise captured_event(self, site, self.journal.shared.capture)
@@ -106,6 +108,7 @@ class JournaledStream(OwnStream):
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
         if self.journal.turn is not None:
+            self.journal.on("stream", self.name)
             self.journal.come(site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
         self.journal.note("alloc", site, (self.home, number, buffer.count, dtype, buffer.place))
@@ -134,6 +137,7 @@ class JournaledStream(OwnStream):
         if cost is not None and (type(cost) is not int or cost < 0):
             cost = whole(cost, "the cost", site, 0)
         if self.journal.turn is not None:
+            self.journal.on("stream", self.name)
             self.journal.come(site)
         if self.capture is not None:
             check_buffers(site, reads, writes)
@@ -155,6 +159,7 @@ class JournaledStream(OwnStream):
     def record(self, event: Event | None = None) -> Event:
         journal = self.journal
         if journal.turn is not None:
+            journal.on("stream", self.name)
             journal.come("record")
         if event is not None or self.capture is not None:
             return self._record_else(event, _getframe(1))
@@ -166,6 +171,7 @@ class JournaledStream(OwnStream):
     def wait(self, event: Event) -> None:
         own: JournaledEvent = event if isinstance(event, JournaledEvent) else of_this_backend(event, JournaledEvent)
         if self.journal.turn is not None:
+            self.journal.on("stream", self.name)
             self.journal.come("wait")
         if own.point is not None or self.capture is not None:
             self._wait_within(own, _getframe(1))
@@ -177,6 +183,7 @@ class JournaledStream(OwnStream):
         # As `record` and `wait`, and not by calling them: both records tell the program's line.
         source: JournaledStream = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
         if source.journal.turn is not None:
+            source.journal.on("stream", source.name)
             source.journal.come("record")
         if source.capture is not None:
             event = source._record_else(None, _getframe(1))
@@ -186,6 +193,7 @@ class JournaledStream(OwnStream):
             event = source._record(number, True)
             source.journal.note("mark", "record", (source.name, number))
         if self.journal.turn is not None:
+            self.journal.on("stream", self.name)
             self.journal.come("wait")
         if event.point is not None or self.capture is not None:
             self._wait_within(event, _getframe(1))

@@ -73,6 +73,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         self._refuse(site)
         journal, array = self.journal, np.zeros(shape, NUMPY[dtype])
         number = journal.seqs[self.name, "any"]
+        journal.on("communicator", self.name)
         delay = journal.note("receive_any", site, (self.name, number, array.size, dtype))
         journal.seqs[self.name, "any"] = number + 1
         self.any_open += 1

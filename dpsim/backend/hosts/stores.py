@@ -42,6 +42,7 @@ class JournaledStore(Store):
 
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Work:
         wait = None if timeout_ns is None else whole(timeout_ns, "the time-out", site, 0)
+        self._on()
         look_up(self.journal, site)
         self._use(site, "get", key, wait)
         return Work(self.journal, self._get(key, wait))
@@ -60,6 +61,7 @@ class JournaledStore(Store):
         return self._changes("delete", key, (), site)
 
     def _changes(self, how: str, key: str, operands: tuple[Any, ...], site: str) -> Work:
+        self._on()
         look_up(self.journal, site)
         self._use(site, how, key, operands, 4)
         return Work(self.journal, self._change(key, how, operands))
@@ -69,12 +71,16 @@ class JournaledStore(Store):
         self.closed = True
         self._close()
 
+    def _on(self) -> None:
+        self.journal.on("store", f"{self.node}:{self.port}")
+
     def _use(self, site: str, how: str, key: str, value: Frozen, above: int = 3) -> None:
         """Journal a use. `above`: how many frames above `note_at` the program's is."""
         if self.closed:
             raise RuntimeError(f"{site}: the store at port {self.port} of node {self.node} was closed by this rank")
         if type(key) is not str:
             raise TypeError(f"{site}: the key {key!r} of a store is no text")
+        self._on()
         fields = self.node, self.port, how, key, value
         self.journal.note_at("store", site, fields, _getframe(above - 1))
 

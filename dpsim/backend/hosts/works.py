@@ -44,6 +44,7 @@ class CallWork(Work, HostWork[Any]):
 
     def query(self, site: str) -> Work:
         pending, (journal, of, number) = self._outcome, self._of
+        journal.on("look", journal.thread)
         journal.note("look", site, (of, number))
         if pending is None:
             return Work(journal, _is_over)

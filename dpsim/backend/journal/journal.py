@@ -107,7 +107,12 @@ class Journal(FaultInjector):
         """Called before a thread of several does something, with site and ordinal. It may be held up there."""
         self._has_turn = ""  # at which site it has come to its turn before its record
         self.about = REST
-        """What the next call is on (a flag or a thread, by name), and what it does to it."""
+        """What the next call is on (a flag, a thread or another object, by name), and what it does to it."""
+
+    def on(self, kind: str, name: str) -> None:
+        """Note what the next call is on, for the order of threads, unless the call has noted it."""
+        if name and self.turn is not None and self.about is REST:
+            self.about = kind, name, "use"
 
     def come(self, site: str) -> None:
         """The thread comes to an op that does something before it is journaled."""
@@ -116,7 +121,8 @@ class Journal(FaultInjector):
             self.turn(site, 0 if known is None else known.count)
             self._has_turn = site
 
-    def _take_turn(self, site: str) -> None:
+    def _take_turn(self, site: str, communicator: str = "") -> None:
+        self.on("communicator", communicator)
         came, self._has_turn = self._has_turn, ""  # what was refused there has no record
         if came != site and self.turn is not None:
             self.turn(site, self.ordinal)
@@ -173,7 +179,7 @@ class Journal(FaultInjector):
         """Journal a collective and say what to issue."""
         where = self._arrive(site, _getframe(3))  # the program called a method, which journals by another one
         if self.turn is not None:
-            self._take_turn(site)
+            self._take_turn(site, communicator)
         seq = self._seqs[communicator]
         issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
@@ -195,7 +201,7 @@ class Journal(FaultInjector):
         """
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
-            self._take_turn(site)
+            self._take_turn(site, communicator)
         issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:

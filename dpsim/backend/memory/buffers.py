@@ -117,6 +117,7 @@ class JournaledBuffer(Buffer):
         except AttributeError:
             name = of_this_backend(on, OwnStream).name  # which says what is wrong
         if journal.turn is not None:
+            journal.on("stream", name)
             journal.come(site)
         if on.capture is not None:  # type: ignore[attr-defined]  # whatever the mode
             on.capture.refuse(900, f"{site}: the host reads a buffer", INSTEAD)  # type: ignore[attr-defined]

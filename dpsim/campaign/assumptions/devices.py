@@ -96,7 +96,7 @@ DEVICES = Section(
             "take any order of the calls of two host threads where what they share in Python depends on it",
             "always; but a program may promise that flags order what host threads share, and then orders of calls on "
             "different things are not tried",
-            "`Program.ordered_by_flags`",
+            "`Program.ordered_by_flags`, `Program.ordered_by_objects`",
             (Says("flags order what host threads share", lambda on: on.by_flags),),
         ),
         Assumption(
@@ -110,7 +110,7 @@ DEVICES = Section(
             "give each host thread a thread of the system (`threading.local`, `get_ident`, the owner of an `RLock`)",
             "no: the threads of a rank run in one thread of Python",
             "",
-            (Says("host threads share one thread of Python", lambda on: on.did("thread")),),
+            (Says("host threads share one thread of Python", lambda on: on.did("thread") and not on.apart),),
         ),
     ),
 )

@@ -74,6 +74,7 @@ def note(facts: set[Fact], run: SimRun) -> None:
 class Facts(NamedTuple):
     """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`).
     `by_program`: what the program takes for granted (`Program.assumes`).
+    `apart`: each rank has its own process (`Program.apart`).
     `not_alone`: where ranks did not run alone in all schedules, how many or why (`dpsim.campaign.lone_ranks`).
     """
 
@@ -82,11 +83,13 @@ class Facts(NamedTuple):
     by_flags: bool = False
     not_alone: str = ""
     by_program: tuple[str, ...] = ()
+    apart: bool = False
 
     @staticmethod
     def of(world: World, program: Program[Any], runs: Collection[Fact]) -> Facts:
         """With what the program says."""
-        return Facts(world, runs, program.ordered_by_flags, by_program=tuple(program.assumes(runs)))
+        said = tuple(program.assumes(runs))
+        return Facts(world, runs, program.ordered_by_flags, by_program=said, apart=program.apart)
 
     def did(self, *kinds: str) -> bool:
         """Whether some rank did one of these."""

@@ -34,7 +34,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.shared import SharedWatch
-from dpsim.sim.hosts.turns import TurningHost, stand
+from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
 
 class HostThread:
@@ -90,7 +90,7 @@ class Threads:
         shared: RankJournal,
         records: list[RawRecord],
         machine: Machine,
-        by_object: bool = False,
+        promise: Promise = "",
         watch: SharedWatch | None = None,
     ) -> None:
         self.shared = shared
@@ -100,8 +100,8 @@ class Threads:
         self.over = self._main_is_over = False
         journal = shared.thread()
         self.journal = shared.front = front_of(journal)
-        self.by_object = by_object
-        self.main = TurningHost(journal, self.journal, records, machine, by_object)
+        self.promise = promise
+        self.main = TurningHost(journal, self.journal, records, machine, promise)
         self.watch = watch
         if watch is not None:
             self.main.watch(watch.order)
@@ -123,7 +123,7 @@ class Threads:
         starter = self.host
         host = self._hosts.get(name)
         if host is None:
-            host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine, self.by_object)
+            host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine, self.promise)
             self._hosts[name] = host
             if self.watch is not None:
                 host.watch(self.watch.order)

@@ -4,6 +4,7 @@ A turn is an op. All turns of a rank touch one resource, so a search tries them 
 share in Python is in that order, too.
 
 That is more than a search can come to the end of, where there are three threads. A program that says
+`ordered_by_objects = True` promises that only two calls on one object conflict. A program that says
 `ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
 order matters. Then a turn touches what the call is on: a flag, a thread, a communicator that is aborted, or one
 resource for all the rest. Who draws
@@ -13,7 +14,7 @@ a number that others draw, too, says so by a call on a flag.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import simpy
 from greenlet import getcurrent
@@ -38,9 +39,19 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "abort": (("state", "w"),),
     "call": (("state", "r"),),
 }
+USED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
+    **TOUCHED,
+    "call": (("state", "r"), ("order", "w")),
+    "use": (("order", "w"),),
+}
+"""The same where a program promises `ordered_by_objects`: calls on two communicators, streams or stores commute."""
 """What a call on a flag or thread touches of it; and one on a communicator that can be aborted, which is besides a call
 like all others, as is one by which a stream waits for a flag. Whether the wait of a thread comes before a set or after
 it makes no difference, as long as nobody clears the flag."""
+
+
+Promise: TypeAlias = Literal["", "flags", "objects"]
+"""What a program promises of the order of its threads (`ordered_by_flags`, `ordered_by_objects`)."""
 
 
 class TurningHost(Host):
@@ -49,15 +60,18 @@ class TurningHost(Host):
     turns = True
 
     def __init__(
-        self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine, by_object: bool
+        self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine, promise: Promise = ""
     ) -> None:
         super().__init__(journal, records, machine)
         self.own_journal = journal
         self.journal = front
-        self.by_object = by_object
+        self.by_object = bool(promise)
+        self.touched = USED if promise == "objects" else TOUCHED
+        self._shared_calls = ("wait_flag",) if promise == "objects" else ("call", "wait_flag")
+        """Calls on an object that are besides a call like all others."""
         self.mortal = self.lives or ()
         self.lives = ((("turns", self.rank), "w"), *self.mortal)
-        if by_object:  # that main raises cuts off whatever the others would have done
+        if promise:  # that main raises cuts off whatever the others would have done
             self.mortal = ((("over", self.rank), "r"), *self.mortal)
             self.lives = ((("over", self.rank), "r"), *self.lives)
         self._gone_on = self._starts = 0
@@ -90,9 +104,9 @@ class TurningHost(Host):
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
         touched: Footprint = ()
-        if self.by_object and kind:
-            touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
-            op.footprint = (*touched, *(self.lives or () if what in ("call", "wait_flag") else self.mortal))
+        if self.by_object and what in self.touched:
+            touched = tuple([((kind, self.rank, name, part), mode) for part, mode in self.touched[what]])
+            op.footprint = (*touched, *(self.lives or () if what in self._shared_calls else self.mortal))
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)

@@ -3,6 +3,9 @@
 the module itself  the warm parent, which forks them (`python -m dpsim.torch.child`)
 rank.py            what a child does: it becomes a rank, runs the user's program, and says how that ended
 pipe.py            the socket to dpsim
+threads.py         threads that Python starts, of which one runs at a time
+locks.py           locks of these
+queues.py          queues, events and semaphores of these
 imports.py         modules that a rank imported
 frames.py          the user's lines: sites, places and chains of calls
 loops.py           steps, from the loops of the user's program

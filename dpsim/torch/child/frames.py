@@ -12,8 +12,10 @@ from __future__ import annotations
 import re
 import sys
 import sysconfig
+import threading
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
+from typing import TypeAlias
 
 import torch
 
@@ -28,6 +30,10 @@ _OURS = str(Path(__file__).parent.parent) + "/"
 _MARK = str(Path(__file__).parent.parent.parent / "mark.py")
 _PACKAGES = ("site-packages", "dist-packages")
 
+Begun: TypeAlias = tuple[str, CodeType, int, list[list[str]]]
+"""Module, function, line and calls of a user's frame."""
+
+_thread = threading.local()
 _users: dict[CodeType, bool] = {}
 _told: dict[tuple[CodeType, int, str], str] = {}
 """By the code of the user's frame, its line and the call: the site, of which dpsim has the place."""
@@ -60,16 +66,35 @@ def users_frame(depth: int = 1) -> FrameType | None:
 def site(op: str) -> str:
     """The site of a call that is made now."""
     frame = users_frame(2)
-    if frame is None:
+    begun: Begun | None = getattr(_thread, "begun", None) if frame is None else None
+    if frame is not None:
+        code, line = frame.f_code, frame.f_lineno
+    elif begun is not None:
+        _, code, line, _ = begun
+    else:
         return f"?.{op}"
-    code, line = frame.f_code, frame.f_lineno
     known = _told.get((code, line, op))
     if known is None:
-        module = _module(frame)
+        module = _module(frame) if frame is not None else begun[0]  # type: ignore[index]
         known = _word(f"{module}:{code.co_qualname}+{line - code.co_firstlineno}.{op}")
         _told[code, line, op] = known
-        tell(["place", known, _chain(frame)])
+        tell(["place", known, _chain(frame) if frame is not None else begun[3]])  # type: ignore[index]
     return known
+
+
+def here() -> Begun | None:
+    """The user's line that calls, for a thread that begins there."""
+    frame = users_frame(2)
+    return getattr(_thread, "begun", None) if frame is None else _begun(frame)
+
+
+def begin(begun: Begun | None) -> None:
+    """This thread has begun at a line of the user's: it is the place of calls that a library makes in it."""
+    _thread.begun = begun
+
+
+def _begun(frame: FrameType) -> Begun:
+    return _module(frame), frame.f_code, frame.f_lineno, _chain(frame)
 
 
 def raised_at(trace: TracebackType | None) -> list[list[str]]:

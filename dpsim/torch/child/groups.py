@@ -9,6 +9,7 @@ of method names are here: torch 2.13 renamed the calls on single tensors.
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import re
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ import torch.distributed as dist
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.loops import LOOPS
-from dpsim.torch.child.pieces import checked, chunks, content, cut, fill, in_reals, named, split
+from dpsim.torch.child.pieces import alike, checked, chunks, content, cut, fill, in_reals, named, split
 from dpsim.torch.child.pipe import ask, tell
 from dpsim.torch.child.reductions import name_of
 from dpsim.torch.child.uncovered import NotCovered
@@ -44,7 +45,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         self.index, self.count, self.ranks, self.title = rank, size, list(ranks), name
         self.kind = WORLD if whole else _word(f"g{name}[{','.join(map(str, self.ranks))}]")
         self.coalesced: list[Started] | None = None
-        self.batched = False
+        self.batched = self.aborted = False
         if not whole:
             ask(["group", self.kind, self.ranks, site("new_group")])
 
@@ -79,6 +80,8 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
         """Start a call. `then` gets the blocks of its answer."""
+        if self.aborted:
+            raise RuntimeError(f"{call} on process group {self.title}, which was aborted")
         number = next(_numbers)
         LOOPS.come()
         clocks.CLOCK.works()
@@ -205,7 +208,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:
         [source] = inputs
-        parts = _alike("gather", outputs[0], source, self.count) if self.index == opts.rootRank else []
+        parts = alike("gather", outputs[0], source, self.count) if self.index == opts.rootRank else []
 
         def then(blocks: list[bytes]) -> None:
             for part, block in zip(parts, cut(blocks[0], self.count) if parts else [], strict=True):
@@ -216,7 +219,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
         [target] = outputs
-        pieces = _alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
+        pieces = alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
         about = {"dtype": named(target.dtype), "elements": target.numel() * self.count}
         about["root"] = self.ranks[opts.rootRank]
         block = b"".join(map(content, pieces))
@@ -235,7 +238,11 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         return self._start("barrier", b"", _nothing)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-        self._start("barrier", b"", _nothing, word="monitored_barrier").wait()
+        """The time-out is torch's default one, or that of the call: where nothing else can happen it passes."""
+        LOOPS.come()
+        clocks.CLOCK.works()
+        ns = int((timeout or datetime.timedelta(minutes=30)).total_seconds() * 1e9)
+        ask(["monitored", self.kind, self.ranks, ns, bool(wait_all_ranks), site("monitored_barrier")])
 
     def send(self, tensors: Many, to: int, tag: int = 0) -> Started:
         [one] = tensors
@@ -258,7 +265,10 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         raise NotCovered("ProcessGroup.split_group")
 
     def abort(self) -> None:
-        raise NotCovered("ProcessGroup.abort")
+        """Give the group up for this rank: a thread that waits on it raises, and so does each later call."""
+        if not self.aborted:
+            self.aborted = True
+            tell(["abort", self.kind, site("abort")])
 
     def shutdown(self) -> None:
         """Nothing is left to give back."""
@@ -271,19 +281,6 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     alltoall_base = all_to_all_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
-
-
-def _alike(call: str, parts: Many, one: Any, count: int) -> list[Any]:
-    """The pieces of all members at the root. Raises ValueError, as torch does, unless each is like the root's own."""
-    if len(parts) != count:
-        raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")
-    for part in parts:
-        if (part.numel(), part.dtype) != (one.numel(), one.dtype):
-            raise ValueError(
-                f"ProcessGroup::{call}: a tensor of {part.numel()} {part.dtype} at the root; expected "
-                f"{one.numel()} {one.dtype}"
-            )
-    return list(parts)
 
 
 def _word(text: str) -> str:

@@ -12,17 +12,19 @@ that leaves a call out in one round counts that round if it makes another call t
 from __future__ import annotations
 
 import sys
+import threading
 from types import FrameType
 
 from dpsim.torch.child.frames import is_users
 from dpsim.torch.child.pipe import tell
 
 
-class Loops:
-    """The loops of this rank. `said`: the program says its steps itself."""
+class Loops(threading.local):
+    """The loops of each thread of this rank. `said`: the program says its steps itself, by the thread that did so."""
+
+    said: list[int] = []  # noqa: RUF012  # one for all threads
 
     def __init__(self) -> None:
-        self.said = False
         self.step = -1
         self._path: list[tuple[int, int]] = []
         self._depth: int | None = None
@@ -42,7 +44,7 @@ class Loops:
 
     def says(self, number: int) -> None:
         """The program says its step."""
-        self.said = True
+        self.said.append(number)
         tell(["step", number])
 
     def _round(self, path: list[tuple[int, int]]) -> int | None:

@@ -8,6 +8,7 @@ An element type is named as torch names it, without its prefix: "bfloat16". Comp
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -77,3 +78,16 @@ def chunks(tensor: Any, count: int) -> list[Any]:
 def split(tensor: Any, sizes: Any, count: int) -> list[Any]:
     """Pieces of these sizes, or `count` equal ones."""
     return list(tensor.split([int(one) for one in sizes])) if sizes else list(tensor.chunk(count))
+
+
+def alike(call: str, parts: Sequence[Any], one: Any, count: int) -> list[Any]:
+    """The pieces of all members at the root. Raises ValueError, as torch does, unless each is like the root's own."""
+    if len(parts) != count:
+        raise ValueError(f"ProcessGroup::{call}: {len(parts)} tensors at the root; expected {count}, one a rank")
+    for part in parts:
+        if (part.numel(), part.dtype) != (one.numel(), one.dtype):
+            raise ValueError(
+                f"ProcessGroup::{call}: a tensor of {part.numel()} {part.dtype} at the root; expected "
+                f"{one.numel()} {one.dtype}"
+            )
+    return list(parts)

@@ -27,9 +27,9 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from dpsim.torch.child import clocks, drawn, files, installed, works
+from dpsim.torch.child import clocks, drawn, files, installed, threads, works
 from dpsim.torch.child.frames import raised_at
-from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, tell
+from dpsim.torch.child.pipe import ANSWERS, open_pipe, refused_in_threads, say, tell
 from dpsim.torch.child.uncovered import CannotRun, NotCovered
 from dpsim.torch.wire import Pipe, checked
 
@@ -42,9 +42,13 @@ PORT = "29401"
 def begin(pipe: Pipe) -> NoReturn:
     """Wait for a job, run it and end the process."""
     message, _ = pipe.receive()
-    _, rank, size, file, function, args = checked(message, ANSWERS)
+    _, rank, size, file, function, args, held = checked(message, ANSWERS)
     open_pipe(pipe)
     become(rank, size)
+    if held:
+        threads.hold()
+    else:
+        threads.watch()
     try:
         _run(rank, size, Path(file), function, [str(one) for one in args])
         works.finish()
@@ -54,7 +58,7 @@ def begin(pipe: Pipe) -> NoReturn:
             raise refused_in_threads[0]
         tell(["done", files.written()])
     except NotCovered as error:
-        tell(["uncovered", str(error), raised_at(error.__traceback__)])
+        say(["uncovered", str(error), raised_at(error.__traceback__)])
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else 0 if error.code is None else 1
         if code:

@@ -20,6 +20,9 @@ from dpsim.torch.child.frames import site
 from dpsim.torch.child.pipe import ask, tell
 from dpsim.torch.child.uncovered import NotCovered
 
+DEFAULT = datetime.timedelta(seconds=300)
+"""The time-out of a store to which the program gives none: it never passes."""
+
 
 class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
     """A store at a port. `prefix`: before each key."""
@@ -27,11 +30,11 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
     def __init__(self, port: int, prefix: str = "") -> None:
         super().__init__()
         self.place, self.prefix = port, prefix
-        self._timeout = datetime.timedelta(seconds=300)
+        self._timeout = DEFAULT
 
     def _asked(self, how: str, key: str, value: Any = None, more: Any = None) -> Any:
         answer, _ = ask(["store", self.place, how, self.prefix + key, value, more, site(f"store.{how}")])
-        if answer is None and not (how == "get" and value is not None):
+        if answer == ["left"] or (answer is None and not (how == "get" and value is not None)):
             raise dist.DistNetworkError(
                 f"store.{how} of key {key}: the process that listened at port {self.place} left"
             )
@@ -41,11 +44,17 @@ class RankStore(dist.Store):  # type: ignore[misc]  # torch is Any
         tell(["set", self.place, self.prefix + key, _text(value), site("store.set")])
 
     def get(self, key: str) -> bytes:
-        return _bytes(self._asked("get", key))
+        ns = None if self._timeout is DEFAULT else _ns(self._timeout)
+        value = self._asked("get", key, ns)
+        if value is None:
+            raise dist.DistStoreError(f"wait timeout after {_ns(self._timeout) // 1_000_000}ms, keys: /{key}")
+        return _bytes(value)
 
     def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
         for key in keys:
-            ns = None if timeout is None else int(timeout.total_seconds() * 1e9)
+            if timeout is None and self._timeout is not DEFAULT:
+                timeout = self._timeout
+            ns = None if timeout is None else _ns(timeout)
             if self._asked("get", key, ns) is None:
                 raise dist.DistStoreError(f"wait timeout after {timeout}, keys: {', '.join(keys)}")
 
@@ -110,8 +119,15 @@ class TCPStore(RankStore):
             if found is None:
                 raise dist.DistNetworkError(f"port {port}: EADDRINUSE, address already in use")
         else:
-            found, _ = ask(["join", int(port), site("TCPStore")])
+            found, _ = ask(["join", int(port), -1 if timeout is None else _ns(timeout), site("TCPStore")])
+            if found is None:
+                raise dist.DistNetworkError(
+                    f"The client socket has timed out after {_ns(timeout) // 1_000_000}ms while trying to connect to "
+                    f"({host_name}, {port})."
+                )
         super().__init__(int(found))
+        if timeout is not None:
+            self._timeout = timeout
         self.host, self.port, self.master = host_name, int(found), is_master
         if wait_for_workers and world_size and world_size > 0:
             came = self.add("init/", 1)
@@ -152,6 +168,10 @@ def agent() -> RankStore:
     if not _agents:
         _agents.append(RankStore(int(os.environ["MASTER_PORT"])))
     return _agents[0]
+
+
+def _ns(timeout: Any) -> int:
+    return int(timeout.total_seconds() * 1e9)
 
 
 def _text(value: Any) -> str:

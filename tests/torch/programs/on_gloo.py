@@ -1,4 +1,4 @@
-"""Runs functions of `plain.py` and `typed.py` on the real gloo, each rank a process, and prints how each came out.
+"""Runs functions of programs here on the real gloo, each rank a process, and prints how each came out.
 
     python on_gloo.py 3 averages skips          {"averages": "ended", "skips": "hangs"}
 
@@ -12,7 +12,9 @@ import tempfile
 import time
 import traceback
 
+import limits
 import plain
+import threads
 import torch
 import torch.distributed as dist
 import typed
@@ -26,7 +28,8 @@ def live(name, rank, size, folder):
         torch.set_num_threads(1)
         store = dist.FileStore(os.path.join(folder, "store"), size)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
-        getattr(typed if hasattr(typed, name) else plain, name)(rank, size)
+        module = next(one for one in (typed, threads, limits, plain) if hasattr(one, name))
+        getattr(module, name)(rank, size)
         code = 0
     except BaseException:
         traceback.print_exc()

@@ -1,0 +1,157 @@
+"""Queues, events and semaphores of a rank whose threads are held, made of the locks of `dpsim.torch.child.locks`.
+
+Which of two threads is the first to put, and to get, is a choice for each queue. So is the order of one that gives back
+a semaphore and one that does not wait for it: executors are made of these. Of an event it is a choice where a line of
+the user uses it.
+"""
+
+from __future__ import annotations
+
+import _thread
+import queue
+import sys
+import threading
+from collections import deque
+from typing import Any
+
+from dpsim.torch.child.locks import Lock, RLock, by_user, numbers
+from dpsim.torch.child.threads import Speaker, choose, let, stand
+
+_KEPT = ("concurrent.futures.thread",)
+"""Modules that are imported before, whose locks are held while a thread starts."""
+
+
+class SimpleQueue:
+    """`queue.SimpleQueue`."""
+
+    def __init__(self) -> None:
+        self._items: deque[Any] = deque()
+        self._stand: list[Speaker] = []
+        self._name = next(numbers)
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        if item is not None or by_user():  # libraries end their threads by it
+            choose(f"puts.{self._name}")
+        self._items.append(item)
+        if self._stand:
+            let(self._stand.pop(0))
+
+    put_nowait = put
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        for side in ("gets",) if block and timeout is None else ("gets", "puts"):
+            choose(f"{side}.{self._name}")
+        while not self._items:
+            if not block or timeout == 0 or not stand(f"queue.{self._name}", self._stand, timeout):
+                raise queue.Empty
+        return self._items.popleft()
+
+    def get_nowait(self) -> Any:
+        return self.get(False)
+
+    def empty(self) -> bool:
+        return not self._items
+
+    def qsize(self) -> int:
+        return len(self._items)
+
+
+class Queue(queue.Queue):  # type: ignore[type-arg]
+    """`queue.Queue`."""
+
+    def __init__(self, maxsize: int = 0) -> None:
+        super().__init__(maxsize)
+        self._name = next(numbers)
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        self._choose("puts", block and timeout is None)
+        super().put(item, block, timeout)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> Any:
+        self._choose("gets", block and timeout is None)
+        return super().get(block, timeout)
+
+    def empty(self) -> bool:
+        self._choose("gets", False)
+        return super().empty()
+
+    def _choose(self, side: str, waits: bool) -> None:
+        """One that does not wait sees what the other side did before."""
+        for one in (side,) if waits else ("gets", "puts"):
+            choose(f"{one}.{self._name}")
+
+
+class HeldEvent(threading.Event):
+    """`threading.Event`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._name = f"event.{next(numbers)}"
+
+    def is_set(self) -> bool:
+        if by_user():
+            choose(self._name)
+        return super().is_set()
+
+    def set(self) -> None:
+        if by_user():
+            choose(self._name)
+        super().set()
+
+    def clear(self) -> None:
+        if by_user():
+            choose(self._name)
+        super().clear()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(timeout)
+
+
+class _Counts:
+    """What is more than a semaphore of `threading`. A taker that does not wait sees what others gave back before."""
+
+    def __init__(self, value: int = 1) -> None:
+        super().__init__(value)  # type: ignore[call-arg]
+        self._name = f"semaphore.{next(numbers)}"
+
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        if by_user() or not blocking or timeout == 0:
+            choose(self._name)
+        return bool(super().acquire(blocking, timeout))  # type: ignore[misc]
+
+    def release(self, n: int = 1) -> None:
+        choose(self._name, changes=False)
+        super().release(n)  # type: ignore[misc]
+
+    def __enter__(self) -> bool:  # type: ignore[misc,unused-ignore]
+        if by_user():
+            choose(self._name)
+        return bool(super().acquire())  # type: ignore[misc]
+
+    def __exit__(self, *_: Any) -> None:
+        self.release()
+
+
+class Semaphore(_Counts, threading.Semaphore):  # type: ignore[misc]
+    """`threading.Semaphore`."""
+
+
+class BoundedSemaphore(_Counts, threading.BoundedSemaphore):  # type: ignore[misc]
+    """`threading.BoundedSemaphore`."""
+
+
+def install() -> None:
+    """Put them in place of Python's, for all that is made from now on."""
+    true = type(_thread.allocate_lock())
+    for module, names in (
+        (threading, {"Lock": Lock, "_allocate_lock": Lock, "RLock": RLock}),
+        (threading, {"Event": HeldEvent, "Semaphore": Semaphore, "BoundedSemaphore": BoundedSemaphore}),
+        (_thread, {"allocate_lock": Lock}),
+        (queue, {"SimpleQueue": SimpleQueue, "Queue": Queue}),
+    ):
+        for name, kind in names.items():
+            setattr(module, name, kind)
+    for kept in [sys.modules[name] for name in _KEPT if name in sys.modules]:
+        for key, value in [*vars(kept).items()]:
+            if isinstance(value, true):
+                setattr(kept, key, Lock())

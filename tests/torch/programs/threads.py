@@ -1,0 +1,247 @@
+"""Programs in which a second thread of a rank makes calls; and each with one mistake."""
+
+import queue
+import tempfile
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+
+def _beside(work, *given):
+    thread = threading.Thread(target=work, args=given)
+    thread.start()
+    return thread
+
+
+def _summed(value, size, group=None):
+    tensor = torch.full((2,), float(value))
+    dist.all_reduce(tensor, group=group)
+    assert tensor[0] == value * size
+
+
+def two_groups(rank, size):
+    """The thread has its own group."""
+    own = dist.new_group(list(range(size)))
+    thread = _beside(_summed, 10, size, own)
+    _summed(1, size)
+    thread.join()
+
+
+def one_group(rank, size):
+    """The bug: which of the two calls is the first is a race, on each rank another one."""
+    failed = []
+
+    def work():
+        try:
+            _summed(10, size)
+        except AssertionError as error:
+            failed.append(error)
+
+    thread = _beside(work)
+    _summed(1, size)
+    thread.join()
+    assert not failed
+
+
+def one_group_in_two_orders(rank, size):
+    """A schedule of `one_group` that nothing forbids: on rank 1 the thread is the first."""
+    first = threading.Event()
+
+    def work():
+        if rank == 0:
+            first.wait()
+        waits = dist.all_reduce(torch.full((2,), 10.0), async_op=True)
+        first.set()
+        waits.wait()
+
+    thread = _beside(work)
+    if rank == 1:
+        first.wait()
+    tensor = torch.ones(2)
+    waits = dist.all_reduce(tensor, async_op=True)
+    first.set()
+    waits.wait()
+    thread.join()
+    assert tensor[0] == size
+
+
+def _prefetched(size, batches, group):
+    loaded = queue.Queue(2)
+
+    def load():
+        for number in range(batches):
+            batch = torch.full((2,), float(number))
+            dist.broadcast(batch, 0, group=group)
+            loaded.put(batch)
+        loaded.put(None)
+
+    thread = _beside(load)
+    while (batch := loaded.get()) is not None:
+        dist.all_reduce(batch)
+    thread.join()
+
+
+def prefetch(rank, size):
+    """A thread receives the batches on its own group, up to two ahead."""
+    _prefetched(size, 3, dist.new_group(list(range(size))))
+
+
+def prefetch_twin(rank, size):
+    """Rank 1 loads one batch less."""
+    _prefetched(size, 3 - (rank == 1), dist.new_group(list(range(size))))
+
+
+def two_workers(rank, size):
+    """Each worker has its group, and a lock lets one of them print at a time."""
+    groups, lock = [dist.new_group(list(range(size))) for _ in range(2)], threading.Lock()
+
+    def work(number):
+        _summed(number, size, groups[number])
+        with lock:
+            print(number)
+
+    threads = [_beside(work, number) for number in range(2)]
+    for thread in threads:
+        thread.join()
+
+
+def two_workers_twin(rank, size):
+    """They make their calls on one group, and the lock orders them otherwise on each rank."""
+    lock = threading.Lock()
+
+    def work(number):
+        with lock:
+            dist.all_reduce(torch.ones(1 + number))
+
+    threads = [_beside(work, number) for number in range(2)]
+    for thread in threads:
+        thread.join()
+
+
+def two_locks(rank, size, both=True):
+    """Both threads take them in one order."""
+    first, second = threading.Lock(), threading.Lock()
+    own = dist.new_group(list(range(size)))
+
+    def work():
+        with first, second:
+            print("both")
+        _summed(1, size, own)
+
+    thread = _beside(work)
+    with first if both else second, second if both else first:
+        print("both")
+    _summed(1, size)
+    thread.join()
+
+
+def two_locks_twin(rank, size):
+    """The main thread takes them in the other order."""
+    two_locks(rank, size, both=False)
+
+
+def pool(rank, size):
+    own = dist.new_group(list(range(size)))
+    with ThreadPoolExecutor(1) as executor:
+        sums = [executor.submit(_summed, value, size, own) for value in (1, 2)]
+        _summed(3, size)
+        for one in sums:
+            one.result()
+
+
+def pool_twin(rank, size):
+    """Two workers take the calls of one group."""
+    own = dist.new_group(list(range(size)))
+    with ThreadPoolExecutor(2) as executor:
+        for one in [executor.submit(_summed, value, size, own) for value in (1, 2)]:
+            one.result()
+
+
+def daemon(rank, size):
+    """A daemon thread waits for more when the rank ends."""
+    own, wanted, done = dist.new_group(list(range(size))), queue.Queue(), threading.Event()
+
+    def work():
+        while True:
+            _summed(wanted.get(), size, own)
+            done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    wanted.put(1)
+    done.wait()
+
+
+def daemon_twin(rank, size):
+    """Rank 1 wants nothing."""
+    own, wanted, done = dist.new_group(list(range(size))), queue.Queue(), threading.Event()
+
+    def work():
+        while True:
+            _summed(wanted.get(), size, own)
+            done.set()
+
+    threading.Thread(target=work, daemon=True).start()
+    if rank != 1:
+        wanted.put(1)
+        done.wait()
+
+
+def beats(rank, size):
+    """A thread wakes each second until it is stopped."""
+    own, stop = dist.new_group(list(range(size))), threading.Event()
+
+    def work():
+        while not stop.wait(1.0):
+            pass
+        _summed(1, size, own)
+
+    thread = _beside(work)
+    _summed(1, size)
+    stop.set()
+    thread.join()
+
+
+def beats_twin(rank, size):
+    """Rank 1 does not stop it."""
+    own, stop = dist.new_group(list(range(size))), threading.Event()
+
+    def work():
+        stop.wait()
+        _summed(1, size, own)
+
+    thread = _beside(work)
+    _summed(1, size)
+    if rank != 1:
+        stop.set()
+    thread.join()
+
+
+def quiet(rank, size):
+    """A thread that makes no call: two ranks have one schedule, as without it."""
+    loaded = queue.Queue()
+    thread = _beside(lambda: [loaded.put(number) for number in range(3)])
+    for _ in range(3):
+        _summed(loaded.get(), size)
+    thread.join()
+
+
+def _saved(size, group):
+    from torch.distributed import checkpoint
+
+    folder = str(Path(tempfile.gettempdir()) / "saved_by_a_thread")
+    saving = checkpoint.async_save({"w": torch.ones(4)}, checkpoint_id=folder, process_group=group)
+    _summed(1, size)
+    saving.result()
+
+
+def saved(rank, size):
+    """A thread saves, on its own group."""
+    _saved(size, dist.new_group(list(range(size)), backend="gloo"))
+
+
+def saved_twin(rank, size):
+    """On the group that trains."""
+    _saved(size, None)
