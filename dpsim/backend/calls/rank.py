@@ -47,7 +47,8 @@ class JournaledMailbox(Mailbox):
 
     def poll(self, site: str) -> Work:
         journal = self.rank.journal
-        journal.on("mailbox", f"{journal.rank}:{self.name}")
+        if journal.turn is not None:
+            journal.on("mailbox", f"{journal.rank}:{self.name}")
         delay = journal.note("take", site, (self.name, "poll", None))
         return Work(journal, self.rank._take(self.name, "poll", delay, None))
 
@@ -60,7 +61,8 @@ class JournaledMailbox(Mailbox):
         if timeout_ns == 0:  # who does not wait polls: the mailbox may well be empty, whatever is under way
             how, timeout_ns = "poll", None
         journal = self.rank.journal
-        journal.on("mailbox", f"{journal.rank}:{self.name}")
+        if journal.turn is not None:
+            journal.on("mailbox", f"{journal.rank}:{self.name}")
         delay = journal.note("take", site, (self.name, how, timeout_ns))
         return Work(journal, self.rank._take(self.name, how, delay, timeout_ns))
 
@@ -155,7 +157,8 @@ class JournaledRank(Rank):
             check_plain(message, "the message", site, named=False)
         if type(to) is not int:
             to = whole(to, "the rank that the message goes to", site)
-        self.journal.on("mailbox", f"{to}:{mailbox}")
+        if self.journal.turn is not None:
+            self.journal.on("mailbox", f"{to}:{mailbox}")
         delay = self.journal.note("post", site, (to, mailbox, message))
         self._post(to, mailbox, message, delay)
 
@@ -172,7 +175,8 @@ class JournaledRank(Rank):
 
     def sleep(self, ns: int, site: str) -> Work:
         ns = whole(ns, "the sleep", site, 0)
-        self.journal.on("sleep", self.journal.thread)
+        if self.journal.turn is not None:
+            self.journal.on("sleep", self.journal.thread)
         delay = self.journal.note("sleep", site, (ns,))
         return Work(self.journal, self._sleep(ns + delay))
 
@@ -192,7 +196,8 @@ class JournaledRank(Rank):
         self.journal.note("decision", label, (name, value, local))
 
     def probe(self, label: str) -> None:
-        self.journal.on("probe", self.journal.thread)
+        if self.journal.turn is not None:
+            self.journal.on("probe", self.journal.thread)
         self.journal.note("probe", label, ())
 
     @abstractmethod

@@ -72,7 +72,8 @@ class JournaledStore(Store):
         self._close()
 
     def _on(self) -> None:
-        self.journal.on("store", f"{self.node}:{self.port}")
+        if self.journal.turn is not None:
+            self.journal.on("store", f"{self.node}:{self.port}")
 
     def _use(self, site: str, how: str, key: str, value: Frozen, above: int = 3) -> None:
         """Journal a use. `above`: how many frames above `note_at` the program's is."""
