@@ -62,7 +62,8 @@ class Admission(NamedTuple):
 class Batch(NamedTuple):
     """What every stage does next: requests whose slots are given back, requests that get one, rows to run.
 
-    `preempted`: those of `freed` that had to give their slot back, and begin anew later.
+    `preempted`: those of `freed` that had to give their slot back, and begin anew later. `drafts`: the most that a row
+    of the batch has in its next decode, so that the last stage drafts nothing where it is 0.
     """
 
     number: int
@@ -70,6 +71,7 @@ class Batch(NamedTuple):
     admitted: tuple[Admission, ...]
     rows: tuple[Row, ...]
     preempted: tuple[int, ...] = ()
+    drafts: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -88,7 +90,8 @@ class InputBatch(NamedTuple):
     """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie.
 
     It is also what a worker keeps between the call that executes a batch and the one that samples it, which brings
-    `masks`: of each row by place what a grammar permits.
+    `masks`: of each row by place what a grammar permits. `drafts`: how many the drafter proposes for each row after the
+    batch; 0 where the step skips them.
     """
 
     batch: Batch
@@ -97,6 +100,7 @@ class InputBatch(NamedTuple):
     spans: tuple[Span, ...]
     inputs: Buffer
     masks: tuple[tuple[int, ...], ...] = ()
+    drafts: int = 0
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -59,7 +59,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """
 
     honours_config_by_rank = True
-    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
     probes: tuple[str, ...] = (
         "dp.dummy_batch",
