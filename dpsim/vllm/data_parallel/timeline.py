@@ -37,6 +37,7 @@ class Batch(NamedTuple):
     `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share so long a prefix that
     attention goes over it once. `reads_unwritten`: a request reads cache blocks that another one of this batch writes.
     `drafts`: the most that one of its requests has in its next decode. Where it is 0, a drafter has nothing to propose.
+    A chunk of a prompt counts as well: the drafter computes with it.
     `allow_microbatching`, `forced_uniform`: what whoever runs the batch says of it, whatever is in it.
     """
 
@@ -125,7 +126,7 @@ class RankScheduler:
         for item, tokens in scheduled:
             item.account(tokens)
         self.running = [item for item in self.running if item.remaining]
-        return batch._replace(drafts=max([item.drafts(self.q) for item, _ in scheduled if not item.prompt], default=0))
+        return batch._replace(drafts=max([item.drafts(self.q) for item, _ in scheduled], default=0))
 
     def _cascades(self, scheduled: Sequence[tuple[_Running, int]]) -> bool:
         in_common = min([min(item.computed, item.request.prompt_tokens) for item, _ in scheduled], default=0)

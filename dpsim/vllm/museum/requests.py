@@ -49,6 +49,16 @@ class ReceivesDraftsAlways(SampledTokens):
         return super().receive(rows, slots, mapping, self.drafts)
 
 
+@mutant("pp-token-dtype", "CRASH:ASSERTIONERROR")
+class SamplesInt32(Stage):
+    """The sampler leaves int32, and the receivers have room for int64: the assertion of source page 002 sees it.
+
+    Without the assertion the broadcast mixes element types on all stages.
+    """
+
+    token_dtype = "int32"
+
+
 @mutant("pp-admits-preempting", "CRASH:WRONGADMISSION")
 class AdmitsWhilePreempting(PipelineScheduler):
     """A request gets a slot in the step in which another one had to give its own back.

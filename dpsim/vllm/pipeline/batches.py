@@ -24,6 +24,7 @@ from dpsim.vllm.model.kernels import Span
 class Row(NamedTuple):
     """A request's part of a batch. `computed`: tokens of it that count as computed before the step, as the scheduler
     knows it: an upper bound. `prefill`: tokens that it has to compute before it decodes; `limit`: all it may have.
+    It is None for a batch of which no length is known (source page 002).
     `position` is what only the oracle knows: the tokens that really are computed.
     """
 
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     computed: int
     scheduled: int
     prefill: int
-    limit: int
+    limit: int | None
     position: int
 
     @property

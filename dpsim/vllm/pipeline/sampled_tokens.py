@@ -125,6 +125,7 @@ class SampledTokens:
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
             return
+        self.refuse_dtype(tokens)
         expected = (len(rows), self.width(rows))
         assert tokens.shape == expected, (
             f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
@@ -137,6 +138,10 @@ class SampledTokens:
         counts.free()
         for source in self.kept(tokens, sampled, rejected):
             self.keep(source)
+
+    def refuse_dtype(self, tokens: Buffer) -> None:
+        """The receivers have room for int64 alone (source page 002)."""
+        assert tokens.dtype == "int64", f"sampled tokens are {tokens.dtype}, the receivers expect int64"
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
         """Of what the side stream reads, all belongs to the main stream, which may free it before."""

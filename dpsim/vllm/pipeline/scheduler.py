@@ -156,7 +156,7 @@ class PipelineScheduler:
             row = Row(state.number, computed, tokens, state.prefill, state.limit, state.position)
             scheduled.append(row)
             results.append(self._run(state, row, number))
-        drafts = max([self._drafts(state) for state, sampled, _ in results if sampled], default=0)
+        drafts = max([self._drafts(state) for state, _, _ in results], default=0)
         return Batch(number, freed, tuple(admitted), tuple(scheduled), tuple(sorted(preempted)), drafts), results
 
     def may_admit(self, preempted: Sequence[int]) -> bool:

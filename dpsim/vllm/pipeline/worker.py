@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.contract.interface import Buffer, Rank
+from dpsim.contract.ops import DType
 from dpsim.vllm.model import kernels
 from dpsim.vllm.pipeline.batches import Admission, Batch, InputBatch, Row, StepResult
 from dpsim.vllm.pipeline.history import History
@@ -39,6 +40,9 @@ DUMMY = Batch(-1, (), (), (Row(request=-1, computed=0, scheduled=1, prefill=1, l
 
 class PipelineWorker:
     """One rank's part. Methods in the order in which a run calls them."""
+
+    token_dtype: DType = "int64"
+    """Of what the sampler leaves."""
 
     def __init__(
         self,
@@ -238,7 +242,7 @@ class PipelineWorker:
             return None, None
         rows = input_batch.batch.rows
         width = self.sampled_width(rows)
-        tokens = self.main.alloc((len(rows), width), "int64", "tokens.sampled")
+        tokens = self.main.alloc((len(rows), width), self.token_dtype, "tokens.sampled")
         sampled = self.main.alloc((len(rows),), "int32", "counts.sampled")
         rejected = self.main.alloc((len(rows),), "int32", "counts.rejected")
         self.main.launch(

@@ -27,6 +27,7 @@ def whoever_samples(row: Row) -> bool:
 
 
 def one_token_more(row: Row) -> bool:
+    assert row.limit is not None
     return needs_024(row._replace(limit=row.limit + 1))
 
 
