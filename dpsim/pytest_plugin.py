@@ -154,9 +154,9 @@ class ScenarioItem(pytest.Item):
     @property
     def extras(self) -> Extras:
         """What the report says of the scenario, and what to type for all of it."""
-        from dpsim.diagnose.variants import extras_of
+        from dpsim.diagnose.variants import extras_of_choice
 
-        return extras_of(self._file.scenario.protocol.variant, f"{self.replay} --full")
+        return extras_of_choice(self._file.scenario.protocol, f"{self.replay} --full")
 
     @property
     def _file(self) -> ScenarioFile:

@@ -88,7 +88,7 @@ def holds(
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
-    from dpsim.diagnose.variants import extras_of
+    from dpsim.diagnose.variants import extras_of_choice
     from dpsim.scenario import Scenario
 
     scenario = tested if isinstance(tested, Scenario) else None
@@ -108,7 +108,7 @@ def holds(
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
-    told = _told(explored.report(extras_of(scenario.protocol.variant)), scenario, unmet, saved)
+    told = _told(explored.report(extras_of_choice(scenario.protocol)), scenario, unmet, saved)
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     raise DoesNotHold(told, replay, None if unwritten else file)
@@ -123,21 +123,21 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
-    from dpsim.diagnose.variants import extras_of
+    from dpsim.diagnose.variants import extras_of_choice
     from dpsim.explore.strategies.replay import Mismatch
 
     scenario, told, unmet = token.scenario, "", None
     with suppress(Mismatch):  # the run polls for ever now: exploring says so
         again = replay_token(token)
         if again.findings:
-            told = f"{report(again.run, again.findings, extras_of(scenario.protocol.variant))}\n\n{again.summary()}"
+            told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
     if unmet is None:
         explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
         if unmet is None or _nothing_to_hold(explored):
             return explored
-        told = explored.report(extras_of(scenario.protocol.variant)) or f"{scenario.name}: {unmet}"
+        told = explored.report(extras_of_choice(scenario.protocol)) or f"{scenario.name}: {unmet}"
     raise DoesNotHold(_told(told, scenario, unmet, saved), replay)
 
 

@@ -27,7 +27,7 @@ from dpsim.cli.console import columns, painted
 from dpsim.cli.run_text import params_row
 from dpsim.contract.words import counted, with_services
 from dpsim.diagnose.evidence import Extras, evidence
-from dpsim.diagnose.variants import extras_of
+from dpsim.diagnose.variants import extras_of_choice
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
 from dpsim.scenario.swarm import Swarm
@@ -176,7 +176,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 def _evidence(explored: Explored, scenario: Scenario) -> dict[str, Any]:
     """Of the first failure, if a run shows it."""
     if not explored.shown:
-        return evidence(None, (), extras_of(scenario.protocol.variant))
+        return evidence(None, (), extras_of_choice(scenario.protocol))
     shown = explored.shown[0]
     return evidence(shown.run, explored.findings, _extras(explored, shown, scenario, ()))
 
@@ -185,7 +185,7 @@ def _extras(explored: Explored, shown: Shown, scenario: Scenario, commands: tupl
     """What a report says beside its findings."""
     from dpsim.campaign.alternatives import of_shown
 
-    return of_shown(extras_of(scenario.protocol.variant, *commands), explored.subject, shown, scenario)
+    return of_shown(extras_of_choice(scenario.protocol, *commands), explored.subject, shown, scenario)
 
 
 # ---- whole scopes

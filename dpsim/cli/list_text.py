@@ -13,6 +13,7 @@ from typing import Any
 import dpsim.runner as runner
 from dpsim.cli.console import columns
 from dpsim.contract import registry
+from dpsim.contract.program import Program
 from dpsim.contract.words import by_number
 from dpsim.contract.world import BackendUnavailable
 from dpsim.scenario import ScenarioError, load_scenario
@@ -37,17 +38,24 @@ def scenarios() -> Entries:
 
 def protocols() -> Entries:
     """Registered protocols; the first of the forms is the default. `params`: of a program that has them, each by name
-    with its values in words.
+    with its values in words. `protects`, `unprotected`: sentences by form, of a program whose forms differ in that.
     """
     return [
         {
             "name": entry.name,
             "forms": list(entry.forms),
             "summary": entry.summary,
+            **_protection(entry.program),
             **({} if entry.program.Params is None else {"params": _params(entry.program.Params)}),
         }
         for entry in registry.protocols()
     ]
+
+
+def _protection(program: type[Program[Any]]) -> dict[str, dict[str, list[str]]]:
+    """From what forms protect although no published version does, and what published ones leave unprotected."""
+    tables = {"protects": program.protects, "unprotected": program.unprotected}
+    return {key: {form: list(told) for form, told in table.items()} for key, table in tables.items() if table}
 
 
 def _params(model: type[Any]) -> dict[str, str]:
@@ -96,6 +104,27 @@ def _parameters(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
     return {"parameters (protocol: {name: NAME, params: {PARAMETER: VALUE}})": rows} if rows else {}
 
 
+def _forms_that(entries: Entries, key: str) -> list[tuple[str, ...]]:
+    """A row for each sentence, with the protocol and all forms of which it is true."""
+    rows: list[tuple[str, ...]] = []
+    for entry in entries:
+        forms: dict[str, list[str]] = {}
+        for form, sentences in entry.get(key, {}).items():
+            for sentence in sentences:
+                forms.setdefault(sentence, []).append(form)
+        rows += [(entry["name"], ", ".join(of), sentence) for sentence, of in forms.items()]
+    return rows
+
+
+def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
+    """The sections on protection; without any row there is none."""
+    titles = {
+        "protects": "forms that protect although no published version does",
+        "unprotected": "forms of published versions, and what they leave unprotected",
+    }
+    return {title: rows for key, title in titles.items() if (rows := _forms_that(entries, key))}
+
+
 def as_text(found: dict[str, Entries]) -> str:
     """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
     described = [(entry["name"], entry["description"]) for entry in found["scenarios"]]
@@ -108,6 +137,7 @@ def as_text(found: dict[str, Entries]) -> str:
             (entry["name"], entry["summary"]) for entry in found["protocols"]
         ],
         "forms, the default first": [(entry["name"], ", ".join(entry["forms"])) for entry in found["protocols"]],
+        **_protections(found["protocols"]),
         **_parameters(found["protocols"]),
         "variants, one thing done wrong (protocol: {name: PROTOCOL, variant: NAME})": [
             (entry["name"], entry["protocol"], entry["summary"]) for entry in found["variants"]

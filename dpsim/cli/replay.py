@@ -44,7 +44,7 @@ def replay(
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text as text
-        from dpsim.diagnose.variants import extras_of
+        from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
         from dpsim.scenario.params.files import allow
@@ -65,7 +65,7 @@ def replay(
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
         words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
         words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
-        extras = extras_of(replayed.scenario.protocol.variant, shlex.join(words))
+        extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
         if as_json:
             say(json.dumps(text.as_json(replayed, extras)))
         else:

@@ -97,9 +97,9 @@ def run(
 
 def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:
     """What a report says beside the run."""
-    from dpsim.diagnose.variants import extras_of
+    from dpsim.diagnose.variants import extras_of_choice
 
-    extras = extras_of(result.scenario.protocol.variant, *commands)
+    extras = extras_of_choice(result.scenario.protocol, *commands)
     if not result.findings:
         return extras
     from dpsim.campaign.alternatives import of_result

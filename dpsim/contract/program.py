@@ -128,6 +128,10 @@ class Program(ABC, Generic[P]):
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What its forms are put together of: pieces that a scenario may swap one by one, and the names of each one's
     forms."""
+    protects: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Of forms: from what each protects although no published version does. `dpsim list` prints it."""
+    unprotected: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Of forms: what a published version leaves unprotected, and the form that protects. Reports of findings say it."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that is no coroutine function, or that takes other arguments; for `Params` that

@@ -28,14 +28,16 @@ class Extras(NamedTuple):
 
     `no_return`: after which event no schedule finishes any more ("rank 2 posts hidden.receive[2]"). `swap`: the events
     to swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: whom the same world with
-    one rank more blames ("rank 1, step 2"). `variant`: its name, what it is and its file. `schedule`: of a run without
-    time, how it was found, then its steps. `next`: commands to type.
+    one rank more blames ("rank 1, step 2"). `variant`: its name, what it is and its file. `unprotected`: what the form
+    of the run leaves unprotected, a sentence each. `schedule`: of a run without time, how it was found, then its steps.
+    `next`: commands to type.
     """
 
     no_return: str = ""
     swap: str = ""
     one_more: str = ""
     variant: str = ""
+    unprotected: tuple[str, ...] = ()
     schedule: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
 
@@ -55,6 +57,7 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "swap": extras.swap or None,
         "one_more": extras.one_more or None,
         "variant": extras.variant or None,
+        "unprotected": list(extras.unprotected) if findings else [],
         "next": list(extras.next) if findings else [],
     }
 

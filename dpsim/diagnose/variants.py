@@ -1,20 +1,45 @@
-"""The variant that a world runs, for its report: its name, its class or function, and the line where that begins.
+"""The variant or the form that a world runs, for its report: what it is, and what it leaves unprotected.
 
 variant_text("M-DP-1")      # "M-DP-1 is EarlyExit, dpsim/vllm/museum/batch.py:88"
+unprotected("mine", None)   # what the default form of the protocol leaves unprotected (`Program.unprotected`)
 """
 
 from __future__ import annotations
 
 import inspect
 from contextlib import suppress
+from typing import Protocol
 
 from dpsim.contract import registry
 from dpsim.diagnose.evidence import Extras
 
 
+class ChosenProtocol(Protocol):
+    """What a scenario says of its protocol."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def form(self) -> str | None: ...
+    @property
+    def variant(self) -> str | None: ...
+
+
 def extras_of(variant: str | None, *commands: str) -> Extras:
     """What a report says of a world with that variant, and what to type next."""
     return Extras(variant=variant_text(variant), next=commands)
+
+
+def extras_of_choice(choice: ChosenProtocol, *commands: str) -> Extras:
+    """The same of what a scenario chose: without a variant, the form may be the cause."""
+    leaves = () if choice.variant else unprotected(choice.name, choice.form)
+    return extras_of(choice.variant, *commands)._replace(unprotected=leaves)
+
+
+def unprotected(name: str, form: str | None) -> tuple[str, ...]:
+    """What a form leaves unprotected, a sentence each; the default form, if none is named."""
+    entry = registry.protocol(name)
+    return tuple(entry.program.unprotected.get(form or entry.forms[0], ()))
 
 
 def variant_text(name: str | None) -> str:

@@ -44,6 +44,14 @@ def run(*extra: tuple[object, ...], backend: str = "sim", ranks: int = 3) -> Run
     return replace(done, chains={"app/step.py:88": CHAIN})
 
 
+def test_what_a_form_leaves_unprotected_is_a_line() -> None:
+    told = EXTRAS._replace(unprotected=("0.1 lets it go; 0.1-repaired waits",), schedule=(), one_more="", variant="")
+    lines = report(run(), [HANG], told._replace(no_return="", swap="")).splitlines()
+    assert "form      0.1 lets it go; 0.1-repaired waits" in lines
+    assert evidence(run(), [HANG], told)["unprotected"] == ["0.1 lets it go; 0.1-repaired waits"]
+    assert evidence(run(), [], told)["unprotected"] == []
+
+
 def test_all_that_is_known_in_ten_lines() -> None:
     crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
     assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [

@@ -19,8 +19,9 @@ GRAPHS: dict[str, type[Dispatcher]] = {
 }
 DISPATCHERS = {one.name: there(one.dispatcher, one.name) for one in (V0_14, V0_17, V0_33)}
 TRANSFERS: dict[str, type[Transfer]] = {
-    name: there(named("pp_tokens", name)[0].transfer, name) for name in names("pp_tokens")
+    name: there(named("pp_tokens", name)[0].transfer, name) for name in ("source-002", V0_14.name, V0_33.name)
 }
+"""One name of each transfer; other forms of `pp_tokens` have the same ones."""
 
 
 def forward(name: str) -> type[OverlapForward]:

@@ -156,6 +156,12 @@ class ParallelConfig(ParallelValues):
             return True
         return self.disable_custom_all_reduce or self.nnodes > 1
 
+    def engine_apart(self, around: Surroundings) -> bool:
+        """Whether the engine core has its own process (VLLM_ENABLE_V1_MULTIPROCESSING). An external launcher
+        switches that off, whatever the variable holds: each of its processes is a worker and has the engine in it.
+        """
+        return not self.external_launcher and around.number("VLLM_ENABLE_V1_MULTIPROCESSING", 1) == 1
+
     def after_handshake(self, front_end: ParallelConfig) -> Self:
         """An engine's configuration with what its front end told it (chapter 9.2, step 4): the size, and where groups
         meet. The hash that the engine sends back is that of this one.

@@ -7,8 +7,13 @@ runs as many (1.2, 1.7).
     num_speculative_tokens   agreements   forwards
     1                        0            1
     3                        0            1 + 2
+    any, skipped by all      0            0
 
-XX: nobody votes to skip drafts, and no sequence is too long for this drafter.
+A rank votes to skip the drafts of a step where no request of its batch has drafts in its next decode. The drafter does
+not run where all ranks vote so (`SyncState.skip_drafts`). A rank whose peers want drafts runs it with them, for its
+experts are theirs. The specification has the vote and its effect (1.2, 6.5); what a rank votes by is derived.
+
+No sequence is too long for this drafter.
 """
 
 from __future__ import annotations
@@ -33,6 +38,8 @@ class DrafterV2(Drafter):
     async def propose(self, batch: Batch) -> list[Microbatch]:
         """All forwards after a step of the target. Their rows are still to be read."""
         record, local = self.record(), self.of_step.local(batch)
+        if self.skips(record, local):
+            return []
         forwards = self.forward(record, local._replace(num_tokens=self.of_step.num_tokens), batch.scheduled, times=1)
         further = self.config.num_speculative_tokens - 1
         if further:
@@ -42,6 +49,10 @@ class DrafterV2(Drafter):
                 record = record._replace(num_tokens=(most,) * self.step.host.size, uniform_token_count=1)
             forwards += self.forward(record, LocalV2(most, local.num_reqs, 1), pieces, times=further)
         return forwards
+
+    def skips(self, record: SyncState | None, local: LocalV2) -> bool:
+        """Whether no rank drafts in this step; a rank that is alone goes by its own vote."""
+        return local.may_skip_drafts if record is None else record.skip_drafts
 
     def record(self) -> SyncState | None:
         """What all ranks know of the batch of this step."""

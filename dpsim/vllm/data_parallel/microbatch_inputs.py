@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.contract.interface import HostArray
+from dpsim.contract.interface import Buffer, HostArray
 from dpsim.vllm.data_parallel.microbatch import Slice
 
 
@@ -109,13 +109,13 @@ class MetadataCutV2(MetadataCut):
 
 
 class ModelInputs(NamedTuple):
-    """What the model takes. Rows are tokens; positions may have several rows of their own, one a token then being a
-    column. `inputs_embeds` stand in for `input_ids` where a batch has them, `intermediate_tensors` come from the stage
-    before. Arrays of any library.
+    """What the model takes. Rows are tokens. Positions may have several rows, and then a column is a token; they are
+    None where the metadata of attention has them. `inputs_embeds` stand in for `input_ids` where a
+    batch has them, `intermediate_tensors` come from the stage before. Arrays of any library, or buffers.
     """
 
     input_ids: Any
-    positions: Any
+    positions: Any | None
     inputs_embeds: Any | None = None
     intermediate_tensors: Mapping[str, Any] | None = None
 
@@ -127,16 +127,20 @@ class InputsCut:
         """Views, of the tokens' rows or columns."""
         rows, between = slice(tokens.start, tokens.stop), whole.intermediate_tensors
         return ModelInputs(
-            whole.input_ids[rows],
-            self.positions(whole.positions, rows),
+            self.rows(whole.input_ids, rows),
+            None if whole.positions is None else self.positions(whole.positions, rows),
             self.embeds(whole.inputs_embeds, rows),
-            None if between is None else {name: tensor[rows] for name, tensor in between.items()},
+            None if between is None else {name: self.rows(tensor, rows) for name, tensor in between.items()},
         )
 
+    def rows(self, tensor: Any, rows: slice) -> Any:
+        """Of an array, or of a buffer of the contract."""
+        return tensor.view(rows.start, rows.stop) if isinstance(tensor, Buffer) else tensor[rows]
+
     def positions(self, positions: Any, rows: slice) -> Any:
-        """Along the last axis."""
-        return positions[..., rows]
+        """Along the last axis, which is the only one of a buffer here."""
+        return self.rows(positions, rows) if isinstance(positions, Buffer) else positions[..., rows]
 
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
         """Asked is whether there are any, not whether they are true: a tensor of several numbers is neither."""
-        return None if inputs_embeds is None else inputs_embeds[rows]
+        return None if inputs_embeds is None else self.rows(inputs_embeds, rows)

@@ -68,7 +68,8 @@ class DataParallelStepV2(DataParallelStep):
         uniform = self.flow.q if self.flow.uniform(batch) else None
         eager = batch.force_eager or batch.encoder_reqs > 0
         may_split = self.config.use_ubatching and batch.allow_microbatching
-        return LocalV2(batch.num_tokens, max(batch.num_reqs, 1), uniform, may_split, need_eager=eager)
+        no_drafts = batch.drafts == 0
+        return LocalV2(batch.num_tokens, max(batch.num_reqs, 1), uniform, may_split, no_drafts, need_eager=eager)
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         """The table of all columns, shape (rows, ranks) int32, by point-to-point swaps (1.4)."""

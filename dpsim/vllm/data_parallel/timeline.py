@@ -36,6 +36,8 @@ class Batch(NamedTuple):
 
     `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share so long a prefix that
     attention goes over it once. `reads_unwritten`: a request reads cache blocks that another one of this batch writes.
+    `drafts`: the most that one of its requests has in its next decode. Where it is 0, a drafter has nothing to propose.
+    A chunk of a prompt counts as well: the drafter computes with it.
     `allow_microbatching`, `forced_uniform`: what whoever runs the batch says of it, whatever is in it.
     """
 
@@ -50,6 +52,7 @@ class Batch(NamedTuple):
     reads_unwritten: bool = False
     allow_microbatching: bool = True
     forced_uniform: bool = False
+    drafts: int = 0
 
     @property
     def num_reqs(self) -> int:
@@ -123,7 +126,7 @@ class RankScheduler:
         for item, tokens in scheduled:
             item.account(tokens)
         self.running = [item for item in self.running if item.remaining]
-        return batch
+        return batch._replace(drafts=max([item.drafts(self.q) for item, _ in scheduled], default=0))
 
     def _cascades(self, scheduled: Sequence[tuple[_Running, int]]) -> bool:
         in_common = min([min(item.computed, item.request.prompt_tokens) for item, _ in scheduled], default=0)
@@ -133,20 +136,26 @@ class RankScheduler:
 class _Running:
     """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come.
 
-    `cached`: tokens of its prompt that need not be computed.
+    `cached`: tokens of its prompt that need not be computed. `decodes`: how many it had.
     """
 
-    __slots__ = ("computed", "index", "prompt", "remaining", "request")
+    __slots__ = ("computed", "decodes", "index", "prompt", "remaining", "request")
 
     def __init__(self, index: int, request: Request, cached: int = 0) -> None:
         self.index = index
         self.request = request
         self.computed = cached
+        self.decodes = 0
         self.prompt = request.prompt_tokens - cached
         self.remaining = request.length  # a stop token is known at once here
 
     def next_tokens(self, q: int) -> int:
-        return self.prompt or q
+        return self.prompt or 1 + self.drafts(q)
+
+    def drafts(self, q: int) -> int:
+        """Drafts of its next decode, where a decode has at most q tokens."""
+        own = self.request.drafts
+        return q - 1 if own is None else min(q - 1, own[min(self.decodes, len(own) - 1)])
 
     def account(self, tokens: int) -> None:
         if self.prompt:
@@ -154,6 +163,7 @@ class _Running:
             self.computed += tokens
         else:
             self.computed += 1
+            self.decodes += 1
         if not self.prompt:
             self.remaining -= 1
 

@@ -81,6 +81,14 @@ class OwnThreshold(DataParallelStepV2):
     agreement = Agreement
 
 
+@mutant("skips-by-own-vote", "HANG:COLLECTIVE:MISSING_RANK")
+class SkipsByOwnVote(DrafterV2):
+    """A rank skips the drafter where it may, whatever the others voted: its peers miss it in the drafter's experts."""
+
+    def skips(self, record: SyncState | None, local: LocalV2) -> bool:
+        return local.may_skip_drafts
+
+
 # ---- what 0.33 does
 
 

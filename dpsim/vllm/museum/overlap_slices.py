@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -17,10 +18,14 @@ from dpsim.vllm.capture.wrapper import ForwardContext
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
 from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing033
-from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
+from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, InputsCut, MetadataCut
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.overlap import mutant
 from dpsim.vllm.overlap.forms import Forward033, OverlapStep
+
+
+class AmbiguousTruth(RuntimeError):
+    """What the library of tensors raises where a program asks whether several numbers are true."""
 
 
 @mutant("M-UB-5", "CRASH:ASSERTIONERROR")
@@ -95,6 +100,34 @@ class CountsOfBatch(Forward033):
 
     def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
         return context.counts
+
+
+@mutant("dbo-shared-metadata", "CRASH:VALUEERROR")
+class SharesMetadata(Forward033):
+    """All microbatches share one object of counts, that of the first (source page 001, which pads to even totals).
+
+    With an odd total the last microbatch has a token more than its all-to-all sends.
+    """
+
+    def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
+        first = context.counts[self.index] // self.config.num_ubatches
+        return (first,) * len(context.counts)
+
+
+@mutant("dbo-embeds-truth", "CRASH:AMBIGUOUSTRUTH")
+class AsksForTruth(Forward033):
+    """Whether a step has embeddings is asked of their value: a tensor of several numbers has no truth.
+
+    Source page 001 and releases up to 0.17 (4.12).
+    """
+
+    class Cut(InputsCut):
+        def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
+            if inputs_embeds is not None and inputs_embeds.shape[0] > 1:
+                raise AmbiguousTruth("the truth value of a tensor of several numbers is ambiguous")
+            return super().embeds(inputs_embeds, rows)
+
+    inputs_cut = Cut
 
 
 @mutant("dbo-slice-metadata", "CRASH:WRONG*")

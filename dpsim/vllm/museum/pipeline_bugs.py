@@ -19,6 +19,7 @@ from dpsim.contract.interface import Buffer, HostArray, Stream
 from dpsim.vllm.model import kernels
 from dpsim.vllm.museum.tokens import mutant
 from dpsim.vllm.pipeline.batches import Admission, Batch, InputBatch, Row, StepResult
+from dpsim.vllm.pipeline.need_mask import reaches
 from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.request_table import gather
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
@@ -57,7 +58,7 @@ class GateFromMirror(SampledTokens):
 
     def row_needs(self, row: Row) -> bool:
         known = row.position if self.is_last else row.computed
-        return row.samples and max(known, row.prefill) + 1 < row.limit
+        return row.samples and not reaches(row.limit, max(known, row.prefill) + 1)
 
 
 @mutant("pp-record-stream", "RACE:REUSED_IN_FLIGHT")

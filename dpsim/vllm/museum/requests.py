@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.interface import Buffer
 from dpsim.vllm.museum.tokens import WRONG, mutant
 from dpsim.vllm.pipeline.batches import Admission, Row
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
@@ -38,6 +39,24 @@ class ExpectsDraftsOfAll(SampledTokens):
 
     def received_width(self, rows: Sequence[Row]) -> int:
         return 1 + self.drafts if all(row.drafts for row in rows) else 1
+
+
+@mutant("drafts-in-every-step", "HANG:COLLECTIVE:EXTRA_CALL", form="0.33")
+class ReceivesDraftsAlways(SampledTokens):
+    """The first stage receives drafts in every step, also in one after which the last stage proposes none (6.6)."""
+
+    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
+        return super().receive(rows, slots, mapping, self.drafts)
+
+
+@mutant("pp-token-dtype", "CRASH:ASSERTIONERROR")
+class SamplesInt32(Stage):
+    """The sampler leaves int32, and the receivers have room for int64: the assertion of source page 002 sees it.
+
+    Without the assertion the broadcast mixes element types on all stages.
+    """
+
+    token_dtype = "int32"
 
 
 @mutant("pp-admits-preempting", "CRASH:WRONGADMISSION")

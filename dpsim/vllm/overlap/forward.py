@@ -4,6 +4,9 @@ Attention is told of each microbatch by metadata cut for it, which lies in buffe
 wherever it is replayed. Inputs, forward contexts and counts are cut by the padded slices; attention metadata by them in
 mode FULL, and else by the own ones.
 
+A step with encoder inputs hands the model embeddings in the place of ids, and microbatches get slices of these
+(`InputsCut`). The ids of such a step are void.
+
 Of the sizes that are captured before serving, those of decodes that reach the threshold are captured as microbatches,
 and others are not.
 """
@@ -21,10 +24,12 @@ from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.data_parallel.captured import Agree, Agreed, Metadata
 from dpsim.vllm.data_parallel.flow import BatchFlow
 from dpsim.vllm.data_parallel.microbatch import Slice, Slicing
-from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
+from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, InputsCut, MetadataCut, ModelInputs
 from dpsim.vllm.data_parallel.timeline import Batch, Batches
 from dpsim.vllm.graphs.capture import CaptureInputs
 from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.model import rows
+from dpsim.vllm.model.kernels import fill
 from dpsim.vllm.overlap.barrier import LiteralBarrier, ReadyBarrier
 from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys001
@@ -39,6 +44,7 @@ class OverlapForward(OverlapLayers):
     wrapper_of: type[UBatchWrapper] = UBatchWrapper
     slicing: type[Slicing] = Slicing
     metadata_cut: type[MetadataCut] = MetadataCut
+    inputs_cut: type[InputsCut] = InputsCut
     graph_keys: type[GraphKeys] = Keys001
     barrier: type[ReadyBarrier] = LiteralBarrier
     ubatch_context: type[UBatchContext] = UBatchContext
@@ -59,6 +65,8 @@ class OverlapForward(OverlapLayers):
             self.ubatch_context,
         )
         self.of_tokens: dict[tuple[int, int], tuple[Buffer, ...]] = {}
+        self.embeds: Buffer | None = None  # of the step in progress, if it has encoder inputs
+        self.room: Buffer | None = None  # where embeddings lie, once a step had some
 
     # ---- before serving
 
@@ -93,12 +101,26 @@ class OverlapForward(OverlapLayers):
         key, counts = self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
         context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
+        self.embeds = self.put_embeds(batch, num_tokens) if batch.encoder_reqs and mode is RuntimeMode.NONE else None
         parts = None
         if agreed.microbatched:
             scheduled = [tokens for _, tokens, _ in batch.scheduled] or [num_tokens]
             parts = self.parts(context, self.metadata_of(batch, num_tokens, mode), scheduled)
-        outputs = await self.told_of(context, self.inputs_of(num_tokens), parts)
+        outputs = await self.told_of(context, self.inputs_of_step(num_tokens), parts)
         return self.logits(outputs), slice(0, num_tokens)
+
+    def put_embeds(self, batch: Batch, num_tokens: int) -> Buffer:
+        """What stands in for the ids, which are void then."""
+        if self.room is None:
+            self.room = self.main.alloc(self.ids.shape, "int32", "input.embeds")
+        written, void = self.room.view(0, num_tokens), self.inputs_of(num_tokens)
+        self.main.launch("input.embed", rows.write, writes=[written], args=(0, batch.scheduled), cost=0)
+        self.main.launch("input.void", fill, writes=void, args=(0,), cost=0)
+        return self.room
+
+    def inputs_of_step(self, num_tokens: int) -> tuple[Buffer, ...]:
+        """Of a whole forward: ids, or the embeddings in their place."""
+        return self.inputs_of(num_tokens) if self.embeds is None else (self.embeds.view(0, num_tokens),)
 
     async def told_of(
         self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
@@ -110,6 +132,7 @@ class OverlapForward(OverlapLayers):
 
     def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[UbatchMetadata]:
         """The microbatches of a forward, each with what attention is told of it."""
+        assert context.counts, "microbatches need the tokens of all ranks (their DP metadata)"
         full = context.mode is RuntimeMode.FULL
         num_tokens, num_reqs = context.counts[self.index], context.num_reqs
         assert num_reqs is not None, "a forward that attention hears nothing of cannot be split"
@@ -136,7 +159,7 @@ class OverlapForward(OverlapLayers):
         into = self.ubatch_metadata[number]
         self.put_metadata(self.cut_slots(starts, lengths, own, metadata), into, context.stream)
         told = context._replace(num_reqs=cut.num_reqs, counts=self.counts(padded, context))
-        return UbatchMetadata(OverlapContext(told, into, padded.tokens.start), self.inputs_between(padded.tokens))
+        return UbatchMetadata(OverlapContext(told, into, padded.tokens.start), self.part_inputs(padded.tokens))
 
     def cut_slots(self, starts: tuple[int, ...], lengths: tuple[int, ...], own: Slice, metadata: Metadata) -> Metadata:
         return Metadata(starts, lengths, metadata.slots[own.requests.start : own.requests.stop])
@@ -145,12 +168,18 @@ class OverlapForward(OverlapLayers):
         """Tokens of all ranks in this microbatch (its DP metadata)."""
         return padded.counts(len(context.counts))
 
-    def inputs_between(self, tokens: range) -> tuple[Buffer, ...]:
+    def part_inputs(self, tokens: range) -> tuple[Buffer, ...]:
         """The inputs of a microbatch: for each at the same place."""
         key = tokens.start, tokens.stop
+        if self.embeds is not None:
+            return self.cut_inputs(tokens)
         if key not in self.of_tokens:
-            self.of_tokens[key] = (self.ids.view(*key),)
+            self.of_tokens[key] = self.cut_inputs(tokens)
         return self.of_tokens[key]
+
+    def cut_inputs(self, tokens: range) -> tuple[Buffer, ...]:
+        cut = self.inputs_cut().cut(ModelInputs(self.ids, None, self.embeds), tokens)
+        return (cut.input_ids if cut.inputs_embeds is None else cut.inputs_embeds,)
 
 
 def attention_metadata(metadata: Metadata, num_reqs: int) -> AttentionMetadata:

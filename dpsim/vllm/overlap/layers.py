@@ -42,7 +42,7 @@ class OverlapLayers(CapturedForward):
         super().__init__(rank, flow, timeline)
         self.state = ForwardState()
         self.dbo = Dbo(rank, self.state)
-        self.sms = self.sm_control()
+        self.sms = self.sm_control(self.config.enable_expert_parallel)
         self.library = self.library_of(rank)
         self.exchange = self.all_to_all(rank, self.state, self.dbo, self.sms, self.shares)
 

@@ -4,6 +4,13 @@ A communication kernel that spins until its peers come holds its multiprocessors
 on beside it, communication gets `c` of them for as long as microbatches run or are captured, and all get all of them
 again afterwards: also after an exception, and before a replay.
 
+    input                                    what follows
+    no expert parallelism                    no all-to-all is set up; computing still leaves `c` of them free
+    the all-to-all has no maximum            `c` is what the environment asks for
+    the environment asks for 0               neither kind of kernel is set up
+    the kernels of experts are not DeepGEMM  computing is not set up
+    the platform is not CUDA                 AssertionError, with or without microbatches in a step
+
 A kernel that was set up for another number refuses to be launched, as cooperative ones do.
 """
 
@@ -18,26 +25,41 @@ class TooFewSMs(AssertionError):
 
 
 class SMControl:
-    """The multiprocessors of one rank. `wanted`: what the environment asks for; `most`: what the all-to-all can use."""
+    """The multiprocessors of one rank. `expert_parallel`: whether experts communicate in an all-to-all that can be set
+    up. Raises AssertionError off CUDA, and if nothing were left to compute.
+
+    `wanted`: what the environment asks for; `most`: what the all-to-all can use, None without a maximum. `cuda`: the
+    platform; `deep_gemm`: the library whose kernels can be set up.
+    """
 
     total = 132
     wanted = 20
-    most = 24
+    most: int | None = 24
+    cuda = True
+    deep_gemm = True
 
-    def __init__(self) -> None:
+    def __init__(self, expert_parallel: bool = True) -> None:
+        assert self.cuda, "multiprocessors are shared out on CUDA alone; switch microbatches off"
+        self.expert_parallel = expert_parallel
         self.comm = self.compute = self.total
+        budget = self.budget
+        assert budget < self.total, f"{budget} multiprocessors to communicate leave none of {self.total} to compute"
 
     @property
     def budget(self) -> int:
-        """What communication gets while microbatches run. Raises AssertionError if nothing were left."""
-        budget = min(self.wanted, self.most)
-        assert budget < self.total, f"{budget} multiprocessors to communicate leave none of {self.total} to compute"
-        return budget
+        """What communication gets while microbatches run. The maximum of the all-to-all counts with experts alone."""
+        return self.wanted if self.most is None or not self.expert_parallel else min(self.wanted, self.most)
+
+    def shares(self) -> tuple[int, int]:
+        """Those of communication and of computing while microbatches run."""
+        budget = self.budget
+        comm = budget if budget and self.expert_parallel else self.total
+        return comm, self.total - budget if budget and self.deep_gemm else self.total
 
     @contextmanager
     def shared_out(self) -> Iterator[None]:
         """For a run or a capture of microbatches."""
-        self.comm, self.compute = self.budget, self.total - self.budget
+        self.comm, self.compute = self.shares()
         try:
             yield
         finally:
@@ -50,11 +72,10 @@ class SMControl:
         """Before an all-to-all, and the expert that follows it. Raises TooFewSMs if one of the two shares is wrong, or
         microbatches communicate on more multiprocessors than the all-to-all has buffers for.
         """
-        comm = self.budget if microbatched else self.total
+        comm, compute = self.shares() if microbatched else (self.total, self.total)
         if self.comm != comm:
             raise TooFewSMs(f"an all-to-all was set up for {comm} multiprocessors and has {self.comm} (4.10)")
-        if microbatched and comm > self.most:
+        if microbatched and self.expert_parallel and self.most is not None and self.budget > self.most:
             raise TooFewSMs(f"an all-to-all can use {self.most} multiprocessors and has {comm} (4.10)")
-        compute = self.total - comm if microbatched else self.total
         if self.compute != compute:
             raise TooFewSMs(f"an expert was set up for {compute} multiprocessors and has {self.compute} (4.10)")

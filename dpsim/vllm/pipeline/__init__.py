@@ -2,6 +2,7 @@
 
 batches.py          what goes through a pipeline: batches, their rows, results
 scheduler.py        the engine's scheduler: the next batch, and what is known of earlier ones
+pacing.py           requests with drafts that no rule paces, as 0.33 schedules them
 history.py          scheduler and batch queue, played from the first request to the last
 slots.py            which request has which slot of the table
 request_table.py    the table of requests on the device, and its kernels

@@ -24,6 +24,7 @@ from dpsim.vllm.model.kernels import Span
 class Row(NamedTuple):
     """A request's part of a batch. `computed`: tokens of it that count as computed before the step, as the scheduler
     knows it: an upper bound. `prefill`: tokens that it has to compute before it decodes; `limit`: all it may have.
+    It is None for a batch of which no length is known (source page 002).
     `position` is what only the oracle knows: the tokens that really are computed.
     """
 
@@ -31,7 +32,7 @@ class Row(NamedTuple):
     computed: int
     scheduled: int
     prefill: int
-    limit: int
+    limit: int | None
     position: int
 
     @property
@@ -62,7 +63,8 @@ class Admission(NamedTuple):
 class Batch(NamedTuple):
     """What every stage does next: requests whose slots are given back, requests that get one, rows to run.
 
-    `preempted`: those of `freed` that had to give their slot back, and begin anew later.
+    `preempted`: those of `freed` that had to give their slot back, and begin anew later. `drafts`: the most that a row
+    of the batch has in its next decode, so that the last stage drafts nothing where it is 0.
     """
 
     number: int
@@ -70,6 +72,7 @@ class Batch(NamedTuple):
     admitted: tuple[Admission, ...]
     rows: tuple[Row, ...]
     preempted: tuple[int, ...] = ()
+    drafts: int = 0
 
     @property
     def num_tokens(self) -> int:
@@ -88,7 +91,8 @@ class InputBatch(NamedTuple):
     """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie.
 
     It is also what a worker keeps between the call that executes a batch and the one that samples it, which brings
-    `masks`: of each row by place what a grammar permits.
+    `masks`: of each row by place what a grammar permits. `drafts`: how many the drafter proposes for each row after the
+    batch; 0 where the step skips them.
     """
 
     batch: Batch
@@ -97,6 +101,7 @@ class InputBatch(NamedTuple):
     spans: tuple[Span, ...]
     inputs: Buffer
     masks: tuple[tuple[int, ...], ...] = ()
+    drafts: int = 0
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -9,6 +9,8 @@ a chunk of a prompt with more to come, or if its request ends with it.
     >>> decode = Row(request=0, computed=19, scheduled=3, prefill=12, limit=20, position=17)
     >>> needs_024(decode), needs_033(decode)  # example A-21: two drafts, and the request may live on
     (False, True)
+    >>> needs_024(decode._replace(limit=None))
+    True
 """
 
 from __future__ import annotations
@@ -18,9 +20,14 @@ from dpsim.vllm.pipeline.batches import Row
 
 def needs_024(row: Row) -> bool:
     """Source page 002, and 0.24."""
-    return row.samples and max(row.computed, row.prefill) + 1 < row.limit
+    return row.samples and not reaches(row.limit, max(row.computed, row.prefill) + 1)
 
 
 def needs_033(row: Row) -> bool:
     """0.33."""
-    return row.samples and not (row.prefilling and row.prefill + 1 >= row.limit)
+    return row.samples and not (row.prefilling and reaches(row.limit, row.prefill + 1))
+
+
+def reaches(limit: int | None, tokens: int) -> bool:
+    """Whether a request of so long a length ends. Without a limit no request is known to end."""
+    return limit is not None and tokens >= limit

@@ -22,6 +22,6 @@ class Page002Tokens(SampledTokens):
         """Room for drafts in every step, where the sender has it only in those with drafts."""
         return 1 + self.drafts
 
-    def relays_drafts(self) -> bool:
+    def relays(self, drafts: int) -> bool:
         """The page sends tokens and counts alone: two collectives in a step."""
         return False

@@ -125,6 +125,7 @@ class SampledTokens:
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
             return
+        self.refuse_dtype(tokens)
         expected = (len(rows), self.width(rows))
         assert tokens.shape == expected, (
             f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
@@ -138,21 +139,25 @@ class SampledTokens:
         for source in self.kept(tokens, sampled, rejected):
             self.keep(source)
 
+    def refuse_dtype(self, tokens: Buffer) -> None:
+        """The receivers have room for int64 alone (source page 002)."""
+        assert tokens.dtype == "int64", f"sampled tokens are {tokens.dtype}, the receivers expect int64"
+
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
         """Of what the side stream reads, all belongs to the main stream, which may free it before."""
         return sources
 
     def broadcast_drafts(self, drafts: Buffer) -> None:
         """Send what the drafter proposes after the tokens of this step, int64 (rows, drafts), if those were sent."""
-        if not self.sent or not self.relays_drafts():
+        if not self.sent or not self.relays(drafts.shape[1]):
             return
         self.join_side()
         self.group.broadcast(drafts, self.last, self.side, site="drafts.send")
         self.keep(drafts)
 
-    def relays_drafts(self) -> bool:
-        """Whether drafts follow the tokens of a step."""
-        return self.drafts > 0
+    def relays(self, drafts: int) -> bool:
+        """Whether drafts follow the tokens of a step that proposes this number for each row (6.6)."""
+        return drafts > 0
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return need is None
@@ -167,9 +172,10 @@ class SampledTokens:
 
     # ---- the other stages
 
-    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer) -> bool:
-        """Post the receive of this step's tokens. `mapping`: the slots on the device. Returns whether all rows need
-        theirs; if not, the caller has to look after the others at once.
+    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
+        """Post the receive of this step's tokens. `mapping`: the slots on the device; `drafts`: how many the drafter
+        proposes for each row after this step. Returns whether all rows need theirs; if not, the caller has to look
+        after the others at once.
         """
         need = self.need(rows)
         if self.skips_receive(need):
@@ -178,9 +184,8 @@ class SampledTokens:
         self.join_side()
         tokens = self.side.alloc((len(rows), self.received_width(rows)), "int64", "tokens.received")
         counts = self.side.alloc((2, len(rows)), "int32", "counts.received")
-        relayed = self.relays_drafts()
-        drafts = self.side.alloc((len(rows), self.drafts), "int64", "drafts.received") if relayed else None
-        named = {"tokens": tokens, "counts": counts, "drafts": drafts}
+        relayed = self.side.alloc((len(rows), drafts), "int64", "drafts.received") if self.relays(drafts) else None
+        named = {"tokens": tokens, "counts": counts, "drafts": relayed}
         for name, buffer in named.items():
             if buffer is not None:
                 self.group.broadcast(buffer, self.last, self.side, site=f"{name}.receive")
@@ -188,7 +193,7 @@ class SampledTokens:
         generations = tuple(self.generations[slot] for slot in slots)
         arrived = self.side.record()
         self.put(
-            PendingTokens(self.rank.step, tokens, counts, drafts, mapping, arrived, tuple(slots), generations, needed)
+            PendingTokens(self.rank.step, tokens, counts, relayed, mapping, arrived, tuple(slots), generations, needed)
         )
         return all(needed)
 

@@ -156,7 +156,8 @@ class PipelineScheduler:
             row = Row(state.number, computed, tokens, state.prefill, state.limit, state.position)
             scheduled.append(row)
             results.append(self._run(state, row, number))
-        return Batch(number, freed, tuple(admitted), tuple(scheduled), tuple(sorted(preempted))), results
+        drafts = max([self._drafts(state) for state, _, _ in results], default=0)
+        return Batch(number, freed, tuple(admitted), tuple(scheduled), tuple(sorted(preempted)), drafts), results
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
         """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.contract.interface import Buffer, Rank
+from dpsim.contract.ops import DType
 from dpsim.vllm.model import kernels
 from dpsim.vllm.pipeline.batches import Admission, Batch, InputBatch, Row, StepResult
 from dpsim.vllm.pipeline.history import History
@@ -39,6 +40,9 @@ DUMMY = Batch(-1, (), (), (Row(request=-1, computed=0, scheduled=1, prefill=1, l
 
 class PipelineWorker:
     """One rank's part. Methods in the order in which a run calls them."""
+
+    token_dtype: DType = "int64"
+    """Of what the sampler leaves."""
 
     def __init__(
         self,
@@ -196,7 +200,14 @@ class PipelineWorker:
         inputs = self.table.inputs(mapping, spans)
         if self.tokens is not None:
             self.rank.decide("need", self.tokens.need(batch.rows), "pp")
-        return InputBatch(batch, slots, mapping, spans, inputs)
+        drafts = 0 if self.skips_drafts(batch) else self.drafts
+        if self.tokens is not None and self.drafts:
+            self.rank.decide("drafts", drafts, "pp")
+        return InputBatch(batch, slots, mapping, spans, inputs, drafts=drafts)
+
+    def skips_drafts(self, batch: Batch) -> bool:
+        """Whether this step proposes no drafts. All stages decide alike, as the last one relays them (6.5)."""
+        return batch.drafts == 0
 
     async def forward(self, input_batch: InputBatch, received: Received | None) -> None:
         """This stage's layers, from the stage before to the one after."""
@@ -223,14 +234,15 @@ class PipelineWorker:
         """The last stage samples and broadcasts the tokens; the others post the receive."""
         if not self.is_last:
             assert self.tokens is not None
-            all_needed = self.tokens.receive(input_batch.batch.rows, input_batch.slots, input_batch.mapping)
+            rows, slots, mapping = input_batch.batch.rows, input_batch.slots, input_batch.mapping
+            all_needed = self.tokens.receive(rows, slots, mapping, input_batch.drafts)
             self.table.advance(input_batch.mapping, input_batch.lengths)
             if not all_needed:
                 self.settle(input_batch, self.tokens.need(input_batch.batch.rows))
             return None, None
         rows = input_batch.batch.rows
         width = self.sampled_width(rows)
-        tokens = self.main.alloc((len(rows), width), "int64", "tokens.sampled")
+        tokens = self.main.alloc((len(rows), width), self.token_dtype, "tokens.sampled")
         sampled = self.main.alloc((len(rows),), "int32", "counts.sampled")
         rejected = self.main.alloc((len(rows),), "int32", "counts.rejected")
         self.main.launch(
@@ -250,7 +262,7 @@ class PipelineWorker:
             self.tokens.broadcast(input_batch.batch.rows, tokens, sampled, rejected)
         self.table.update(tokens, sampled, rejected, input_batch.mapping, input_batch.lengths)
         rejected.free()
-        if self.drafts:
+        if input_batch.drafts:
             self.draft_tokens(input_batch)
 
     def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
@@ -272,7 +284,7 @@ class PipelineWorker:
 
     def send_drafts(self, input_batch: InputBatch) -> None:
         if self.tokens is not None:
-            drafts = self.main.alloc((len(input_batch.slots), self.drafts), "int64", "drafts.sent")
+            drafts = self.main.alloc((len(input_batch.slots), input_batch.drafts), "int64", "drafts.sent")
             self.main.launch("drafts.gather", gather, reads=[self.table.drafts, input_batch.mapping], writes=[drafts])
             self.tokens.broadcast_drafts(drafts)
             drafts.free()

@@ -30,6 +30,7 @@ from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, named, there
+from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
 
@@ -54,6 +55,8 @@ class DualBatchOverlap(Program[OverlapSetup]):
 
     threaded = True
     ordered_by_flags = True
+    protects = protects_of("dbo")
+    unprotected = unprotected_of("dbo")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 

@@ -29,6 +29,7 @@ from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
+from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 Piece = TypeVar("Piece")
 
@@ -59,7 +60,9 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """
 
     honours_config_by_rank = True
-    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
+    protects = protects_of("dp_batch")
+    unprotected = unprotected_of("dp_batch")
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
     probes: tuple[str, ...] = (
         "dp.dummy_batch",

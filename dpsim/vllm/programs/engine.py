@@ -53,6 +53,7 @@ from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
+from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 
 class EngineSetup(NamedTuple):
@@ -178,6 +179,9 @@ class Engine(Program[EngineSetup]):
 @register_protocol("engine_watched", forms=PLACES["engine"].names)
 class WatchedEngine(Engine):
     """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
+
+    protects = protects_of("engine_watched")
+    unprotected = unprotected_of("engine_watched")
 
     threaded = True
     aborts = True

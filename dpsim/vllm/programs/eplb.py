@@ -13,12 +13,14 @@ from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
 from dpsim.vllm.releases import PLACES, Release, there
+from dpsim.vllm.releases.protects import unprotected_of
 
 
 @register_protocol("eplb", forms=PLACES["eplb"].names)
 class BalancedBatch(DataParallelBatch):
     """Batch agreement of data-parallel ranks whose experts move while steps run."""
 
+    unprotected = unprotected_of("eplb")
     threaded = True
     ordered_by_flags = True
     honours_config_by_rank = True

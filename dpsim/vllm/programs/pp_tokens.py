@@ -29,6 +29,7 @@ from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.releases import PLACES, named, there
+from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 
 class PipelineSetup(NamedTuple):
@@ -51,6 +52,8 @@ class PipelineTokens(Program[PipelineSetup]):
     captured (with `config.capture_graphs`).
     """
 
+    protects = protects_of("pp_tokens")
+    unprotected = unprotected_of("pp_tokens")
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output", "session")
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
@@ -78,7 +81,7 @@ class PipelineTokens(Program[PipelineSetup]):
             )
         release, form = named("pp_tokens", args.form)[0], f"protocol.form: {args.form}"
         pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: there(release.tokens, form)}
-        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: there(release.transfer, form)}
+        pieces |= {PipelineScheduler: there(release.scheduler, form), Transfer: there(release.transfer, form)}
         if config.capture_graphs:
             if (reason := refused(config)) is not None:
                 raise Unsuitable(reason)

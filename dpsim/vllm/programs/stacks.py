@@ -36,6 +36,7 @@ from dpsim.vllm.engine.request_counts import COUNTS
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.pieces import FORMS, OF_ONE_RUNNER, Agreement, AgreementOfV2, AgreementV1
 from dpsim.vllm.releases import (
@@ -80,6 +81,7 @@ class Pieces(NamedTuple):
     microbatches: type[OverlapForward]
     experts: type[ExpertBalance]
     tokens: type[SampledTokens]
+    scheduler: type[PipelineScheduler]
     transfer: type[Transfer]
     lockstep: Lockstep
     ignored: tuple[str, ...] = ()
@@ -132,6 +134,7 @@ def resolve(
         microbatches_of(names),
         of(names, "experts", lambda release: release.balance),
         of(names, "tokens", lambda release: release.tokens),
+        of(names, "tokens", lambda release: release.scheduler),
         of(names, "transfer", lambda release: release.transfer),
         of(names, "finish_sync", lambda release: release.lockstep),
         tuple(rule.__name__ for rule, _ in found_broken),

@@ -50,6 +50,7 @@ from dpsim.vllm.programs.engine import Engine, EngineSetup
 from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.vllm.programs.stacks import resolve_arguments
 from dpsim.vllm.releases import PLACES
+from dpsim.vllm.releases.protects import protects_of, unprotected_of
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import Executor
 from dpsim.vllm.whole.pipeline_engine import LivePipelineScheduler
@@ -131,6 +132,9 @@ class WholeEngine(Program[WholeSetup]):
     (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
     """
 
+    protects = protects_of("whole_engine")
+    unprotected = unprotected_of("whole_engine")
+
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     replaced: Mapping[type[Any], type[Any]] = {}
@@ -171,8 +175,8 @@ class WholeEngine(Program[WholeSetup]):
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer, SampledTokens: stack.tokens}
-        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker
-        pieces |= {one: one for one in alike}
+        alike = QueuedLoop, LivePipelineScheduler, Executor, StageWorker
+        pieces |= {one: one for one in alike} | {PipelineScheduler: stack.scheduler}
         pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
         if config.use_ubatching:
             self.threaded = self.ordered_by_flags = True
@@ -240,6 +244,9 @@ class WholeEngine(Program[WholeSetup]):
 @register_protocol("whole_engine_watched", forms=PLACES["stack"].names)
 class WatchedWhole(WholeEngine):
     """Whole engines whose cores, workers, front ends and coordinator learn of every death."""
+
+    protects = protects_of("whole_engine_watched")
+    unprotected = unprotected_of("whole_engine_watched")
 
     threaded = True
     aborts = True

@@ -71,7 +71,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
     (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
     """
 
-    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 

@@ -4,6 +4,7 @@
     places.py      the one table of names: which places accept which, and `register_release`
     page_000.py  page_001.py  page_002.py  page_003.py  page_004.py    the source pages
     repaired.py                                                        what 0.33 leaves unprotected
+    protects.py    where a form protects and no release does
     v0_14.py  v0_17.py  v0_24.py  v0_28.py  v0_31.py  v0_33.py         the releases
 
 The pieces lie in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`, `graphs/` and `config/`. Programs,

@@ -1,15 +1,17 @@
 """Source page 002: sampled tokens and hidden states of a pipeline (chapters 6 and 7), in two records.
 
 `PAGE_002` has the corrected mask and width, as the specification wants it. `PAGE_002_VERBATIM` has those of the page.
+Neither has a scheduler: a request waits until its token has arrived, as no release has it for drafts (6.10).
 """
 
 from dpsim.vllm.pipeline.need_mask import needs_024, needs_033
 from dpsim.vllm.pipeline.page_002 import Page002Tokens
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import WaitsForDescription
 from dpsim.vllm.releases.record import nothing
 
 PAGE_002 = nothing("source-002", "source page 002 is about pipelines alone")._replace(
-    tokens=SampledTokens, need_mask=needs_033, transfer=WaitsForDescription
+    tokens=SampledTokens, need_mask=needs_033, transfer=WaitsForDescription, scheduler=PipelineScheduler
 )
 PAGE_002_VERBATIM = PAGE_002._replace(name="page-002", tokens=Page002Tokens, need_mask=needs_024)

@@ -39,6 +39,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.startup.groups import Kinds
 from dpsim.vllm.startup.ports import GroupPorts
@@ -111,6 +112,7 @@ class Release(NamedTuple):
     tokens: type[SampledTokens] | Absent
     need_mask: Callable[[Row], bool] | Absent
     transfer: type[Transfer] | Absent
+    scheduler: type[PipelineScheduler] | Absent
     lockstep: Lockstep | Absent
     startup: Startup | Absent
     config: type[ParallelConfig] | Absent

@@ -12,6 +12,7 @@ from dpsim.vllm.engine.waves import Release014 as Waves014
 from dpsim.vllm.graphs.dispatcher import Dispatcher014
 from dpsim.vllm.overlap.forms import Forward014
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Blocking
 from dpsim.vllm.releases.record import Absent, Lockstep, Release, Startup
 from dpsim.vllm.startup.groups import Kinds014
@@ -28,6 +29,7 @@ V0_14 = Release(
     tokens=SampledTokens,
     need_mask=Absent("release 0.14 has no mask of the rows that need a token"),
     transfer=Blocking,
+    scheduler=PipelineScheduler,
     lockstep=Lockstep(Waves014, Coordination, ClientView, Control024, RequestCounts),
     startup=Startup(ListedPorts, Kinds014),
     config=ParallelConfig,

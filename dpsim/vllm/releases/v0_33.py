@@ -16,6 +16,7 @@ from dpsim.vllm.engine.waves import Release033
 from dpsim.vllm.graphs.dispatcher import Dispatcher033
 from dpsim.vllm.overlap.forms import Forward033, ForwardV2, OverlapStepV2
 from dpsim.vllm.pipeline.need_mask import needs_033
+from dpsim.vllm.pipeline.pacing import UnpacedDrafts
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.releases.record import Lockstep, Release, RunnerV2, Startup
@@ -33,6 +34,7 @@ V0_33 = Release(
     tokens=SampledTokens,
     need_mask=needs_033,
     transfer=Transfer,
+    scheduler=UnpacedDrafts,
     lockstep=Lockstep(Release033, Coordination033, ClientView033, Control, RequestCounts028),
     startup=Startup(PublishedPorts, Kinds),
     config=ParallelConfig033,

@@ -14,7 +14,7 @@ All workers of an engine get the same calls in the same order, and do them one b
 
     >>> batch = Batch(3, freed=(0,), admitted=(Admission(1, (7, 8)),), rows=(Row(1, 0, 2, 2, 4, 0),))
     >>> plain(batch)
-    (3, (0,), ((1, (7, 8), None),), ((1, 0, 2, 2, 4, 0),), ())
+    (3, (0,), ((1, (7, 8), None),), ((1, 0, 2, 2, 4, 0),), (), 0)
     >>> batch_of(plain(batch)) == batch
     True
 """
@@ -35,13 +35,13 @@ ANSWERS = "answers"
 def plain(batch: Batch) -> tuple[Frozen, ...]:
     admitted = tuple([(one.request, tuple(one.tokens), one.continues) for one in batch.admitted])
     rows = tuple([tuple(row) for row in batch.rows])
-    return batch.number, tuple(batch.freed), admitted, rows, tuple(batch.preempted)
+    return batch.number, tuple(batch.freed), admitted, rows, tuple(batch.preempted), batch.drafts
 
 
 def batch_of(message: Any) -> Batch:
-    number, freed, admitted, rows, preempted = message
+    number, freed, admitted, rows, preempted, drafts = message
     given = tuple([Admission(*one) for one in admitted])
-    return Batch(number, freed, given, tuple([Row(*row) for row in rows]), preempted)
+    return Batch(number, freed, given, tuple([Row(*row) for row in rows]), preempted, drafts)
 
 
 class Executor(BatchExecutor[Batch]):

@@ -52,7 +52,7 @@ class SplitLayers(CapturedLayers):
         self.experts, replicas = rank.device("ep"), rank.host("dp_cpu")
         self.replicas, self.replica = replicas.size, replicas.index
         self.state = ForwardState()
-        self.dbo, self.sms = Dbo(rank, self.state), form.sm_control()
+        self.dbo, self.sms = Dbo(rank, self.state), form.sm_control(self.config.enable_expert_parallel)
         self.library = form.library_of(rank)
         shares = self.experts.size // self.replicas
         self.exchange = form.all_to_all(rank, self.state, self.dbo, self.sms, shares)

@@ -12,7 +12,7 @@ collectives of the experts. A worker without tokens tells a dummy batch. Two for
     >>> agreement = AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
     >>> table = np.array([agreement.column((1, 1, 1)), agreement.column(agreement.dummy())], np.int32).T
     >>> agreement.decide(table, (1, 1, 1), index=0)
-    Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False)
+    Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False, skip_drafts=True)
 
 A batch is here the tokens of each of its requests.
 """
@@ -40,12 +40,15 @@ Tokens = Sequence[int]
 
 
 class Ran(NamedTuple):
-    """How a forward runs. `num_tokens`: padded, of this rank; `counts`: of all ranks in the experts' collectives."""
+    """How a forward runs. `num_tokens`: padded, of this rank; `counts`: of all ranks in the experts' collectives.
+    `skip_drafts`: whether all ranks skip the drafts of this step; None where the runner agrees on nothing of it.
+    """
 
     mode: RuntimeMode
     num_tokens: int
     counts: tuple[int, ...]
     microbatched: bool = False
+    skip_drafts: bool | None = None
 
 
 class StageAgreement(ABC):
@@ -56,8 +59,8 @@ class StageAgreement(ABC):
         """What a rank without tokens runs."""
 
     @abstractmethod
-    def column(self, tokens: Tokens) -> tuple[int, ...]:
-        """This rank's column of the table, int32."""
+    def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
+        """This rank's column of the table, int32. `may_skip_drafts`: its batch needs no drafts after this step."""
 
     async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
         """The table of all ranks, from each rank's own."""
@@ -94,7 +97,7 @@ class AgreementV1(StageAgreement):
         pieces = tuple((number, count, 0) for number, count in enumerate(tokens))
         return Batch(pieces, sum(tokens), max(tokens))
 
-    def column(self, tokens: Tokens) -> tuple[int, ...]:
+    def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
         batch = self.batch(tokens)
         return self.form.column(self.flow.local_batch(batch, *self.flow.first_dispatch(batch)))
 
@@ -123,8 +126,8 @@ class AgreementV2(StageAgreement):
     def local(self, tokens: Tokens) -> batch_v2.LocalV2:
         return batch_v2.LocalV2(sum(tokens), len(tokens), tokens[0] if len(set(tokens)) == 1 else None)
 
-    def column(self, tokens: Tokens) -> tuple[int, ...]:
-        local = self.local(tokens)
+    def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
+        local = self.local(tokens)._replace(may_skip_drafts=may_skip_drafts)
         return self.agreement.column(local, self.agreement.first_dispatch(local))
 
     async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
@@ -133,7 +136,7 @@ class AgreementV2(StageAgreement):
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
         chosen, state = self.agreement.decide(table, self.local(tokens))
         assert state is not None, "every rank tells some tokens, if only those of a dummy"
-        return Ran(chosen.mode, chosen.num_tokens, state.num_tokens)
+        return Ran(chosen.mode, chosen.num_tokens, state.num_tokens, skip_drafts=state.skip_drafts)
 
     def captures(self) -> list[CaptureSize]:
         mixed = [(False, graph.num_tokens, graph.mode) for graph in self.table.mixed]

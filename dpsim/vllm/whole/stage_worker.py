@@ -100,6 +100,7 @@ class StageWorker(Stage):
         self.shared = tensor_parallel_size > 1  # with others of its stage
         self.peers = rank.host("dp_cpu")
         self.counts: tuple[int, ...] = ()
+        self.skip_drafts: bool | None = None  # of the step that was agreed on last
         self.weights = self.main.alloc(1, "int32", "weights.version")
         self.main.launch("weights.load", fill, writes=[self.weights], args=(0,), cost=0)
 
@@ -166,20 +167,24 @@ class StageWorker(Stage):
     # ---- a step
 
     async def agree(self, batch: Batch) -> None:
-        await self.agree_on([row.scheduled for row in batch.rows])
+        await self.agree_on([row.scheduled for row in batch.rows], batch.drafts == 0)
 
-    async def agree_on(self, tokens: Tokens) -> None:
-        """One agreement for each forward, dummies too (I-ES-2)."""
+    async def agree_on(self, tokens: Tokens, may_skip_drafts: bool = True) -> None:
+        """One agreement for each forward, dummies too (I-ES-2), whose tokens need no drafts."""
         index, size = self.peers.index, self.peers.size
-        table = table_of(self.agreement.column(tokens), index, size)
+        table = table_of(self.agreement.column(tokens, may_skip_drafts), index, size)
         if size > 1:
             table = await self.agreement.reduced(self.peers, table)
         ran = self.agreement.decide(table, tokens, index)
         self.rank.decide("counts", ran.counts, "dp_cpu")
         self.rank.decide("mode", ran.mode.name, "dp_cpu")
-        self.counts = ran.counts
+        self.counts, self.skip_drafts = ran.counts, ran.skip_drafts
         if isinstance(self.model, CapturedLayers) and isinstance(self.model.graphs, AgreedGraphs):
             self.model.graphs.agreed = ran
+
+    def skips_drafts(self, batch: Batch) -> bool:
+        """As the replicas of this stage agreed (6.5). A runner without such a vote goes by its own batch."""
+        return super().skips_drafts(batch) if self.skip_drafts is None else self.skip_drafts
 
     async def dummy(self) -> None:
         self.rank.probe("pp.dummy_step")

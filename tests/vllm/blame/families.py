@@ -80,7 +80,7 @@ def _whole_engine(random: Random) -> Data:
     """Engines of two stages."""
     return {
         "name": "w",
-        "protocol": {"name": "whole_engine", "form": "current"},
+        "protocol": {"name": "whole_engine", "form": "current", "pieces": {"tokens": "0.33-repaired"}},
         "topology": {"data_parallel_size": random.choice((1, 2, 2)), "pipeline_parallel_size": 2},
         "config": {
             "parallel_rules": "0.33",

@@ -247,3 +247,33 @@ def test_nobody_knows_a_size() -> None:
 def test_mutants_of_the_kv_sizes() -> None:
     assert largest([1001, 1002]) > min(1001, 1002), "M-CF-6: out of memory on the smallest rank"
     assert raw([-1, 1001]) == -1, "M-CF-7: no blocks"
+
+
+@pytest.mark.parametrize(
+    ("environ", "fields", "apart"),
+    [
+        ({}, {}, True),
+        ({"VLLM_ENABLE_V1_MULTIPROCESSING": "0"}, {}, False),
+        ({"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, {"distributed_executor_backend": "external_launcher"}, False),
+        ({"VLLM_ENABLE_V1_MULTIPROCESSING": "1"}, {"distributed_executor_backend": "uni"}, True),
+    ],
+)
+def test_an_external_launcher_has_the_engine_in_its_process(
+    environ: dict[str, str], fields: dict[str, Any], apart: bool
+) -> None:
+    around = Surroundings(devices=8, environ=environ)
+    assert made(around, **fields).engine_apart(around) is apart
+
+
+@pytest.mark.parametrize("form", [ParallelConfig, ParallelConfig033])
+def test_batch_invariance_switches_custom_all_reduce_off(form: type[ParallelConfig]) -> None:
+    around = Surroundings(devices=8, environ={"VLLM_BATCH_INVARIANT": "1"})
+    assert (made(form=form).disable_custom_all_reduce, made(around, form).disable_custom_all_reduce) == (False, True)
+
+
+def test_an_executor_may_be_a_class() -> None:
+    """By its path: no default replaces it, and several nodes refuse it."""
+    own: dict[str, Any] = {"distributed_executor_backend": "my_package.MyExecutor"}
+    assert made(**own).distributed_executor_backend == "my_package.MyExecutor"
+    with pytest.raises(ValidationError, match="mp, uni or external_launcher, as nnodes is 2"):
+        made(nnodes=2, tensor_parallel_size=2, **own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
+from typing import Any
 
 import pytest
 
@@ -22,8 +23,9 @@ from dpsim.vllm.overlap.state import OverlapContext
 from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
 
-WHOLE = scenario([(2, 1)] * 4)
-THEN_PLAIN = scenario([(2, 2), (2, 2), (2, 2), (2, 1)])
+EXPERTS: dict[str, Any] = {"enforce_eager": True, "enable_expert_parallel": True}
+WHOLE = scenario([(2, 1)] * 4, **EXPERTS)
+THEN_PLAIN = scenario([(2, 2), (2, 2), (2, 2), (2, 1)], **EXPERTS)
 """Two microbatches in the first step, and none in the second, for rank 1 has one token."""
 
 

@@ -196,8 +196,8 @@ class ReceivesUntoldAtOnce(ReceivesUntold, ReceivesAtOnce):
 class WaitsForNobody(SampledTokens):
     """Says that all rows need their tokens: chunks of prompts are never settled."""
 
-    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer) -> bool:
-        super().receive(rows, slots, mapping)
+    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer, drafts: int) -> bool:
+        super().receive(rows, slots, mapping, drafts)
         return True
 
 

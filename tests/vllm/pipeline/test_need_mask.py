@@ -27,6 +27,7 @@ def whoever_samples(row: Row) -> bool:
 
 
 def one_token_more(row: Row) -> bool:
+    assert row.limit is not None
     return needs_024(row._replace(limit=row.limit + 1))
 
 
@@ -47,3 +48,10 @@ def decodes_alone(row: Row) -> bool:
 )
 def test_another_rule_is_found(version: str, wrong: Rule) -> None:
     assert differing(version, wrong)
+
+
+def test_without_a_limit_only_chunks_need_no_token() -> None:
+    """Source page 002 hands over no `max_seq_len` where it has none: a row needs its token if it samples."""
+    for row in (Row(0, 19, 3, 12, None, 17), Row(0, 0, 4, 9, None, 0), Row(0, 4, 5, 9, None, 4)):
+        assert needs_024(row) == needs_033(row) == row.samples
+    assert not needs_024(Row(0, 19, 3, 12, 20, 17))

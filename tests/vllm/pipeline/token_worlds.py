@@ -34,6 +34,7 @@ from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.pp_tokens import PipelineSetup, PipelineTokens
+from dpsim.vllm.releases import REPAIRED, V0_33
 from tests.vllm.released import TRANSFERS
 
 VARIED = "stop_after", "drafts", "structured_output", "session"
@@ -126,6 +127,11 @@ class Drawn(NamedTuple):
         run, findings = subject.run(strategy)
         return Played(subject.world, run, prepared, findings)
 
+    @property
+    def paced(self) -> str:
+        """The form, or its repaired one: 0.33 paces drafts with asynchronous scheduling alone (6.10)."""
+        return REPAIRED.name if self.form == V0_33.name else self.form
+
     def scenario(self, variant: str | None = None) -> Scenario:
         """The same world, said in a scenario, for other backends."""
         requests = [
@@ -141,7 +147,11 @@ class Drawn(NamedTuple):
         return scenario_from(
             {
                 "name": f"pp{self.stages}-drawn",
-                "protocol": {"name": "pp_tokens", "form": self.form, "variant": variant},
+                "protocol": {
+                    "name": "pp_tokens",
+                    "form": self.paced if variant is None else self.form,
+                    "variant": variant,
+                },
                 "topology": self.topology.model_dump(mode="json"),
                 "config": {"cudagraph_mode": "NONE", **self.config},
                 "workload": {"step_duration": f"{STEP_NS}ns", "requests": requests},

@@ -142,8 +142,8 @@ class AbsentDummy(SplitWorker):
 class OwnSplit(SplitWorker):
     """The last stage of the second replica splits nothing, whatever was agreed on (M-UB-10)."""
 
-    async def agree_on(self, tokens: Any) -> None:
-        await super().agree_on(tokens)
+    async def agree_on(self, tokens: Any, may_skip_drafts: bool = True) -> None:
+        await super().agree_on(tokens, may_skip_drafts)
         assert isinstance(self.model, SplitLayers)
         assert isinstance(self.model.graphs, AgreedGraphs)
         if self.is_last and self.peers.index == 1:

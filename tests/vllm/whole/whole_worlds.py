@@ -22,6 +22,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.frontend import Action, Plan
+from dpsim.vllm.releases import REPAIRED
 from tests.records import unplaced
 
 Control = Sequence[tuple[int, Action]]
@@ -50,6 +51,8 @@ def scenario(
 ) -> Scenario:
     """`swaps`: forms of pieces, by name."""
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
+    if form in (None, "current") and protocol == "whole_engine" and "num_speculative_tokens" in config:
+        swaps = {"tokens": REPAIRED.name} | (swaps or {})  # 0.33 paces drafts with asynchronous scheduling alone
     chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
     if form == "source":
         swaps = {"config": "0.33"} | (swaps or {})  # else the interval between syncs is 32 for good

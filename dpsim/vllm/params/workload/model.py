@@ -58,7 +58,7 @@ class RequestSpec(StrictModel):
     with the result of that step; what was started for the request meanwhile is wasted.
     """
     drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
-    """How many drafts its decodes have at most, one after the other; the last is that of all that follow. pp_tokens."""
+    """How many drafts its decodes have at most, one after the other; the last is that of all that follow."""
     structured_output: Flag = False
     """Its tokens follow a grammar: each is sampled with a mask that the scheduler makes of those before. pp_tokens puts
     sampling off until these are known.

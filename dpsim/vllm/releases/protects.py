@@ -1,0 +1,142 @@
+"""Where a form protects and no release does: the one table, which `dpsim list`, reports and the documents show.
+
+A form of a release does what the release does, harm included. A form that protects in its place has another name, such
+as `0.33-repaired`. Or it is a program or a piece that a scenario names. In a few places forms of releases protect all
+the same: `KEPT` has them, each with the reason.
+
+    >>> unprotected_of("pp_tokens")["0.33"][0]
+    'without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class Protection(NamedTuple):
+    """One place. `protects`: the forms that protect; `leaves`: those of releases and pages that do not. `what`: what
+    protects; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request.
+    """
+
+    program: str
+    protects: tuple[str, ...]
+    leaves: tuple[str, ...]
+    what: str
+    harm: str
+    source: str
+
+
+PROTECTIONS = (
+    Protection(
+        "dbo",
+        ("0.33-repaired",),
+        ("source-000", "0.14", "0.33", "v2-0.33"),
+        "a microbatch that raises lets its siblings go",
+        "a microbatch that raises hangs its siblings; 0.33-repaired lets them go",
+        "specification 4.7",
+    ),
+    Protection(
+        "pp_tokens",
+        ("source-002", "page-002", "0.14", "0.33-repaired"),
+        ("0.24", "0.33"),
+        "a request with drafts waits for its token, also without asynchronous scheduling",
+        "without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits",
+        "vllm issue 52071",
+    ),
+    Protection(
+        "pp_tokens",
+        (),
+        ("page-002", "0.24"),
+        "",
+        "with drafts, width and mask of sampled tokens differ between stages; source-002 and 0.33 have equal ones",
+        "vllm pull requests 46994 and 54436",
+    ),
+    Protection(
+        "dp_batch",
+        (),
+        ("v2-0.33",),
+        "",
+        "split steps replay FULL graphs over empty microbatches and for eager ranks; the variant v2-repaired does not",
+        "vllm pull request 57020",
+    ),
+    *[
+        Protection(
+            program,
+            ("source",),
+            ("current",),
+            "a request with drafts waits for its token, also without asynchronous scheduling",
+            "without asynchronous scheduling a request with drafts runs before its token has arrived; the piece "
+            "`tokens: 0.33-repaired` waits",
+            "vllm issue 52071",
+        )
+        for program in ("whole_engine", "whole_engine_watched")
+    ],
+    *[
+        Protection(
+            program,
+            forms,
+            (),
+            "each actor watches the others, and all end where one has died",
+            "",
+            "specification 9.3",
+        )
+        for program, forms in {
+            "engine_watched": ("0.33", "0.31", "0.28", "0.24", "0.14"),
+            "startup_watched": ("0.33", "0.14"),
+            "whole_engine_watched": ("current", "source"),
+        }.items()
+    ],
+)
+"""All places, of one program each."""
+
+
+class Kept(NamedTuple):
+    """A place in which forms of releases protect although their releases do not. `why`: the reason to keep it."""
+
+    forms: str
+    what: str
+    why: str
+
+
+KEPT = (
+    Kept(
+        "pp_tokens: page-002, 0.24",
+        "stages free the slots of ended requests in sorted order, as 0.33; earlier releases iterate a set",
+        "tokens find their row by the batch, so another order harms nothing (M-PP-18)",
+    ),
+    Kept(
+        "pp_tokens: 0.14",
+        "tokens travel by the handler of page 002, with generations; releases up to 0.20 have no handler",
+        "their broadcast ends within the step and leaves nothing in flight that a generation could protect (6.3)",
+    ),
+    Kept(
+        "dbo: source-000, 0.14",
+        "the all-to-all marks tensors that cross streams, as the engine does since 0.33 (4.4)",
+        "before, the all-to-all library marks its own tensors; M-BT-17 is a library that does not",
+    ),
+    Kept(
+        "startup: pieces: {compared: fields}",
+        "the front end compares fields that no release compares",
+        "a scenario asks for it by name; `compared: hash` is the default and what releases do (8.4)",
+    ),
+)
+"""Each place with its reason."""
+
+
+def protects_of(program: str) -> Mapping[str, tuple[str, ...]]:
+    """Of the forms of a program: from what each protects although no release does."""
+    return _by_form([(one.protects, one.what) for one in PROTECTIONS if one.program == program and one.what])
+
+
+def unprotected_of(program: str) -> Mapping[str, tuple[str, ...]]:
+    """Of the forms of a program: what the release or page leaves unprotected."""
+    return _by_form([(one.leaves, one.harm) for one in PROTECTIONS if one.program == program and one.harm])
+
+
+def _by_form(rows: list[tuple[tuple[str, ...], str]]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for forms, sentence in rows:
+        for form in forms:
+            found[form] = (*found.get(form, ()), sentence)
+    return found

@@ -1,0 +1,128 @@
+"""What microbatches and multiprocessors start from: embeddings, shared counts, and the inputs of SM control."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dpsim.scenario import Scenario
+from dpsim.vllm.data_parallel.microbatch_inputs import InputsCut
+from dpsim.vllm.museum.overlap_slices import SharesMetadata
+from dpsim.vllm.overlap.forms import Forward033
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.sm_control import SMControl, TooFewSMs
+from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
+
+
+def encoding(*prompts: int) -> Scenario:
+    """Prompts with inputs for an encoder, round robin over two ranks."""
+    plain = scenario([(prompt, 1) for prompt in prompts])
+    given = [request.model_copy(update={"encoder_inputs": True}) for request in plain.workload.requests or ()]
+    return plain.model_copy(update={"workload": plain.workload.model_copy(update={"requests": tuple(given)})})
+
+
+class TakesIds(Forward033):
+    """Microbatches get the ids of the step, although embeddings stand in for them."""
+
+    class Cut(InputsCut):
+        def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
+            return None
+
+    inputs_cut = Cut
+
+
+class TakesFirstRows(Forward033):
+    """Each microbatch gets the first rows of the embeddings."""
+
+    class Cut(InputsCut):
+        def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
+            return super().embeds(inputs_embeds, slice(0, rows.stop - rows.start))
+
+    inputs_cut = Cut
+
+
+@pytest.mark.parametrize("prompts", [(2, 2), (3, 4), (2, 2, 1, 2)])
+def test_microbatches_have_slices_of_the_embeddings(prompts: tuple[int, ...]) -> None:
+    assert planted(encoding(*prompts), Forward033).verdict == "proven"
+
+
+@pytest.mark.parametrize("mistake", [TakesIds, TakesFirstRows])
+def test_other_rows_are_found(mistake: type[OverlapForward]) -> None:
+    found = found_class(planted(encoding(2, 2), mistake))
+    assert found is not None
+    assert found.startswith("CRASH:")
+
+
+def test_counts_of_the_first_are_those_of_all_where_the_total_is_even() -> None:
+    """Source page 001 pads to even totals, so its one object of counts is right there."""
+    assert planted(scenario([(4, 1), (4, 1)]), SharesMetadata).verdict == "proven"
+    assert found_class(planted(scenario([(3, 1), (3, 1)]), SharesMetadata)) == "CRASH:VALUEERROR"
+
+
+class ForgetsCounts(Forward033):
+    """A forward context without the counts of all ranks."""
+
+    def parts(self, context: Any, *more: Any) -> Any:
+        return super().parts(context._replace(counts=()), *more)
+
+
+def test_microbatches_need_counts() -> None:
+    assert found_class(planted(scenario([(2, 1), (2, 1)]), ForgetsCounts)) == "CRASH:ASSERTIONERROR"
+
+
+# ---- SM control (4.10)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Inputs of SM control."""
+
+    expert_parallel: bool = True
+    wanted: int = 20
+    most: int | None = 24
+    deep_gemm: bool = True
+    cuda: bool = True
+
+    def control(self) -> SMControl:
+        own = {"wanted": self.wanted, "most": self.most, "deep_gemm": self.deep_gemm, "cuda": self.cuda}
+        kind: type[SMControl] = type("Own", (SMControl,), own)
+        return kind(self.expert_parallel)
+
+
+SHARES = {
+    Given(): (20, 112),
+    Given(wanted=40): (24, 108),
+    Given(wanted=40, most=None): (40, 92),
+    Given(wanted=0): (132, 132),
+    Given(deep_gemm=False): (20, 132),
+    Given(expert_parallel=False): (132, 112),
+    Given(expert_parallel=False, wanted=40): (132, 92),  # no manager, so no maximum
+}
+
+
+@pytest.mark.parametrize("given", SHARES)
+def test_shares(given: Given) -> None:
+    control = given.control()
+    with control.shared_out():
+        assert (control.comm, control.compute) == SHARES[given]
+        control.check(microbatched=True)
+    assert (control.comm, control.compute) == (132, 132)
+    control.check(microbatched=False)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(AssertionError, match="on CUDA alone"):
+        Given(cuda=False).control()
+    with pytest.raises(AssertionError, match="132 multiprocessors to communicate leave none of 132"):
+        Given(wanted=132, most=None).control()
+    assert Given(wanted=131, most=None).control().shares() == (131, 1)
+
+
+def test_an_all_to_all_that_was_not_set_up_is_found() -> None:
+    """The check sees a share of communication that no expert parallelism asked for."""
+    control = Given(expert_parallel=False).control()
+    control.comm, control.compute = 20, 112
+    with pytest.raises(TooFewSMs, match="set up for 132 multiprocessors and has 20"):
+        control.check(microbatched=True)

@@ -1,0 +1,70 @@
+"""Where forms protect and no release does: each row of the table names forms that exist, and worlds show both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.cli.list_text import as_text, backends, protocols
+from dpsim.contract import registry
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
+from dpsim.vllm.releases.protects import KEPT, PROTECTIONS, Protection, protects_of, unprotected_of
+
+
+def unknown(rows: tuple[Protection, ...]) -> list[tuple[str, str]]:
+    """Forms that a row names and its program does not have."""
+    return [
+        (row.program, form)
+        for row in rows
+        for form in (*row.protects, *row.leaves)
+        if form not in registry.protocol(row.program).forms
+    ]
+
+
+def test_each_form_exists_and_stands_on_one_side() -> None:
+    assert unknown(PROTECTIONS) == []
+    assert not [row for row in PROTECTIONS if set(row.protects) & set(row.leaves)]
+    assert unknown((PROTECTIONS[0]._replace(leaves=("0.34",)),)) == [("dbo", "0.34")]
+
+
+def test_programs_and_the_list_show_the_table() -> None:
+    for row in PROTECTIONS:
+        program = registry.protocol(row.program).program
+        assert (program.protects, program.unprotected) == (protects_of(row.program), unprotected_of(row.program))
+    shown = as_text({"scenarios": [], "protocols": protocols(), "variants": [], "backends": backends()})
+    for row in PROTECTIONS:
+        assert row.what in shown
+        assert row.harm in shown
+    assert all(row.why for row in KEPT)
+
+
+DRAFTS: dict[str, Any] = {"max_num_seqs": 1, "num_speculative_tokens": 1, "cudagraph_mode": "NONE"}
+
+
+def classes(form: str, **config: Any) -> list[str]:
+    """Of one request that decodes with a draft, on two stages."""
+    document = {
+        "name": "drafts",
+        "protocol": {"name": "pp_tokens", "form": form},
+        "topology": {"pipeline_parallel_size": 2},
+        "config": DRAFTS | config,
+        "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 4}]},
+    }
+    return [finding.klass for finding in run_scenario(scenario_from(document)).findings]
+
+
+@pytest.mark.parametrize("form", ["0.33", "0.33-repaired"])
+def test_drafts_are_paced_by_the_repaired_form_alone(form: str) -> None:
+    """And by both with asynchronous scheduling (vllm issue 52071)."""
+    assert classes(form, async_scheduling=True) == []
+    assert classes(form, num_speculative_tokens=0) == []
+    assert (classes(form) == []) == (form == "0.33-repaired")
+
+
+@pytest.mark.parametrize("form", ["0.24", "page-002"])
+def test_the_page_has_its_own_width(form: str) -> None:
+    assert classes(form, async_scheduling=True)[0] == "MISMATCH:COLLECTIVE:COUNT"
+    assert classes(form, num_speculative_tokens=0) == []
+    assert classes("source-002", async_scheduling=True) == []
