@@ -166,8 +166,8 @@ class RegistersTwice(Registers):
     now: tuple[Target, ...] = ()
 
     async def capture(self, agree: Agree) -> None:
-        first, *others = sorted(super().targets(), key=lambda target: -target.key.num_tokens)
-        for self.now in ((first,), tuple(others)):
+        targets = sorted(super().targets(), key=lambda target: -target.key.num_tokens)
+        for self.now in (tuple(targets[:1]), tuple(targets[1:])):
             self.captures.allowed = True
             await super().capture(agree)
 
