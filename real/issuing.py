@@ -29,7 +29,7 @@ from contextlib import AbstractContextManager
 from functools import wraps
 from sys import _getframe
 from types import FrameType, FunctionType, TracebackType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dpsim.backend.journal.call_site import place_of
 from dpsim.backend.journal.journal import Journal, RankJournal
@@ -41,6 +41,14 @@ T = TypeVar("T")
 
 ISSUING = threading.RLock()
 """Held by a thread while it issues. One for the process, which has one rank."""
+
+
+class FlagTurns(Protocol):
+    """What the front asks before a call is written: a `real.turns.OrderOfFlags`."""
+
+    def begin(self) -> None: ...
+    def come(self, place: tuple[str, str, int], what: str) -> None: ...
+
 
 _guarded: dict[type, type] = {}
 """Of each class that was seen: the guarded one; itself, if it is that or nothing of the contract."""
@@ -120,14 +128,15 @@ class OwnJournal(threading.local, Journal):
     out.
     """
 
-    def __init__(self, shared: RankJournal) -> None:
+    def __init__(self, shared: RankJournal, turns: FlagTurns | None = None) -> None:
         """For main; and for each thread that calls it and is none of the rank's."""
         super().__init__(shared, MAIN)
+        self.turns = turns
         self.enter(shared.thread())
 
     def enter(self, journal: Journal) -> None:
         """The calling thread goes on where that journal ends."""
-        vars(self).update(vars(journal))
+        vars(self).update(vars(journal) | {"turns": self.turns})
         self.looks = True  # what another thread captures is asked before each op
 
     def leave(self, journal: Journal) -> None:
@@ -136,9 +145,18 @@ class OwnJournal(threading.local, Journal):
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
         where = self._arrive(site, _getframe(2))
+        if self.turns is not None:
+            self._take_flag_turn(kind, site, fields)
         delay = self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where, *fields))
         return delay
+
+    def _take_flag_turn(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
+        assert self.turns is not None
+        if kind == "flag":
+            self.turns.come((self.thread, site, self.ordinal), fields[1])
+        else:
+            self.turns.begin()
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         where = place_of(site, _outside(_getframe(2)))

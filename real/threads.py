@@ -44,6 +44,7 @@ from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal
 from real.rank import RealRank
 from real.stores import RealStore
+from real.turns import turns_of
 from real.waiting import BRIEF_NS, GLANCE_SECONDS, SPIN_NS, Dismissed, Patience, Unfinished, cores
 
 
@@ -205,6 +206,8 @@ class ThreadedRank(RealRank):
                 self.lacked = self.lacked or trouble(thread.error)
             with ISSUING:
                 thread.message = front.ended(thread.error, registry.packages())
+                if front.turns is not None:
+                    front.turns.begin()
             if self.lacked:
                 self._over.set()
         except RankDied:
@@ -251,7 +254,7 @@ def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None],
     """A rank for a program that says `threaded = True`; the thread that calls is its main."""
     over = Over(of.give_up)
     shared = RankJournal(number, world, one_by_one(write, over))
-    front = OwnJournal(shared)
-    shared.front, shared.issuing, shared.aborts = front, ISSUING, of.aborts
     patience = OwnPatience(over, of.dismissed, world.actors > cores(), of.device.polling)
+    front = OwnJournal(shared, turns_of(world, number, patience))
+    shared.front, shared.issuing, shared.aborts = front, ISSUING, of.aborts
     return guarded(ThreadedRank(front, of, patience, over, world.actors))

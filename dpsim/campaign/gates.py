@@ -1,8 +1,9 @@
 """The same messages again: a run on another backend whose looks into mailboxes come to what they came to in this one.
 
 Whose message a look finds is a race. The simulation says of each look which message it took, so that makes a gate for
-it (`dpsim.contract.world.Gate`), and on whatever backend a run at these gates takes the same ones. What else races (who
-has a port, what an event says) stays as it comes.
+it (`dpsim.contract.world.Gate`), and on whatever backend a run at these gates takes the same ones. Another race
+is in which order host threads of a rank call its flags. Real threads call them in the order of the simulation: a call
+waits for the one before it. What else races (who has a port, what an event says) stays as it comes.
 
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
@@ -13,13 +14,14 @@ look had was posted before it, by what that look does not hold up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.subject import Subject, kept
-from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, RawRecord
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Address, Gate, Run
 from dpsim.explore import search
@@ -29,11 +31,13 @@ from dpsim.trace import Difference, Trace, compare
 
 
 def gates_of(run: Run) -> tuple[Gate, ...]:
-    """What each look into a mailbox came to that returned. ValueError for a run that does not say whose message a look
-    took: only those of the simulation do.
+    """What each look into a mailbox came to that returned, and what each call on a flag came after.
+
+    ValueError for a run that does not say whose message a look took: only those of the simulation do.
     """
     gates = []
     for rank, journal in enumerate(run.journals):
+        gates += _turns(rank, journal)
         looks = {raw[ADDRESS] for raw in journal if raw[KIND] == "take"}
         for raw in journal:
             if raw[KIND] != "learned" or raw[ADDRESS] not in looks:
@@ -44,6 +48,14 @@ def gates_of(run: Run) -> tuple[Gate, ...]:
                 raise ValueError(f"the run on {run.backend} does not say whose messages it took; take one of sim")
             gates.append(Gate(at, message))
     return tuple(gates)
+
+
+def _turns(rank: int, journal: Sequence[RawRecord]) -> list[Gate]:
+    """Of each call on a flag that it comes after the one before it, where several threads of a rank call flags."""
+    calls: list[Address] = [(rank, *raw[ADDRESS]) for raw in journal if raw[KIND] == "flag"]
+    if len({thread for _, thread, _, _ in calls}) < 2:
+        return []
+    return [Gate(call, before) for before, call in pairwise(calls)]
 
 
 class Again(NamedTuple):

@@ -80,7 +80,7 @@ sender (`outside`), no thread, the mailbox, and its number in the world.
 class Gate(NamedTuple):
     """What a look into a mailbox comes to, by its address: a message, or nothing. A look that has to come to nothing
     does not look (a get waits for its time-out all the same); one that has to come to a message waits for this one, a
-    poll too, and takes it also if others came before.
+    poll too, and takes it also if others came before. Of a call on a flag: the one before it (`dpsim.campaign.gates`).
     """
 
     at: Address

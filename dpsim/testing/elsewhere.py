@@ -4,9 +4,9 @@
         same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
 
 Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`): looks into mailboxes come to
-what they came to there, so that message races are no difference. Compared are the traces: what each host thread
-issued, learned and decided, and how the actors ended. Ports, flags and events have no gates; a scenario in which these
-race may differ.
+what they came to there, so that message races are no difference. Host threads call flags in the order that they had
+there. Compared are the traces: what each host thread issued, learned and decided, and how the actors ended. Ports and
+events have no gates; a scenario in which these race may differ.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ OF_SEVERAL = {
     "vllm/reports": "reports of twelve kinds of trouble, kept as files",
     "vllm/torch": "files of an engine as programs of torch.distributed",
     "vllm/torch/programs": "programs around files of an engine, which tests run as targets",
+    "vllm/planted": "mistakes in the healthy protocols, and what of the project notices each",
     "vllm/real": "programs of an engine on real processes",
     "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
 }

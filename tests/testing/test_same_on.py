@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
 
 from dpsim import runner
 from dpsim.campaign import gates
+from dpsim.contract.interface import Rank
 from dpsim.contract.registry import register_protocol
 from dpsim.scenario import Scenario
 from dpsim.scenario.errors import ScenarioError
@@ -41,6 +43,36 @@ def test_a_scenario_with_racing_messages(backend: str, monkeypatch: pytest.Monke
     way = r"(the run in time|schedule . of seed 3)"
     with pytest.raises(AssertionError, match=f"^races, {way}: {backend} is not as sim: "):
         same_on(scenario(), backend, schedules=4, seed=3)
+
+
+@register_protocol("t_tickets")
+class Tickets(SizedProgram):
+    """Three threads take tickets in Python, each after a call on one flag: the order of these calls is that of all."""
+
+    threaded = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        tickets = count()
+
+        async def take(own: Rank) -> None:
+            own.flag("tickets").set("come")
+            own.probe(f"ticket.{next(tickets)}")
+            own.flag("tickets").set("gone")
+
+        for thread in [rank.start(f"taker.{number}", take) for number in range(3)]:
+            await thread.join("join")
+
+
+@pytest.mark.slow
+def test_threads_that_race_for_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Real threads call flags in the order of the simulation. The twin takes no notice of that."""
+    tickets = sized("t_tickets", name="tickets")
+    done = same_on(tickets, "gloo", schedules=6, seed=3)
+    bodies = [one.simulated.journals for one in done]
+    assert sum(body not in bodies[:at] for at, body in enumerate(bodies)) > 2
+    monkeypatch.setattr(gates, "gates_of", lambda run: ())
+    with pytest.raises(AssertionError, match=r"^tickets, .*: gloo is not as sim: "):
+        same_on(tickets, "gloo", schedules=6, seed=3)
 
 
 def test_what_a_real_backend_has_not_is_refused() -> None:

@@ -123,6 +123,7 @@ class WatchedFrontEnd(FrontEnd):
                 await self.hear()
         except Exception:
             self.fail()
+            assert not self.owed, f"front end {self.index} ends and owes {sorted(self.owed)} an answer or an error"
             raise
 
     def watch(self) -> None:

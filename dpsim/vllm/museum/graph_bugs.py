@@ -159,6 +159,36 @@ class CountsOnce(Registers):
     reduce = Cached
 
 
+@mutant("car-registers-twice", None, f"{HEALTHY} car-registration-c")
+class RegistersTwice(Registers):
+    """Ranks capture graphs in two sessions, and tell each other at the end of each what they noted."""
+
+    now: tuple[Target, ...] = ()
+
+    async def capture(self, agree: Agree) -> None:
+        targets = sorted(super().targets(), key=lambda target: -target.key.num_tokens)
+        for self.now in (tuple(targets[:1]), tuple(targets[1:])):
+            self.captures.allowed = True
+            await super().capture(agree)
+
+    def targets(self) -> list[Target]:
+        return list(self.now)
+
+
+@mutant("car-registration-c", "STALE:UNWRITTEN", twin="car-registers-twice")
+class RegistersOver(RegistersTwice):
+    """A second session writes its addresses over those of the first, and has none at its own places."""
+
+    class AtFirstPlaces(RegisteredAllReduce):
+        async def register(self) -> None:
+            noted, registered = self.noted, self.registered
+            self.noted, self.registered = noted[registered:], 0
+            await super().register()
+            self.noted, self.registered = noted, len(noted)
+
+    reduce = AtFirstPlaces
+
+
 # ---- a stream that prepares the next step
 
 

@@ -10,13 +10,14 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from dpsim.contract.interface import Buffer, Graph, Rank, Stream, Thread
+from dpsim.vllm.capture.offloader import Offloader
 from dpsim.vllm.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs, Runnable
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.museum.overlap import HEALTHY, mutant
 from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys017
 from dpsim.vllm.overlap.library import Library
-from dpsim.vllm.overlap.wrapper import UbatchMetadata, UBatchWrapper, captured
+from dpsim.vllm.overlap.wrapper import MicrobatchGraph, UbatchMetadata, UBatchWrapper, captured
 
 
 @mutant("M-BT-8", "CRASH:RUNTIMEERROR")
@@ -185,3 +186,38 @@ class ThreadLocal(Queries):
             return graph.capture(stream, mode="thread_local")
 
     wrapper = OwnThread
+
+
+# ---- weights that come layer by layer
+
+
+@mutant("dbo-offload", None, f"{HEALTHY} dbo-offload-unsynced")
+class MicrobatchesOffload(Forward033):
+    """Four layers have their weights in two places. The last microbatch gives a place back, for all read it."""
+
+    layers = 4
+
+    def make_offloader(self) -> Offloader:
+        return Offloader(self.rank, self.layers, places=2)
+
+    async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
+        outputs = await super().project(layer, context, hidden)
+        assert self.offloader is not None
+        if self.through():
+            self.offloader.after_layer(layer, self.dbo.stream, context.capturing)
+        return outputs
+
+    def through(self) -> bool:
+        """Whether all other microbatches have read the weights of this layer."""
+        return not self.dbo.enabled or self.dbo.current_ubatch_id == self.config.num_ubatches - 1
+
+
+@mutant("dbo-offload-unsynced", "RACE:BUFFER", twin="dbo-offload")
+class ReplaysUnsynced(MicrobatchesOffload):
+    """A replay of microbatches does not wait for weights that an eager forward asked for."""
+
+    class Wrapper(UBatchWrapper):
+        def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
+            entry.graph.replay(context.stream, "ubatches.replay")
+
+    wrapper_of = Wrapper

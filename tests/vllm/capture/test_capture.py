@@ -103,6 +103,29 @@ async def addresses_are_told_before_the_first_replay(rank: Rank, right: bool) ->
     return numbers(await x.read("out"))
 
 
+class AtFirstPlaces(RegisteredAllReduce):
+    """A second session writes its addresses where the first one did."""
+
+    async def register(self) -> None:
+        noted, registered = self.noted, self.registered
+        self.noted, self.registered = noted[registered:], 0
+        await super().register()
+        self.noted, self.registered = noted, len(noted)
+
+
+@twins("STALE:UNWRITTEN", learned=[(10, 10), (10, 10)])
+async def a_second_session_has_places_of_its_own(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    reduce = (RegisteredAllReduce if right else AtFirstPlaces)(rank, "h", "d")
+    for name in ("first", "second"):
+        x, graph = filled(main, 5), rank.graph(name)
+        async with graph.capture(main):
+            reduce.all_reduce(x, main, "sum", capturing=True)
+        await reduce.register()
+    graph.replay(main, "go")
+    return numbers(await x.read("out"))
+
+
 @pytest.mark.parametrize("twin", twins, ids=str)
 def test_the_healthy_twin_holds(twin: Any) -> None:
     twin.check_right()

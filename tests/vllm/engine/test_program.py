@@ -192,6 +192,31 @@ def test_a_dummy_of_a_sleeping_engine_is_seen() -> None:
     assert pause_while_asleep({EngineLoop: DummiesAsleep}).forwards == [(1, 2), (0, 3)]
 
 
+def refused_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A sleep, a pause that is still on its way when engines are to wake up, and a second wake-up; then one request."""
+    control: Control = [(1, ("SLEEP", "keep")), (2, ("PAUSE", "keep")), (3, ("WAKE_UP",)), (4, ("WAKE_UP",))]
+    of = group(requests=[(1, 10)], control=control, interval=4, pieces={FrontEnd: Hasty, **pieces})
+    late = tuple(Delay(rank, At("engine.idle", 1), 1_000_000) for rank in (0, 1))  # the pause is read with what follows
+    return run(replace(of, world=replace(of.world, delays=late)))
+
+
+class AwakeFirst(EngineControl):
+    """An engine counts as awake before it has resumed, also if it cannot."""
+
+    async def do(self, what: str, client: int, arguments: Any) -> None:
+        self.asleep = self.asleep and what != "WAKE_UP"
+        await super().do(what, client, arguments)
+
+
+def test_an_engine_that_cannot_wake_up_sleeps_on() -> None:
+    """Specification 2.6: no forwards until WAKE_UP, which resumes."""
+    seen = refused_while_asleep({})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
+    assert seen.forwards == [(1, 1), (0, 2)], "the dummy of the sleep, and the step of the request"
+    assert refused_while_asleep({EngineControl: AwakeFirst}).forwards != seen.forwards
+
+
 def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
     """A request of one step, whose abort comes while its only forward runs: the kernel is launched after it."""
     of = group(requests=[(1, 0, 1)], interval=2, pieces=pieces)

@@ -193,32 +193,29 @@ def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
 
 # ---- explored
 
-K = 40
-"""Most ops that anybody makes after a death, until it has ended; measured, the bound is generous."""
 
+def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> tuple[str, int, int]:
+    """An actor is killed at any point, or not at all. Returns the verdict, the number of schedules, and K.
 
-def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> str:
-    """An actor is killed at any point, or not at all."""
+    K: the most ops that an actor makes after the death until it has ended.
+    """
     result, most = explored(watched(dp, kills=[Kill(actor, **kill)]), limit, by)
     assert result.failures == {}
-    assert max(most) <= K
-    who = watched(dp).world.actor(actor)
-    print(f"DP {dp}, {who} is killed {kill or ''}: {by} {result.verdict}, {result.runs:,} schedules, K {max(most)}")
-    return result.verdict
+    return result.verdict, result.runs, max(most)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loses_mail", [False, True])
-def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool) -> None:
-    assert killed(1, 0, 3_000, loses_mail=loses_mail) == "proven"
+@pytest.mark.parametrize(("loses_mail", "schedules"), [(False, 1_249), (True, 1_842)])
+def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: int) -> None:
+    assert killed(1, 0, 3_000, loses_mail=loses_mail) == ("proven", schedules, 1)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("actor", [0, 1, 2, 3])
-def test_one_of_a_group_is_killed_at_any_point(actor: int) -> None:
-    """Two engines, a coordinator, a front end: of too many schedules some."""
-    for by in ("dpor", "random"):
-        assert killed(2, actor, 150, by, loses_mail=True, partial=True) in ("sampled", "bounded")
+@pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 15), (1, 8, 19), (2, 0, 18), (3, 7, 16)])
+def test_one_of_a_group_is_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
+    """Two engines, a coordinator, a front end: of too many schedules some. The figures are K."""
+    for by, most in ("dpor", dpor), ("random", random):
+        assert killed(2, actor, 150, by, loses_mail=True, partial=True) == ("sampled", 150, most)
 
 
 def test_the_twins_are_found_by_exploration() -> None:

@@ -15,15 +15,12 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
-from dpsim.contract.interface import Buffer
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
-from dpsim.vllm.capture.offloader import Offloader
-from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
-from dpsim.vllm.overlap.forms import Forward033
+from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext
+from dpsim.vllm.museum.overlap_graphs import MicrobatchesOffload, ReplaysUnsynced
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.wrapper import MicrobatchGraph, UBatchWrapper
 from dpsim.vllm.programs.dbo import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
@@ -31,44 +28,14 @@ EAGER = scenario([(4, 2), (4, 2), (4, 1), (4, 1)])
 CAPTURED = scenario([(2, 3)] * 4, **{**GRAPHS, "cudagraph_capture_sizes": [2], "max_num_seqs": 2})
 
 
-class Offloads(Forward033):
-    """Four layers in two places."""
-
-    layers = 4
-
-    def make_offloader(self) -> Offloader:
-        return Offloader(self.rank, self.layers, places=2)
-
-    async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
-        outputs = await super().project(layer, context, hidden)
-        assert self.offloader is not None
-        if self.through():
-            self.offloader.after_layer(layer, self.dbo.stream, context.capturing)
-        return outputs
-
-    def through(self) -> bool:
-        """Whether nobody else reads the weights of this layer: all before this microbatch have."""
-        return not self.dbo.enabled or self.dbo.current_ubatch_id == self.config.num_ubatches - 1
-
-
-class EachGivesBack(Offloads):
+class EachGivesBack(MicrobatchesOffload):
     """Each microbatch asks for the next weights as if it were alone."""
 
     def through(self) -> bool:
         return True
 
 
-class ReplaysAtOnce(Offloads):
-    """A replay does not wait for weights that an eager forward asked for (M-CG-6)."""
-
-    class Wrapper(UBatchWrapper):
-        def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
-            entry.graph.replay(context.stream, "ubatches.replay")
-
-    wrapper_of = Wrapper
-
-
-class NeverJoins(Offloads):
+class NeverJoins(MicrobatchesOffload):
     """Copies for the next forward are part of a capture, and nobody joins their stream before it ends (M-CG-7)."""
 
     class Unjoined(CUDAGraphWrapper):
@@ -90,7 +57,7 @@ def found(one: Any, forward: type[OverlapForward]) -> tuple[list[str], set[str]]
     ("one", "ways"), [(EAGER, {"threads"}), (CAPTURED, {"threads", "capture", "replay"})], ids=["eager", "captured"]
 )
 def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
-    problems, ran = found(one, Offloads)
+    problems, ran = found(one, MicrobatchesOffload)
     assert problems == []
     assert ran >= ways
 
@@ -99,7 +66,7 @@ def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
 def test_in_all_schedules() -> None:
     """As many as without: each rank has two orders (`test_dbo`)."""
     subject = Subject.of(scenario([(4, 1)] * 2))
-    offloads = replace(subject, prepared=subject.prepared._replace(forward=Offloads), make=None)
+    offloads = replace(subject, prepared=subject.prepared._replace(forward=MicrobatchesOffload), make=None)
     seen = explore_subject(offloads, "dpor", schedules=1000)
     assert (seen.verdict, seen.exploration.runs) == ("proven", 4)
 
@@ -108,7 +75,7 @@ def test_in_all_schedules() -> None:
     ("one", "twin", "klass"),
     [
         (EAGER, EachGivesBack, "RACE:BUFFER"),
-        (CAPTURED, ReplaysAtOnce, "RACE:BUFFER"),
+        (CAPTURED, ReplaysUnsynced, "RACE:BUFFER"),
         (CAPTURED, NeverJoins, "CRASH:CAPTUREERROR"),
     ],
 )

@@ -190,20 +190,19 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
 
 # ---- explored
 
-K = 60
-"""Most ops that anybody makes after a death, until it has ended; measured, the bound is generous."""
+KILLED = [(0, 30, 42), (1, 30, 43), (CORE, 23, 40), (COORDINATOR, 0, 40), (FRONTEND, 30, 40)]
+"""Who is killed, and the most ops that anybody makes after that until it has ended, by search."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("actor", [0, 1, CORE, COORDINATOR, FRONTEND])
-def test_killed_at_any_point(actor: int) -> None:
+@pytest.mark.parametrize(("actor", "dpor", "random"), KILLED)
+def test_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
     """Of too many schedules some. Messages of the dead may be lost."""
     subject = watched([request(1, 1)], kills=[Kill(actor, loses_mail=True)], interval=1)
-    for by in ("dpor", "random"):
+    for by, expected in ("dpor", dpor), ("random", random):
         result, most = explored(subject, 30, by)
         assert result.failures == {}
-        assert max(most) <= K
-        print(f"{subject.world.actor(actor)} is killed: {by} {result.verdict}, {result.runs} schedules, K {max(most)}")
+        assert (result.verdict, result.runs, max(most)) == ("sampled", 30, expected)
 
 
 def test_a_worker_that_is_left_is_found_by_exploring() -> None:

@@ -1,0 +1,118 @@
+"""The campaign: each mistake is planted in a copy of the tree, and the copy is asked who notices it.
+
+    shipped    pytest scenarios -k sim, and all schedules of the scenarios that say what must come of them
+    quick      the tests of `make test` of the room whose file was changed, without scenarios
+
+The second question is asked only if the answer to the first is no. A run that does not end in time has noticed it, too.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from tests import ROOT
+from tests.vllm.planted.engines import ENGINES
+from tests.vllm.planted.mistake import By, Mistake
+from tests.vllm.planted.steps import STEPS
+
+MISTAKES = (*STEPS, *ENGINES)
+LEFT_OUT = (".*", "__pycache__", "*.egg-info", "shared")
+SHIPPED: Sequence[Sequence[str]] = (
+    ("scenarios", "-k", "sim and not gloo and not nccl"),
+    ("tests/vllm/test_explored_scenarios.py",),
+)
+BOUND_S = 900
+
+
+class Answer(NamedTuple):
+    """Who notices a mistake, and the last lines of what failed."""
+
+    by: By
+    failed: str
+
+
+class Copy:
+    """A copy of the tree. Each change gets another time, since bytecode goes stale by size and time."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.changes = 0
+
+    def write(self, path: Path, text: str) -> None:
+        before = path.stat().st_mtime
+        path.write_text(text)
+        self.changes += 1
+        os.utime(path, (before + 10 + self.changes,) * 2)
+
+    @contextmanager
+    def with_one(self, mistake: Mistake) -> Iterator[None]:
+        """For as long as the mistake is asked about."""
+        path = mistake.path(self.root)
+        healthy = path.read_text()
+        self.write(path, mistake.planted(healthy))
+        try:
+            yield
+        finally:
+            self.write(path, healthy)
+
+    def failed(self, arguments: Sequence[str]) -> str:
+        """What pytest says of the first failure, "" if nothing fails."""
+        ours = ("PYTEST_", "HYPOTHESIS_")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+        environment["PYTHONPATH"] = str(self.root)
+        options = ["-q", "-x", "-p", "no:cacheprovider", "--tb=short"]
+        command = [sys.executable, "-m", "pytest", *options, *arguments]
+        try:
+            ran = subprocess.run(
+                command, cwd=self.root, env=environment, text=True, capture_output=True, timeout=BOUND_S
+            )
+        except subprocess.TimeoutExpired:
+            return f"no end within {BOUND_S} s"
+        if ran.returncode not in (0, 1):
+            raise RuntimeError(f"{' '.join(command)} ends with {ran.returncode}\n{ran.stdout}{ran.stderr}")
+        return ran.stdout[-1500:] if ran.returncode else ""
+
+
+@contextmanager
+def copied() -> Iterator[Copy]:
+    """A copy that is gone afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "tree"
+        shutil.copytree(ROOT, root, ignore=shutil.ignore_patterns(*LEFT_OUT))
+        yield Copy(root)
+
+
+def asked(copy: Copy, mistake: Mistake) -> Answer:
+    """Who notices it."""
+    with copy.with_one(mistake):
+        for arguments in SHIPPED:
+            if failed := copy.failed(arguments):
+                return Answer("shipped", failed)
+        if failed := copy.failed([f"tests/vllm/{mistake.room}"]):
+            return Answer("quick", failed)
+    return Answer("nothing", "")
+
+
+def main(names: Sequence[str]) -> None:
+    counts = {"shipped": 0, "quick": 0, "nothing": 0}
+    with copied() as copy:
+        for mistake in MISTAKES:
+            if not names or mistake.name in names:
+                answer = asked(copy, mistake)
+                counts[answer.by] += 1
+                print(f"{mistake.program:20} {mistake.name:30} {answer.by}", flush=True)
+                if names:
+                    print(answer.failed, flush=True)
+    print(", ".join(f"{by} {count}" for by, count in counts.items()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

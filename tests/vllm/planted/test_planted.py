@@ -1,0 +1,82 @@
+"""Planted mistakes: each fits the code as it is, every program has one, and what notices it is what its row says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.vllm.planted.campaign import MISTAKES, Copy, asked, copied
+from tests.vllm.planted.mistake import DoesNotFit, Mistake
+
+PROGRAMS = {
+    *("dbo", "dp_batch", "dp_survivors", "engine", "engine_watched", "eplb", "pp_tokens", "startup"),
+    *("startup_watched", "whole_engine", "whole_engine_dp", "whole_engine_watched"),
+}
+
+
+def names(mistake: Mistake) -> str:
+    return mistake.name
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=names)
+def test_it_fits_the_code(mistake: Mistake) -> None:
+    healthy = mistake.path(ROOT).read_text()
+    planted = mistake.planted(healthy)
+    assert planted != healthy
+    compile(planted, mistake.file, "exec")
+
+
+@pytest.mark.parametrize("old", ["no such line", "self"])
+def test_one_that_fits_nowhere_or_anywhere_is_an_error(old: str) -> None:
+    with pytest.raises(DoesNotFit, match="expected once"):
+        MISTAKES[0]._replace(old=old).planted(MISTAKES[0].path(ROOT).read_text())
+
+
+def test_every_program_has_one() -> None:
+    assert {mistake.program for mistake in MISTAKES} == PROGRAMS
+    assert len({mistake.name for mistake in MISTAKES}) == len(MISTAKES) == 40
+
+
+def test_what_notices_them() -> None:
+    """Of 40 the shipped scenarios notice 80 %, and with the quick tests 95 %; the others are harmless."""
+    counts = Counter(mistake.by for mistake in MISTAKES)
+    assert counts == {"shipped": 32, "quick": 6, "nothing": 2}
+    assert all(mistake.why.startswith("Harmless: ") == (mistake.by == "nothing") for mistake in MISTAKES)
+
+
+def test_a_change_is_taken_back(tmp_path: Path) -> None:
+    """Each state of the file has another time, since Python looks at size and time before it compiles anew."""
+    mistake = MISTAKES[0]
+    path = mistake.path(tmp_path)
+    path.parent.mkdir(parents=True)
+    healthy = mistake.path(ROOT).read_text()
+    path.write_text(healthy)
+    times = [path.stat().st_mtime]
+    with Copy(tmp_path).with_one(mistake):
+        assert path.read_text() == mistake.planted(healthy)
+        times.append(path.stat().st_mtime)
+    assert path.read_text() == healthy
+    assert len({*times, path.stat().st_mtime}) == 3
+
+
+@pytest.fixture(scope="module")
+def tree() -> Iterator[Copy]:
+    with copied() as copy:
+        yield copy
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("mistake", MISTAKES, ids=names)
+def test_who_notices_it(tree: Copy, mistake: Mistake) -> None:
+    answer = asked(tree, mistake)
+    assert answer.by == mistake.by, answer.failed
+
+
+@pytest.mark.nightly
+def test_nobody_complains_of_the_healthy_tree(tree: Copy) -> None:
+    mistake = MISTAKES[0]
+    assert asked(tree, mistake._replace(new=mistake.old)).by == "nothing"

@@ -1,0 +1,49 @@
+"""A pause that waits: what runs goes on, and a request that has come since is not let in before the resume (2.6)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from dpsim.contract.ops import KIND, SITE
+from dpsim.contract.world import At, Delay
+from dpsim.vllm.engine.forward import REAL
+from dpsim.vllm.engine.pause import PAUSED
+from dpsim.vllm.engine.waves import PauseState
+from dpsim.vllm.whole.rank_engine import LiveRankScheduler
+from tests.vllm.whole import whole_worlds
+from tests.vllm.whole.whole_worlds import EAGER, Control, request, run, whole
+
+STEPS = 8
+SECOND = 2
+"""The second front end, of one engine."""
+
+
+def forwards(pieces: dict[type[Any], type[Any]]) -> tuple[int, int]:
+    """Of an engine with a request of eight steps: real forwards before its pause was over, and all of them. A request
+    of another front end comes in the middle.
+    """
+    control: Control = [(1, ("PAUSE", "wait")), (2, ("RESUME",))]
+    asked = [request(1, STEPS), request(1, 2)]
+    of = whole(asked, control, pieces, dp=1, frontends=2, interval=1, max_num_seqs=2, **EAGER)
+    late = Delay(SECOND, At("frontend.add", 0), 500_000)
+    seen: whole_worlds.Seen = run(replace(of, world=replace(of.world, delays=(late,))))
+    assert (seen.classes, seen.run.finished) == ([], True)
+    probes = [raw[SITE] for raw in seen.run.journals[0] if raw[KIND] == "probe"]
+    return probes[: probes.index(PAUSED)].count(REAL), probes.count(REAL)
+
+
+class AdmitsAlways(LiveRankScheduler):
+    """A pause makes no difference to who is admitted."""
+
+    def next_batch(self, pause: PauseState) -> Any:
+        return super().next_batch(PauseState.UNPAUSED)
+
+
+def test_who_comes_while_a_pause_waits_is_let_in_after_it() -> None:
+    assert forwards({}) == (STEPS, STEPS + 2)
+
+
+def test_one_that_is_let_in_runs_beside_the_others() -> None:
+    """Both of its steps are those of the other request."""
+    assert forwards({LiveRankScheduler: AdmitsAlways}) == (STEPS, STEPS)
