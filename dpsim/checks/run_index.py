@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from dpsim.checks.completed import completed
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
+from dpsim.checks.thread_positions import NO_OP, thread_positions
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
@@ -81,6 +82,7 @@ class RunIndex:
     aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
     groups: list[Entry] = field(default_factory=list)  # that ranks make during the run
     from_any: list[Entry] = field(default_factory=list)  # receives from any source that took no message, as is known
+    _positions: dict[int, list[int]] = field(default_factory=dict)  # of ranks with host threads
 
     @cached_property
     def memory(self) -> Memory:
@@ -220,11 +222,11 @@ class RunIndex:
         """
         journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
         if entry.rank in self.threaded:
-            own = entry.raw[THREAD], entry.step
-            before = [raw for raw in journal[: entry.at] if (raw[THREAD], raw[STEP]) == own]
-            return entry.step, sum(raw[KIND] not in ("probe", "injected") for raw in before)
+            if entry.rank not in self._positions:
+                self._positions[entry.rank] = thread_positions(journal)
+            return entry.step, self._positions[entry.rank][entry.at]
         while at >= 0 and journal[at][STEP] == entry.step:
-            number += journal[at][KIND] not in ("probe", "injected")
+            number += journal[at][KIND] not in NO_OP
             at -= 1
         return entry.step, number
 

@@ -146,12 +146,12 @@ class _Rank:
             details=tuple(self.lines()),
         )
 
-    def _before(self, name: str) -> tuple[int, int, str]:
-        """The order in which threads are looked at: as they came. For a flag that no thread set that says nothing."""
+    def _before(self, name: str) -> tuple[int, int, bool, str]:
+        """The order in which threads are looked at: how far they are, unless they wait for a flag that no thread set."""
         entry = self.living[name]
         step, number = self.run_index.position(entry)
         unset = entry.raw[KIND] == "flag" and not self._setters(entry.raw[FLAG])
-        return (step, int(name != MAIN), name) if unset else (step, number, "")
+        return (step, int(name != MAIN), False, name) if unset else (step, number, name == MAIN, "")
 
     def _culprit(self, name: str) -> Culprit:
         """For a thread that waits: the one that has ended, where it raised or set another flag; else itself."""

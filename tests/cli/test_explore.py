@@ -301,6 +301,7 @@ def test_json_has_every_key() -> None:
         "swap": "rank 0 looks into box (second[0]) before rank 0 gets 1 of rank 1",
         "one_more": None,
         "variant": None,
+        "unprotected": [],
         "next": [],
         "confirmed": True,
         "trace": str(trace),

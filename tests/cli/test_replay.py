@@ -64,6 +64,7 @@ def test_the_same_run(trace: str) -> None:
         "swap": None,
         "one_more": None,
         "variant": None,
+        "unprotected": [],
         "difference": None,
     }
 

@@ -70,7 +70,9 @@ def test_a_rank_that_left_no_dump_dies(tmp_path: Path) -> None:
 def test_a_transfer_that_is_not_received(tmp_path: Path) -> None:
     job = rounds(2)
     job.transfer(0, 1, size=100_000, sides="recv")
-    assert found(simulated(job, tmp_path)) is not None
+    [finding] = simulated(job, tmp_path).findings
+    assert (finding.klass, finding.culprit) == ("HANG:P2P:UNMATCHED_RECV", None)
+    assert finding.ground[-1].endswith("one too many of rank 1, or one too few of rank 0")
 
 
 def test_the_steps_of_a_job_are_its_rounds(tmp_path: Path) -> None:

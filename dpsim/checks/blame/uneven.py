@@ -31,7 +31,7 @@ from dpsim.checks.blame.steps import Name, Steps, name_of
 from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import Entry, RunIndex, by_step
 from dpsim.contract.ops import SITE
-from dpsim.contract.words import times
+from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
 """Classes of what may follow from a call that is missing."""
@@ -229,9 +229,8 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
         f"rank {side.rank} made {name[1]} {times(number)}, rank {peer.rank} {most}",
         f"no other step tells how often: one too many of rank {side.rank}, or one too few of rank {peer.rank}",
     )
-    numbers = (
-        f"rank {side.rank} made {len(_of(side, step))} calls in step {step} and rank {peer.rank} {len(_of(peer, step))}"
-    )
+    calls = counted(len(_of(side, step)), "call")
+    numbers = f"rank {side.rank} made {calls} in step {step} and rank {peer.rank} {len(_of(peer, step))}"
     return Uneven(steps.run_index.position(first), None, True, f"{numbers}, and nothing says which is right", ground)
 
 

@@ -1,0 +1,44 @@
+"""How far a rank with host threads is in a step, in whatever order its threads took turns.
+
+    main      call #0   start a, b              join a, b   call #9
+    a                   call #1   call #2
+    b                   call #1   call #2
+
+An op counts what its own thread did before it, and what that thread saw the end of: the ops of its starter before the
+start, and those of each thread that it joined. Other threads make theirs meanwhile, in an order that may be another one
+in the next run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dpsim.contract.ops import KIND, STEP, THREAD, THREAD_HOW, THREAD_NAME, RawRecord
+
+NO_OP = ("probe", "injected")
+
+
+def thread_positions(journal: Sequence[RawRecord]) -> list[int]:
+    """For each record, the number of ops of its step before it."""
+    clocks: dict[str, Counter[str]] = {}
+    steps: dict[str, int] = {}
+    joining: dict[str, str] = {}
+    numbers = []
+    for raw in journal:
+        thread, step = raw[THREAD], raw[STEP]
+        if steps.get(thread) != step:
+            clocks[thread], steps[thread] = Counter(), step
+        clock = clocks[thread]
+        joined = joining.pop(thread, None)
+        if joined is not None and steps.get(joined) == step:
+            clock |= clocks[joined]
+        numbers.append(clock.total())
+        clock[thread] += raw[KIND] not in NO_OP
+        if raw[KIND] == "thread":
+            name = raw[THREAD_NAME]
+            if raw[THREAD_HOW] == "join":
+                joining[thread] = name
+            else:
+                clocks[name], steps[name] = clock.copy(), step
+    return numbers
