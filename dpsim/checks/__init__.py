@@ -21,6 +21,7 @@ alike_hangs.py       one finding for ranks whose threads hang alike
 stream_flags.py      streams that wait for a flag which no host sets; a part of deadlock
 recorded_again.py    an event that is recorded again behind such a wait
 thread_records.py    what single records of threads say
+thread_positions.py  how far a rank with threads is in a step, whatever their order
 livelock.py          ranks that move for ever and get nowhere
 progress.py          after the last fault a run comes to its end within a bound
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge

@@ -147,7 +147,7 @@ class _Rank:
         )
 
     def _before(self, name: str) -> tuple[int, int, bool, str]:
-        """The order in which threads are looked at: how far they are, unless they wait for a flag that no thread set."""
+        """By how far the threads are, unless they wait for a flag that no thread set."""
         entry = self.living[name]
         step, number = self.run_index.position(entry)
         unset = entry.raw[KIND] == "flag" and not self._setters(entry.raw[FLAG])

@@ -4,9 +4,9 @@
     a                   call #1   call #2
     b                   call #1   call #2
 
-An op counts what its own thread did before it, and what that thread saw the end of: the ops of its starter before the
-start, and those of each thread that it joined. Other threads make theirs meanwhile, in an order that may be another one
-in the next run.
+An op counts what its own thread did before it. It also counts the ops of the thread's starter before the start, and
+those of each thread that it joined. Other threads make theirs meanwhile, and the next run may
+have them in another order.
 """
 
 from __future__ import annotations
