@@ -65,18 +65,23 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
             waits = tuple(
                 rank
                 for rank, own in needs.items()
-                if any(one in own for one in missing) and not run_index.gave_up(rank, communicator)
+                if any(one in own for one in missing) and not _given_up(run_index, rank, communicator)
             )
             if waits:
                 stuck.append(Stuck(communicator, seq, joined, waits, missing))
                 break
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
-        if len(receives) > len(sends) and not run_index.gave_up(receiver, communicator):
+        if len(receives) > len(sends) and not _given_up(run_index, receiver, communicator):
             joined = {receiver: receives[len(sends)]}
             stuck.append(Stuck(communicator, len(sends), joined, (receiver,), (sender,)))
     stuck += _from_any(run_index)
     stuck += _perhaps(run_index, {rank for one in stuck for rank in one.waits})
     return sorted(stuck, key=lambda one: min(run_index.position(one.joined[rank]) for rank in one.waits))
+
+
+def _given_up(run_index: RunIndex, rank: int, communicator: str) -> bool:
+    """Whether a rank waits no more for what it had issued: it aborted the communicator, or died."""
+    return run_index.gave_up(rank, communicator) or run_index.end(rank) == "died"
 
 
 def _from_any(run_index: RunIndex) -> list[Stuck]:

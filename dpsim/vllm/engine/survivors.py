@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.contract.interface import Aborted, HostArray, Rank
+from dpsim.contract.interface import NO_STEP, Aborted, HostArray, Rank
 from dpsim.contract.ops import Domain
 from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Estimate, Program, Unsuitable
@@ -159,6 +159,7 @@ class Survivor:
 
     async def least(self, made: int) -> int:
         told = np.array([made], np.int32)
+        self.rank.step = NO_STEP  # ranks were broken off in different steps
         return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:

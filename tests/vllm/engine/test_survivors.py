@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.checks import stuck
 from dpsim.contract.ops import KIND, ORDINAL, SITE, THREAD
 from dpsim.contract.schedule import Strategy
 from dpsim.contract.world import SILENT, At, Fault, Run
@@ -56,6 +58,30 @@ def test_the_twins_do_not(variant: str, end: str) -> None:
 def test_two_deaths_are_an_error() -> None:
     faults = tuple(Fault("die", rank, At("survivors.agree", 1)) for rank in (1, 2))
     assert run(ranks(4, faults=faults)).ends == ["raised", "died", "died", "raised"]
+
+
+def hangs(site: str, ordinal: int) -> set[str]:
+    """Classes of hangs in some schedules in which rank 2 of three dies there, and the other two go on."""
+    found = explore_subject(ranks(3, faults=(Fault("die", 2, At(site, ordinal)),)), schedules=150)
+    return {one.klass for one in found.findings if one.klass.startswith(("HANG", "MISMATCH"))}
+
+
+def test_work_of_the_dead_holds_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its all-to-all is under way, and a survivor has broken it off before it joined."""
+    assert hangs("survivors.read", 0) == set()
+    monkeypatch.setattr(stuck, "_given_up", lambda index, rank, name: index.gave_up(rank, name))
+    assert hangs("survivors.read", 0) == {"HANG:COLLECTIVE:DEAD_RANK"}
+
+
+def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One had ended the step that the other one was broken off in. Their meeting is in no step."""
+    assert hangs("survivors.agree", 1) == set()
+
+    async def least(self: Survivor, made: int) -> int:
+        return int((await self.using.host.all_reduce(np.array([made], np.int32), op="min", site="survivors.meet"))[0])
+
+    monkeypatch.setattr(Survivor, "least", least)
+    assert hangs("survivors.agree", 1) == {"HANG:COLLECTIVE:DEAD_RANK"}
 
 
 def raised() -> bool:
