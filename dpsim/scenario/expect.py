@@ -20,7 +20,7 @@ class or a culprit where nothing is to be found.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -85,10 +85,13 @@ class ExpectAny(StrictModel):
         return Expected(self.verdict, klass, rank, step)
 
 
+ExploredVerdict: TypeAlias = Literal["held", "proven", "vacuous", "violated"]
+
+
 class ExpectExplored(ExpectAny):
     """What must come of all schedules. A bare word is short for the verdict alone."""
 
-    verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
+    verdict: ExploredVerdict = "held"
     """held: no schedule that was tried breaks anything; proven: and none is left to try; vacuous: in none was anything
     coordinated. Left out: held, or violated if class or culprit are given.
     """
@@ -101,7 +104,10 @@ class Expect(ExpectAny):
     """vacuous: no rank issues anything but decisions, sleeps and idle gets. Left out: held, or violated if class or
     culprit are given.
     """
-    explored: Annotated[ExpectExplored | None, BeforeValidator(_verdict_alone)] = None
+    explored: Annotated[
+        ExpectExplored | None,
+        BeforeValidator(_verdict_alone, json_schema_input_type=ExpectExplored | ExploredVerdict | None),
+    ] = None
     """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
     Left out: the same.
     """

@@ -116,6 +116,11 @@ def test_written_scenarios_satisfy_it(scenario: Scenario) -> None:
 WORK = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
 
 
+@pytest.mark.parametrize(("explored", "allowed"), [("proven", True), ({"verdict": "proven"}, True), ("prove", False)])
+def test_a_bare_word_says_what_exploring_shows(explored: Any, allowed: bool) -> None:
+    assert satisfies({"name": "x", "workload": WORK, "expect": {"explored": explored}}, SCHEMA) is allowed
+
+
 def test_a_rank_may_take_back_any_setting_that_can_be_unset() -> None:
     """Null is the default, which counts for a rank where the configuration of all says otherwise."""
     unset = {field.alias or name: None for name, field in PartialConfig.model_fields.items() if field.default is None}
