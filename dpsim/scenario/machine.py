@@ -2,8 +2,8 @@
 
     limits: {stall: 2s, residency: 4}
     ports:
-      - {port: 40004}                        # another program listens there, on node 0, from the start
-      - {port: 40003, node: 1, late: true}   # at some time, if nobody else does then
+      - {port: 20004}                        # another program listens there, on node 0, from the start
+      - {port: 20003, node: 1, late: true}   # at some time, if nobody else does then
 
 What only the simulation has, a real backend refuses (`dpsim.scenario.to_world.only_simulated`).
 """

@@ -1,13 +1,13 @@
 """A scenario as YAML text for people: only what differs from the defaults, one fault a line.
 
-    >>> taken = [{"port": 40004}, {"port": 40005, "late": True}]
+    >>> taken = [{"port": 20004}, {"port": 20005, "late": True}]
     >>> scenario = Scenario.model_validate({"name": "x", "protocol": "conformance", "ports": taken})
     >>> print(dump_scenario(scenario), end="")
     name: x
     protocol: conformance
     ports:
-    - {port: 40004}
-    - {port: 40005, late: true}
+    - {port: 20004}
+    - {port: 20005, late: true}
 
 `parse_scenario(dump_scenario(scenario)) == scenario` for every scenario: this is how a failing example of a
 property test becomes a file that runs.

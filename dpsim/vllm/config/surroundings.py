@@ -21,7 +21,8 @@ Platform: TypeAlias = Literal["cuda", "rocm", "xpu", "tpu", "cpu"]
 class Surroundings:
     """`devices`: how many there are in a node; None: as many as are wanted. `ray`: whether Ray can be imported.
     `ray_placement_group`: whether the process runs in a placement group of Ray. `nixl`: whether NIXL can be imported.
-    `open_ports`: the five free ports that the process would draw.
+    `open_ports`: the five free ports that the process would draw. They lie below those that Linux gives to a program
+    that asks for any, for two runs are compared with names for given ports.
     """
 
     platform: Platform = "cuda"
@@ -30,7 +31,7 @@ class Surroundings:
     ray_placement_group: bool = False
     nixl: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    open_ports: tuple[int, ...] = (40001, 40002, 40003, 40004, 40005)
+    open_ports: tuple[int, ...] = (20001, 20002, 20003, 20004, 20005)
 
     @classmethod
     def of_rank(cls, rank: int = 0) -> Self:

@@ -1,6 +1,6 @@
 """Historical bugs of configuration and ports, area 5: what engines did wrong, in ten lines.
 
-protocol: {name: startup, variant: port-toctou}       ports: [{port: 40004, late: true}]
+protocol: {name: startup, variant: port-toctou}       ports: [{port: 20004, late: true}]
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ Release 0.33: the first member binds any free port, keeps it, and publishes its 
 the others read it. No port is taken between being found and being bound.
 
     first member                    the others
-    0.14   open 40004, else 40003   join 40004
+    0.14   open 20004, else 20003   join 20004
     0.33   open 0, set port         get port, join it
 
 Sources: specification chapter 8.3; museum, port-toctou.

@@ -20,22 +20,22 @@ def died(who: str, site: str) -> dict[str, Any]:
     ("what", "who", "said"),
     [
         pytest.param(
-            {"form": "0.14", "ports": [40004]},
+            {"form": "0.14", "ports": [20004]},
             "engine.0",
-            "waited 100 s for engine.1 in engine_dp_group at port 40003 (members); the others come to port 40004, "
-            "where another program listens: end it, as engine.0 had to go on to port 40003",
+            "waited 100 s for engine.1 in engine_dp_group at port 20003 (members); the others come to port 20004, "
+            "where another program listens: end it, as engine.0 had to go on to port 20003",
             id="a listed port is taken",
         ),
         pytest.param(
-            {"form": "0.14", "ports": [40004, 40003]},
+            {"form": "0.14", "ports": [20004, 20003]},
             "engine.0",
-            "to port 40004, where another program listens: end it, as engine.0 had to go on to port 40002",
+            "to port 20004, where another program listens: end it, as engine.0 had to go on to port 20002",
             id="two are",
         ),
         pytest.param(
             {"form": "0.14", **died("engine.1", "say.members")},
             "engine.0",
-            "waited 100 s for engine.1 in engine_dp_group at port 40004 (members); it is late, has died",
+            "waited 100 s for engine.1 in engine_dp_group at port 20004 (members); it is late, has died",
             id="twin: no port is taken",
         ),
         pytest.param(

@@ -18,7 +18,7 @@ from tests.properties import nightly_but
 from tests.vllm.startup.worlds import addresses, explored, run, start
 
 PORTS: list[list[int]] = [[]]
-MORE_PORTS = [[40004], [40003], [29550], [40004, 40003], [40001, 40002, 40003, 40004, 40005]]
+MORE_PORTS = [[20004], [20003], [29550], [20004, 20003], [20001, 20002, 20003, 20004, 20005]]
 
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
@@ -130,7 +130,7 @@ def test_a_front_end_that_does_not_wait_for_ready_is_caught(monkeypatch: pytest.
 
     monkeypatch.setattr(Parent, "hear_all", hasty)
     monkeypatch.setattr(FrontEnd, "check_ready", lambda self, ready: None)
-    result, _ = explored(start("0.14", ports=[40004]), 200)
+    result, _ = explored(start("0.14", ports=[20004]), 200)
     assert result.verdict == "violated"
 
 

@@ -1,6 +1,6 @@
 """Starts to run and to explore, and what became of their participants.
 
-seen = run(start(ports=[40004], form="0.14"))
+seen = run(start(ports=[20004], form="0.14"))
 seen.up, seen.serving, seen.errors
 """
 
