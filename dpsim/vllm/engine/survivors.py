@@ -45,6 +45,7 @@ class Groups:
     """
 
     def __init__(self, rank: Rank, dead: int | None) -> None:
+        self.dead = dead
         self.host = rank.host(kind("dp_cpu", dead))
         self.device = rank.device(kind("ep", dead))
         self.stream = rank.stream(kind("main", dead))
@@ -141,7 +142,7 @@ class Survivor:
 
     async def goes_on(self) -> bool:
         """Whether it came to the end; else somebody died."""
-        before = self.dead
+        before = self.using.dead  # not the monitor's word, which may come at any time
         try:
             if before is not None:
                 self.made = await self.least(self.made)
