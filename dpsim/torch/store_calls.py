@@ -22,6 +22,7 @@ class StoreMessages:
     stores: dict[int, Store]
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
+        """Of the conversation that has these messages."""
         raise NotImplementedError
 
     async def on_open(self, port: int, site: str) -> None:

@@ -68,6 +68,7 @@ class ThreadMessages:
     over: bool
 
     def _answer(self, value: Any, blocks: list[bytes] | None = None) -> None:
+        """Of the conversation that has these messages."""
         raise NotImplementedError
 
     async def beside(self, name: str) -> None:

@@ -75,7 +75,8 @@ def recorded_job(folder: Path) -> RecordedJob:
     stands = {rank: place for rank, place in standing.items() if place.line}
     job = job_of(Dumps(ranks, members, described, read_beside([folder])._replace(standing=stands)))
     job = job._replace(missing=tuple(sorted({*job.missing, *dead})))
-    others = sum(one.job != next(iter(recordings.values())).job for one in every)
+    [name] = {one.job for one in recordings.values()}
+    others = sum(one.job != name for one in every)
     return RecordedJob(job, recordings, dead, all_gone(recordings), others)
 
 

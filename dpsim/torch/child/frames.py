@@ -13,6 +13,7 @@ import re
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import TypeAlias
@@ -66,19 +67,20 @@ def users_frame(depth: int = 1) -> FrameType | None:
 def site(op: str) -> str:
     """The site of a call that is made now."""
     frame = users_frame(2)
-    begun: Begun | None = getattr(_thread, "begun", None) if frame is None else None
     if frame is not None:
-        code, line = frame.f_code, frame.f_lineno
-    elif begun is not None:
-        _, code, line, _ = begun
-    else:
-        return f"?.{op}"
+        return _site(frame.f_code, frame.f_lineno, op, lambda: _begun(frame))
+    begun: Begun | None = getattr(_thread, "begun", None)
+    return f"?.{op}" if begun is None else _site(begun[1], begun[2], op, lambda: begun)
+
+
+def _site(code: CodeType, line: int, op: str, of: Callable[[], Begun]) -> str:
+    """The site of a call at a line. dpsim gets its place, which `of` says, at the first call."""
     known = _told.get((code, line, op))
     if known is None:
-        module = _module(frame) if frame is not None else begun[0]  # type: ignore[index]
+        module, _, _, calls = of()
         known = _word(f"{module}:{code.co_qualname}+{line - code.co_firstlineno}.{op}")
         _told[code, line, op] = known
-        tell(["place", known, _chain(frame) if frame is not None else begun[3]])  # type: ignore[index]
+        tell(["place", known, calls])
     return known
 
 

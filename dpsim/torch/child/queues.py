@@ -108,7 +108,10 @@ class HeldEvent(threading.Event):
 
 
 class _Counts:
-    """What is more than a semaphore of `threading`. A taker that does not wait sees what others gave back before."""
+    """What is more than a semaphore of `threading`. A taker that does not wait sees what others gave back before.
+
+    Each class below has it before its semaphore, which mypy does not see behind `super()`.
+    """
 
     def __init__(self, value: int = 1) -> None:
         super().__init__(value)  # type: ignore[call-arg]

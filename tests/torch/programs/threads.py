@@ -160,8 +160,7 @@ def pool_twin(rank, size):
             one.result()
 
 
-def daemon(rank, size):
-    """A daemon thread waits for more when the rank ends."""
+def _daemon(size, wants):
     own, wanted, done = dist.new_group(list(range(size))), queue.Queue(), threading.Event()
 
     def work():
@@ -170,23 +169,19 @@ def daemon(rank, size):
             done.set()
 
     threading.Thread(target=work, daemon=True).start()
-    wanted.put(1)
-    done.wait()
+    if wants:
+        wanted.put(1)
+        done.wait()
+
+
+def daemon(rank, size):
+    """A daemon thread waits for more when the rank ends."""
+    _daemon(size, True)
 
 
 def daemon_twin(rank, size):
     """Rank 1 wants nothing."""
-    own, wanted, done = dist.new_group(list(range(size))), queue.Queue(), threading.Event()
-
-    def work():
-        while True:
-            _summed(wanted.get(), size, own)
-            done.set()
-
-    threading.Thread(target=work, daemon=True).start()
-    if rank != 1:
-        wanted.put(1)
-        done.wait()
+    _daemon(size, rank != 1)
 
 
 def beats(rank, size):

@@ -14,6 +14,7 @@ from dpsim.vllm.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContex
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.kernels import copy
+from dpsim.vllm.museum.graph_bugs import RegistersOver
 from tests.sim.programs import Twins, everywhere, filled, numbers, told
 
 twins = Twins()
@@ -103,14 +104,7 @@ async def addresses_are_told_before_the_first_replay(rank: Rank, right: bool) ->
     return numbers(await x.read("out"))
 
 
-class AtFirstPlaces(RegisteredAllReduce):
-    """A second session writes its addresses where the first one did."""
-
-    async def register(self) -> None:
-        noted, registered = self.noted, self.registered
-        self.noted, self.registered = noted[registered:], 0
-        await super().register()
-        self.noted, self.registered = noted, len(noted)
+AtFirstPlaces = RegistersOver.AtFirstPlaces
 
 
 @twins("STALE:UNWRITTEN", learned=[(10, 10), (10, 10)])
