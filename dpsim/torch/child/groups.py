@@ -22,7 +22,7 @@ from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.loops import LOOPS
 from dpsim.torch.child.pieces import alike, checked, chunks, content, cut, fill, in_reals, named, split
-from dpsim.torch.child.pipe import ask, tell
+from dpsim.torch.child.pipe import ask, come, tell
 from dpsim.torch.child.reductions import name_of
 from dpsim.torch.child.uncovered import NotCovered
 from dpsim.torch.child.works import Started, Then, from_library, joined
@@ -80,6 +80,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
 
     def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
         """Start a call. `then` gets the blocks of its answer."""
+        come()
         if self.aborted:
             raise RuntimeError(f"{call} on process group {self.title}, which was aborted")
         number = next(_numbers)
