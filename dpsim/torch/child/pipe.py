@@ -108,7 +108,7 @@ def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
 
 
 def come() -> None:
-    """A thread comes to a call, and has not yet looked at anything that another one changes. Raises NotCovered."""
+    """A thread begins a call, and has not yet looked at anything that another one changes. Raises NotCovered."""
     if not (held[0].knows() if held else at_home()):
         raise foreign()
 
