@@ -17,9 +17,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpsim.contract.interface import Rank
+from dpsim.contract.interface import Aborted, Rank
 from dpsim.vllm.engine.deaths import DEATHS, parents
 from dpsim.vllm.engine.layout import Layout
+
+
+class Freed(RuntimeError):
+    """The main thread gets ("GONE",) where it waits for a message."""
+
+
+FREED = (Aborted, Freed)
+"""The main thread ends by one of these if its monitor ends it. Any other error is its own, and it keeps that error even
+if the monitor hears of a death a moment later.
+"""
 
 
 class Monitor:

@@ -28,7 +28,7 @@ from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError, children, parents
 from dpsim.vllm.engine.frontend import Action, FrontEnd
 from dpsim.vllm.engine.layout import COORDINATOR
 from dpsim.vllm.engine.loop import EngineLoop
-from dpsim.vllm.engine.monitor import Monitor
+from dpsim.vllm.engine.monitor import FREED, Freed, Monitor
 
 ANSWERED, FAILED, UNHEALTHY = "frontend.answered", "frontend.failed", "frontend.unhealthy"
 
@@ -47,19 +47,23 @@ class WatchedLoop(EngineLoop):
         thread = self.rank.start("monitor", monitor.run)
         try:
             await super().run()
-        except Exception:
+        except FREED:
             self.fail()
-            if not monitor.why:
-                raise
+            await thread.join("monitor.join")  # the main thread reads `why` only after the monitor has ended
             if not monitor.shut_down:
                 raise EngineDeadError(f"engine {self.index} ends: {monitor.why}") from None
-        self.leave(monitor.shut_down)
-        await thread.join("monitor.join")
+            self.leave(shut_down=True)
+        except Exception:
+            self.fail()
+            raise
+        else:
+            self.leave(shut_down=False)
+            await thread.join("monitor.join")
 
     async def take(self, message: Frozen) -> None:
         match message:
             case ("GONE",):
-                raise EngineDeadError("the monitor has given up")
+                raise Freed
             case "gone", int(other):
                 if not self.stops:
                     raise EngineDeadError(f"engine {self.index} ends: {self.layout.actor(other)} is gone")

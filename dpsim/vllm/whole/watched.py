@@ -25,7 +25,7 @@ from dpsim.contract.interface import Frozen, Rank
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
 from dpsim.vllm.engine.forward import RPC
 from dpsim.vllm.engine.layout import Layout
-from dpsim.vllm.engine.monitor import Monitor
+from dpsim.vllm.engine.monitor import FREED, Freed, Monitor
 from dpsim.vllm.engine.watched import WatchedLoop
 from dpsim.vllm.pipeline.batches import Batch
 from dpsim.vllm.whole.batch_queue import QueuedLoop
@@ -80,7 +80,7 @@ class WatchedExecutor(Executor):
     async def answer(self, what: str) -> Frozen:
         answer = await super().answer(what)
         if answer == GONE:
-            raise EngineDeadError("the monitor has given up")
+            raise Freed
         return answer
 
 
@@ -96,17 +96,18 @@ class WatchedWorker(StageWorker):
         thread = self.rank.start("monitor", monitor.run)
         try:
             await super().run()
-        except Exception:
-            if not monitor.why:
-                raise
+        except FREED:
+            await thread.join("monitor.join")
             if not monitor.shut_down:
                 raise EngineDeadError(f"rank {self.rank.rank} ends: {monitor.why}") from None
-        self.leave()
-        await thread.join("monitor.join")
+            self.leave()
+        else:
+            self.leave()
+            await thread.join("monitor.join")
 
     async def do(self, call: Any) -> bool:
         if call == GONE:
-            raise EngineDeadError("the monitor has given up")
+            raise Freed
         return await super().do(call)
 
     def leave(self) -> None:
