@@ -359,3 +359,16 @@ def test_a_death_is_told_where_no_hang_is() -> None:
     off = ("HANG",)
     told = [switch_off(judging.judge(world, run(world, dies), one), one)[0] for one in (off, ("HANG", "DEATH"))]
     assert [[one.klass for one in findings] for findings in told] == [["DEATH:RANK"], []]
+
+
+def test_a_lost_run_has_no_findings() -> None:
+    """A rank that lost the store of another one decides otherwise, and none of them is at fault."""
+    made = run(world_of(2, ["dp_cpu"]), decides)
+    world = world_of(2, ["dp_cpu"])
+    assert [one.klass for one in judging.judge(world, made)] == ["DISAGREEMENT:TOLD"]
+    assert judging.judge(world, replace(made, lost="the process of rank 0 was ended by SIGTERM")) == []
+
+
+async def decides(rank: Rank) -> None:
+    rank.step = 0
+    rank.decide("told", rank.rank == 0, "dp_cpu")
