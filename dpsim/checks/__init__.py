@@ -26,6 +26,7 @@ livelock.py          ranks that move for ever and get nowhere
 progress.py          after the last fault a run comes to its end within a bound
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
 unordered.py         what host threads share and nothing orders; no check of journals, so not among those of judge
+behind_loss.py       whether a rank of a lost run may know of the loss; its findings then do not count
 limits.py            hosts that a limit of the world holds up; a part of deadlock
 crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
 standing.py          where devices stand, and in what circle; for the two above and below

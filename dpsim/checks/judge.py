@@ -9,8 +9,8 @@ costs nothing, and what it would have found is not known; `not_run` names it. A 
 difference of a communicator says nothing of later ones, even where the first is switched off. Nor is a check run that
 the `certificate` says the run passes, if those that are run find nothing.
 
-What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. Nor can a run from
-which the machine took something away (`Run.lost`): a rank that lost its store decides otherwise than its peers. A run
+What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. In a lost run
+(`Run.lost`), only what ranks did is judged, and nothing once a rank may have learned of the loss (`behind_loss`). A run
 that its bound on ops ended (`Run.overdue`) is told by that, and no hang is found in it: all might have gone on.
 """
 
@@ -34,6 +34,7 @@ from dpsim.checks import (
     race,
     stale,
 )
+from dpsim.checks.behind_loss import may_know
 from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
 from dpsim.checks.explained_death import behind_mismatch
@@ -76,16 +77,17 @@ EVERY: dict[str, Callable[[RunIndex], list[Finding]]] = {
 }
 """These leave out what another finding explains. Where nobody wants to hear of that one, they have to tell all."""
 
+OF_ENDS = ("HANG", "LIVELOCK", "PROGRESS", "CRASH", "DEATH", "LEFTOVER")
+"""Classes of findings that tell how ranks ended, or what did not come."""
+
 
 def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     """What does not hold, the primary finding first: the one that lies earliest in its step, in step order. Empty
-    if all holds, and for a run that was lost.
+    if all holds.
 
     `off`: patterns that are switched off. Checks that could find nothing else are not run; findings of the others are
     still all there.
     """
-    if run.lost:
-        return []
     idle = _idle(tuple(off))
     passed = certified(world, run, idle)
     wanted = {name: check for name, check in CHECKS.items() if name not in idle}
@@ -101,6 +103,10 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
         findings = [finding for finding in findings if finding.check not in EVERY]
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
+    if run.lost and may_know(run):
+        return []
+    if run.lost:
+        findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     if run.overdue:
         findings = [finding for finding in findings if not matches(finding.klass, "HANG")]
     elif run.endless:

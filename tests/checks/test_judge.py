@@ -361,14 +361,19 @@ def test_a_death_is_told_where_no_hang_is() -> None:
     assert [[one.klass for one in findings] for findings in told] == [["DEATH:RANK"], []]
 
 
-def test_a_lost_run_has_no_findings() -> None:
-    """A rank that lost the store of another one decides otherwise, and none of them is at fault."""
-    made = run(world_of(2, ["dp_cpu"]), decides)
+@pytest.mark.parametrize(("answer", "counts"), [(0, True), (False, False), (("gone", 0), False)])
+def test_a_rank_may_have_learned_of_a_loss(answer: Any, counts: bool) -> None:
+    """Rank 1 decides by an answer that the loss of rank 0 may have caused, so the finding does not count."""
     world = world_of(2, ["dp_cpu"])
+
+    async def decides(rank: Rank) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            rank.send(1, "box", answer, "send")
+        came = 0 if rank.rank == 0 else await rank.mailbox("box").get("get")
+        rank.decide("told", (rank.rank, came), "dp_cpu")
+
+    made = run(world, decides)
     assert [one.klass for one in judging.judge(world, made)] == ["DISAGREEMENT:TOLD"]
-    assert judging.judge(world, replace(made, lost="the process of rank 0 was ended by SIGTERM")) == []
-
-
-async def decides(rank: Rank) -> None:
-    rank.step = 0
-    rank.decide("told", rank.rank == 0, "dp_cpu")
+    lost = replace(made, lost="the process of rank 0 was ended by SIGTERM")
+    assert [one.klass for one in judging.judge(world, lost)] == ["DISAGREEMENT:TOLD"] * counts
