@@ -30,10 +30,12 @@ from dpsim.cli.explore import explore
 from dpsim.cli.import_job import import_job
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
+from dpsim.cli.new import new
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.record import record
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
+from dpsim.cli.show import show
 from dpsim.cli.timer import FREE
 from dpsim.contract.words import printable
 
@@ -49,7 +51,6 @@ app = typer.Typer(
     name="dpsim",
     help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
     epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there.",
-    add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -115,6 +116,8 @@ app.command("run")(run)  # in the order of `dpsim --help`
 app.command("compare")(compare)
 app.command("schema")(schema)
 app.command("list")(list_all)
+app.command("show")(show)
+app.command("new")(new)
 app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(record)

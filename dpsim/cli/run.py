@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 @with_offered(before="trace")
 def run(
     scenario: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
+        list[str] | None,
+        typer.Argument(
+            metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."
+        ),
     ] = None,
     torch: TorchTarget = None,
     ranks: Ranks = None,
