@@ -1,8 +1,8 @@
 """The data-parallel batch agreement (specification chapter 1): every rank sends its batch, all decide the same.
 
-Before each forward all ranks of a data-parallel group agree on (a) whether the step is microbatched, (b) how many
-tokens each rank runs, (c) its CUDA graph mode. Otherwise their later collectives do not match. Each rank writes its
-column of a zero table, and one SUM all-reduce gathers the table. The decision is a
+Before each forward all ranks of a data-parallel group agree on its microbatches, its CUDA graph mode, and the tokens of
+each rank. Otherwise their later collectives do not match. Each rank writes its column of a zero table, and one SUM
+all-reduce gathers the table. The decision is a
 **pure function of the reduced table and the configuration**.
 
 There are two published forms of wire format and decision, both with the interface `BatchForm`. A release has one of
