@@ -9,7 +9,7 @@
 
 A front end knows its actions beforehand, in the order of their times (`Plan`). More may arrive as a message
 ("CONTROL", what, ...) to the mailbox "outputs". Before a front end sends a request, it reads the coordinator's
-messages, which may be old. At the end it waits for each of its requests: one that never starts is a hang. Then it stops.
+messages, which may be old. At the end it waits for each of its requests, and stops. One that never starts is a hang.
 
 Sources: specification chapters 2.1 and 2.5.
 """

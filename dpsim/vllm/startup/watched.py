@@ -9,8 +9,8 @@
     coordinator    the first front end                            stops
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
-So parents notice a death while others are blocked (I-ST-10), also a parent that waits for another child. No worker waits
-in a collective without end. On one node a parent waits for answers without a time-out, as in vLLM, while its
+So parents notice a death while others are blocked (I-ST-10), also a parent that waits for another child. No worker
+waits in a collective without end. On one node a parent waits for answers without a time-out, as in vLLM, while its
 children live. With several nodes no node sees the processes of another, and the time-outs of `startup` remain.
 
 Answers go to a mailbox, so that a parent waits for all children and all deaths at once. vLLM polls the handshake socket
