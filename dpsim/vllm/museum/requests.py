@@ -1,8 +1,8 @@
 """Variants of the scheduler's requests: stop tokens seen late, drafts by row, admission, sessions.
 
 `dpsim.vllm.museum.tokens` explains more. No report of these bugs is known. Each moves a rule of specification 6.2, 6.5,
-6.9 or 7.6 to another place: of late results, of the width of a broadcast, or of preemption. One moves the rule of an id
-that comes again while its last batch is under way.
+6.9 or 7.6 to another place. The rules are of late results, of the width of a broadcast, and of preemption. One is of an
+id that comes again while its last batch is under way.
 
     protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
