@@ -67,8 +67,8 @@ class Ladder(ABC):
         return given
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
-        """The sizes of the V1 runner, in tokens, ascending. If a decode graph has to hold whole requests, these are
-        multiples of q up to the largest configured one, or [q] if there is none.
+        """The sizes of the V1 runner, in tokens, ascending. For decode graphs of whole requests these are
+        multiples of q up to the largest configured size, or [q] if there is none.
 
         Raises ValueError if q tokens are more than the largest size.
         """

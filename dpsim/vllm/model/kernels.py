@@ -204,8 +204,8 @@ def _drafts(span: Span) -> int:
 
 @lru_cache(maxsize=4096)
 def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each place of a row, three values of each row: the token of the step that the sample follows, whether that
-    token has a draft behind it, and its place.
+    """For each place, three values of each row. The sample there follows the first one, a token of the step. The second
+    says whether that token has a draft behind it. The third is the place of that draft.
     """
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
     places = []
