@@ -8,7 +8,7 @@
     name: model
     ...
 
-The protocol is `dp_batch` where a model is not cut into stages, and `pp_tokens` where it is, unless the user names
+The protocol is `dp_batch` without pipeline stages, and `pp_tokens` with them, unless the user names
 another (`worlds.py`). The rules are those of the newest release, unless the user names another.
 """
 
@@ -180,12 +180,12 @@ def _fault_tolerance(settings: Settings) -> dict[str, Any]:
 
 
 def _keys(settings: Settings, prefix: str) -> dict[str, Any]:
-    """Those of a flag with JSON."""
+    """The keys of a flag with JSON."""
     return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
 
 
 def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
-    """Why scheduling is asynchronous where nobody said so: vLLM's default since 0.14, unless something forbids it."""
+    """Why scheduling is asynchronous by default: vLLM's default since 0.14, unless something forbids it."""
     method = settings.get("speculative_config.method", None) if drafted else None
     forbids = (
         settings.get("pipeline_parallel_size", 1) > 1,

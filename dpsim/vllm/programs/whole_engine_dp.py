@@ -3,16 +3,16 @@
     protocol: {name: whole_engine_dp, form: current}
     config: {capture_graphs: true, enable_dbo: true, dp_sync_interval: 4}
 
-The coordinator, the front ends, waves, pause and resume are those of `engine`; what a forward runs is what `dp_batch`
-runs or, where batches are split (`enable_dbo`), `dbo`: graphs captured before serving, microbatches in threads. Who
-schedules what is no longer known beforehand, for requests come as messages.
+The coordinator, the front ends, waves, pause and resume are those of `engine`. The forwards are those of `dp_batch` or,
+if ranks split batches (`enable_dbo`), of `dbo`: graphs captured before serving, microbatches in threads. Requests
+arrive as messages, so no rank knows beforehand which one schedules what.
 
 A form is one of the two stacks of specification 10.0, as far as there is no pipeline:
 
     current   0.33's loop, on the V2 runner; microbatches are on the V1 runner, unless `pieces: {runner: v2}` asks
     source    the loop of source 003, the agreement of source 000, the microbatches of source 001
 
-What the V2 runner refuses together with microbatches is refused by the rule's name (`dpsim.vllm.whole.rules`).
+A run refuses what the V2 runner refuses together with microbatches, with the rule's name (`dpsim.vllm.whole.rules`).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class WholeRankSetup(NamedTuple):
 class WholeEngineDp(Program[WholeRankSetup]):
     """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
 
-    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the step
-    (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end) or of the step
+    (`DataParallelStep`, `BatchFlow`, the captured forward). It may also replace what is between them.
     """
 
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")

@@ -171,7 +171,7 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
     answer = dpsim_("check-engine", "--answers", answers)
     assert answer.code == 3
     assert (
-        "nobody knows which release is installed: unknown (RuntimeError: no device); --as RELEASE says so" in answer.out
+        "the installed release is not known: unknown (RuntimeError: no device); name it with --as RELEASE" in answer.out
     )
 
 
