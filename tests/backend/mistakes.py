@@ -396,15 +396,15 @@ NAN = ", which equals nothing, not even itself; say None or a word in its place"
 MAKE = "; write np.array(..., dtype=np.int32)"
 TYPES = ", ".join(DTYPES)
 SENDS = (
-    "; a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
-    "message): write it without await"
+    "; a call that only sends is plain (a launch, a recorded event, a device collective, a replay, a message): "
+    "write it without await"
 )
 BLOCK = "; it is a block: async with graph.capture(stream)"
 ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.host(...)"
 STREAM = "a Stream of this backend is needed, not {} (str)"
 FOREIGN = (
-    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
-    "dpsim.contract.interface give and nothing else, rank.sleep in place of asyncio.sleep"
+    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
+    "dpsim.contract.interface: rank.sleep in place of asyncio.sleep"
 )
 ARRAY = "[0 0] (numpy.ndarray: write tuple(....tolist()))"
 
@@ -462,8 +462,8 @@ SAID = {
     "enters_a_capture_by_with": ("TypeError", f"a.capture: the capture is entered by with{BLOCK}"),
     "replays_what_was_not_captured": (
         "RuntimeError",
-        "go: graph a was not captured, so there is nothing to replay; a capture is a block, async with "
-        "graph.capture(stream), and counts where the block is left without an error",
+        "go: graph a was not captured, so there is nothing to replay. Capture it in a block, async with "
+        "graph.capture(stream); a capture counts if the block ends without an error",
     ),
     "names_a_graph_in_two_words": (
         "ValueError",
