@@ -3,11 +3,11 @@
 A turn is an op. All turns of a rank touch one resource, so a search tries them in every order. That order includes
 whatever the threads share in Python.
 
-With three threads a search can rarely finish. A program that says
-`ordered_by_objects = True` promises that only two calls on one object conflict. A program that says
-`ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
-order matters. Then a turn touches what the call is on: a flag, a thread, a communicator that is aborted, or one
-resource for all the rest. A thread that takes a number which other threads take too declares that by a call on a flag.
+With three threads a search can rarely finish. A program that says `ordered_by_objects = True` promises that only two
+calls on one object conflict. A program that says `ordered_by_flags = True` promises that what its threads share in
+Python is ordered by flags, starts and joins where the order matters. Then a turn touches what the call is on: a flag, a
+thread, a communicator that is aborted, or one resource for all the rest. A thread that takes a number which other
+threads take too declares that by a call on a flag.
 """
 
 from __future__ import annotations
