@@ -99,5 +99,5 @@ def test_what_explored_says_is_not_of_a_run(verdict: str, code: int) -> None:
     """Who expects a violation of all schedules alone is told why the run is not as expected."""
     answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + SKIP + f"expect: {{{verdict}explored: violated}}\n"))
     assert answer.code == code
-    said = "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
+    said = "explore checks expect.explored; run checks expect.verdict, which defaults to held"
     assert (said in answer.out) == (code == 1)
