@@ -324,7 +324,7 @@ class Mistakes(Program[Any]):
         assert np.isnan(await x.read("read")).all()
 
     async def leaves_out_arguments(self, rank: Rank) -> None:
-        """No mistake: nobody can change a default that is plain data."""
+        """No mistake: a default that is plain data cannot change."""
         x, main = rank.stream("main").alloc(2, "int32", "x"), rank.stream("main")
         main.launch("fill", set_to_three, writes=[x])
         assert (await x.read("read")).tolist() == [3, 3]
@@ -336,7 +336,7 @@ class Mistakes(Program[Any]):
         assert (await rank.host("dp_cpu").all_gather(table, site="all")).tolist() == [*range(8)] * 2
 
     async def counts_in_numpy(self, rank: Rank) -> None:
-        """No mistake: numbers of numpy where dpsim counts, and a named tuple where nobody sends it on."""
+        """No mistake: numbers of numpy where dpsim counts, and a named tuple that no rank sends on."""
         one = np.int64(1)
         rank.step = one  # type: ignore[assignment]
         await rank.sleep(one, "nap")  # type: ignore[arg-type]

@@ -94,7 +94,7 @@ def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
     journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), ROUNDS, parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
-    elsewhere = {"abort", "watch"}  # of programs of their own
+    elsewhere = {"abort", "watch"}  # of separate programs
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"} - elsewhere
     collectives = {
         (record[STREAM] is None, record[OP], record[DTYPE]) for record in journal if record[KIND] == "collective"
