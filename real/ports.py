@@ -57,7 +57,7 @@ def listen(node: int, port: int) -> socket.socket | None:
 
 
 def reach(node: int, port: int) -> socket.socket | None:
-    """A connection to whoever listens there; None if nobody does."""
+    """A connection to the process that listens there; None if there is none."""
     connection = socket.socket()
     connection.settimeout(REACH_SECONDS)
     try:

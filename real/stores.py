@@ -1,17 +1,17 @@
 """Stores of programs: a table behind a real listening socket, served by a thread of the rank that opened it.
 
 Each user of a store, its own listener too, has a connection to it; `store_server` says what goes over it. So what one
-rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed, or its
-process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes connections
-and never answers, and so does the store of another job: whoever meets it passes his time as on the simulation, and no
+rank sets arrives in order. A store is there as long as the connection of its listener. When that is closed, or its
+process is gone for any reason, the socket is closed, and those that wait learn None. A stranger takes connections and
+never answers, and so does the store of another job. A rank that meets it passes its time as on the simulation, and no
 job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
     store = yield from stores.open(rank, 0, job)             # None: somebody listens there
     other = yield from stores.join(rank, 0, store.port, None, job)
 
-All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question, so one that is
-shorter than the way there and back passes also where the key has a value.
+All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
+shorter than the round trip passes also where the key has a value.
 
 Lost: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is an
 error of many kinds to its users, and it keeps bytes.
@@ -43,7 +43,7 @@ CLOSE_SECONDS = 10.0
 
 
 class StoreConnection:
-    """A connection to a store. Answers are read by a thread of its own."""
+    """A connection to a store. A separate thread reads its answers."""
 
     def __init__(self, connection: socket.socket, job: str) -> None:
         self.name = connection.getsockname()

@@ -1,4 +1,4 @@
-"""How a rank looks into a mailbox: a poll, a get that may wait for ever, an idle one, one with a time-out.
+"""How a rank looks into a mailbox: a poll, a get without a time-out, an idle one, one with a time-out.
 
 outcome = taking(rank, "inbox", "get", None, 0)             # what `RealRank._take` gives
 """

@@ -12,10 +12,10 @@ The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rn
 without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators
 at each line, so it is for a run of which it is known that it moves them.
 
-Only what a program does itself counts: not what the standard library does for it (the names of temporary files), nor
-what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()` without a
-seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
-`os.urandom`, `uuid` and clocks, of which most programs make names and logs alone.
+Only what a program does itself counts. What the standard library does for it (the names of temporary files) does not,
+nor what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()`
+without a seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
+`os.urandom`, `uuid` and clocks; most programs only make names and logs of them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def unseeded() -> Iterator[list[Culprit]]:
 
 
 class Tracing:
-    """Watches some of the shared generators, by their place in SHARED. Whoever else traces lines sees none of this
+    """Watches some of the shared generators, by their place in SHARED. Another tracer of lines sees nothing of this
     run.
     """
 

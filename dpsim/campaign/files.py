@@ -2,9 +2,9 @@
 
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
-A failure's trace is written to a folder (`.dpsim` unless told otherwise), under the name of its scenario and its
-fingerprint: the same failure is the same file, however often it is found. It holds the scenario and the schedule, so
-`dpsim replay` needs nothing else.
+dpsim writes a failure's trace to a folder (`.dpsim` by default), under the name of its scenario and its fingerprint. So
+the same failure is the same file, however often a search finds it. It holds the scenario and the schedule, so `dpsim
+replay` needs nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ AT_ONCE = 64
 """Small worlds that are given out to a process together."""
 
 SHARE = 16
-"""Of small worlds, in one of so many runs are made again, the first among them."""
+"""Of small worlds, one in this number has runs made again, the first world among them."""
 
 
 class Options(NamedTuple):
@@ -66,7 +66,7 @@ def explore_files(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> list[Outcome]:
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
-    `progress` is told the schedules so far.
+    `progress` receives the number of schedules so far.
     """
     found = _explore(scenarios, options, options.seconds, progress)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
@@ -80,8 +80,8 @@ def _explore(
     share: int = 1,
     begun: int = 0,
 ) -> list[Explored]:
-    """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before. Of one scenario that is
-    no part of a set the ranks run alone.
+    """Runs are repeated in one scenario of a `share`. `begun`: the number of scenarios before these. The ranks of a
+    scenario run alone if it is the only one.
     """
     return explore_all(
         [
@@ -99,11 +99,11 @@ def _explore(
 
 
 class Whole(NamedTuple):
-    """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
-    worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
-    `expected`: what must come of them all, `total` worlds. `lost`: what the machine took away from the world after
-    these. `alone`: in how many worlds ranks ran alone.
+    """A scope. `explored`: this number of its worlds was explored, in order, up to the first that was violated.
+    `verdicts`: of how many worlds each. `probes`: in how many worlds each probe of the protocol was reached.
+    `never_applied`: why what is planted happened in no world at all. `first`: the violated world. `assumes`: what the
+    verdicts take for granted. `expected`: what must come of them all, `total` worlds. `lost`: what the machine took
+    away from the world after these. `alone`: in how many worlds ranks ran alone.
     """
 
     explored: int
@@ -151,8 +151,8 @@ def explore_whole(
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Whole:
-    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` is told the
-    worlds so far.
+    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` receives the
+    number of worlds so far.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
@@ -212,7 +212,7 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
                 path.unlink()
             schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
             write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
-        except (OSError, TraceError) as error:  # the verdict is told all the same
+        except (OSError, TraceError) as error:  # the verdict is reported all the same
             outcome.unwritten = error
         else:
             outcome.traces[shown.failure.fingerprint] = path

@@ -4,12 +4,12 @@
 
 A *unit* is some schedules of one subject under one strategy; which units there are is in `dpsim.campaign.plans`.
 
-Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed or stopped loses
-the unit it was at, another one takes its place, and the unit is given out again, once. With a unit that ends two
-workers its subject is *lost*: what was found of it before is kept, there is no verdict, and the other subjects are
-explored all the same. So it is where there is no memory for a run; where there is none for a process, there are fewer
-of them. When the time is up, the runs that were begun are finished, and nothing else.
-Classes are compared by their labels and failures by what failed, so it does not matter which worker saw them.
+A worker's finished units are kept, whatever happens to it later. A worker that is killed or stopped loses its present
+unit; another worker takes its place and does the unit again, once. If a unit ends two workers, its subject is *lost*.
+What was found of it before is kept, there is no verdict, and the other subjects are explored all the same. So it is
+where there is no memory for a run; where there is none for a process, there are fewer of them. When the time is up, the
+runs that were begun are finished, and nothing else. Classes are compared by their labels and failures by what failed,
+so it does not matter which worker saw them.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def explore_all(
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
 ) -> list[Explored]:
-    """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
-    told now and then how many schedules were run.
+    """Explore each subject: at most `schedules` schedules of each, and all of them for at most `seconds`. `progress`
+    receives now and then the number of schedules that were run.
 
     Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
@@ -138,7 +138,7 @@ def explore_all(
 def _results(
     plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None, tick: Callable[[int], None]
 ) -> Iterator[UnitResult]:
-    """Give out units until there are none, or it is time to end. `tick` is told the runs of units under way."""
+    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way."""
 
     def next_unit() -> Unit | None:
         if end is not None and time.monotonic() > end:

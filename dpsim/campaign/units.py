@@ -4,8 +4,8 @@
     merge(total, result)
 
 What crosses processes is plain: where DPOR stands, and classes in words (labels), which mean the same in every process.
-Merged, the results of units are what one search in one process would have found: classes are counted once, a failure
-that several units saw is one, and what happened in one run of a unit happened.
+Merged, the results of units are what one search in one process would have found. Classes are counted once, and a
+failure that several units saw is one. What happened in one run of a unit happened.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpsim.sim.hosts.overtime import interrupted
 
 @dataclass
 class Unit:
-    """So many schedules of a subject. `state`: where DPOR goes on. `in_time`: the run in time comes
+    """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on. `in_time`: the run in time comes
     first.
     """
 
@@ -62,7 +62,7 @@ class UnitResult:
 def do(
     unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None
 ) -> UnitResult:
-    """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` is told the runs so far."""
+    """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` receives the runs so far."""
     begun = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, Dpor) and unit.state is not None:

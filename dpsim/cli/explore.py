@@ -1,11 +1,11 @@
-"""`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--swarm`, of many like them into
-which faults are drawn; with `--all-up-to`, of every world like them with parameters up to sizes.
+"""`dpsim explore`: every schedule of scenarios, or as many as there is time for. With `--swarm`, it explores many
+worlds like them with drawn faults; with `--all-up-to`, every world like them with parameters up to sizes.
 
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim explore my.yaml --swarm 100:die,kill,delay
     dpsim explore my.yaml --all-up-to interval=3,slots=2
 
-Which parameters have sizes, the scenario says (`dpsim.scenario.parameters`): this command knows none.
+The scenario says which parameters have sizes (`dpsim.scenario.parameters`): this command knows none.
 
 Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
 so does the exit code. What the machine took away from a world is no verdict on it, and ends with 3.
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 SCHEDULES = 1_000
 UNBOUNDED = sys.maxsize
-"""DPOR goes on until its budget of seconds ends: it is the strategy that comes to an end, and is used to reach it."""
+"""DPOR goes on until its budget of seconds ends: it is the strategy that can finish, and the user wants it to."""
 
 
 def explore(
@@ -89,7 +89,7 @@ def explore(
         typer.Option(
             metavar="N[:KIND,...]",
             help="N worlds like this instead, each with a random choice of the kinds (die, kill, delay; also skip, "
-            "repeat, timeout) and at most two faults of these.",
+            "repeat, timeout). At most two faults of these happen in a world.",
         ),
     ] = None,
     save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),

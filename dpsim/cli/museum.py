@@ -38,7 +38,7 @@ def museum(
 ) -> None:
     """Show what finds each known mistake, how soon, and that its healthy twin holds.
 
-    A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
+    If a variant is not found as registered, or its twin does not hold, the table shows it, and the exit code is 1.
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import museum as visit

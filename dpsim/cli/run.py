@@ -2,7 +2,7 @@
 
     dpsim run quickstart --backend gloo --trace gloo.jsonl
 
-The verdict is told also where the trace cannot be written; then that is said after it.
+dpsim prints the verdict also where it cannot write the trace; then it reports that after the verdict.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def run(
                 elif as_json:
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
-                unwritten = error  # the verdict is told all the same
+                unwritten = error  # the verdict is printed all the same
         written = None if unwritten else trace
         given = torch_target.typed_again(torch, ranks, order) or words, words if torch else []
         commands = _next(

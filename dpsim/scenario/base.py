@@ -1,8 +1,8 @@
 """What all parts of a scenario have in common: they are strict, frozen, and say exactly where a rule was broken.
 
-A rule that spans several fields (a fault on a rank that the world does not have) is checked in a validator of
-the part that holds them all, far from the line that is to blame. So such a validator collects `Problem`s, each with
-the path of the guilty value, and hands them to `refuse`; the YAML reader finds the line of each path.
+A rule may span several fields, such as a fault on a rank that the world does not have. The validator of the part that
+holds all these fields checks it, far from the line that is to blame. So such a validator collects `Problem`s, each with
+the path of the guilty value, and hands them to `refuse`. The YAML reader finds the line of each path.
 
     refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 

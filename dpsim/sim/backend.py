@@ -64,8 +64,8 @@ class SimBackend:
 
     `costs`: of the timed mode. `choose`: the untimed mode, under this strategy. `keep_order`: note in `SimRun.order`
     how visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
-    `memory`: what touches the same device memory is a choice too; where races are looked for it need not be, since a
-    run without one computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
+    `memory`: accesses to the same device memory are a choice too. A search for races does not need it: a run without a
+    race computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
     promises that flags order it (`SimRun.unordered`).
     """
 

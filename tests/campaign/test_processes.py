@@ -83,7 +83,7 @@ def test_the_limit_is_kept() -> None:
 
 
 def test_no_time_no_runs() -> None:
-    """Time that is up before it begins: nothing was tried, and that is said."""
+    """Time that is up before it begins: no schedule was tried, and the summary says so."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
         assert found.summary() == "sampled: no schedule was judged; 0 schedules (0 classes)"
@@ -168,7 +168,7 @@ def test_nobody_expects_a_loss(expected: Expected) -> None:
 def test_what_was_found_before_is_told(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ninth run has no room: a failure that was found by then is told, and nothing is said of the rest."""
+    """The ninth run has no room: the report has a failure that was found by then, and claims nothing of the rest."""
     monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)  # each unit is a run
     runs = tmp_path / "runs"  # of all processes
 
@@ -300,7 +300,7 @@ SCRIPT = """
 
 
 def test_an_interrupt_leaves_no_processes() -> None:
-    """The runs under way would poll for ever."""
+    """The runs under way would poll without end."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=False)
     assert done.stdout == "interrupted []\n", done.stderr
 

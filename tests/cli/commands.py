@@ -1,4 +1,4 @@
-"""Commands as the tests give them, the scenarios that they run, and a backend that fails as it is told."""
+"""Commands as the tests give them, the scenarios that they run, and a backend that fails as the test asks."""
 
 from __future__ import annotations
 

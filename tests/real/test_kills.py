@@ -3,8 +3,8 @@ they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s 
 
     what                                           times  exit codes       longest  left behind
 
-What a kill can do is nothing at all (it came too late), or a loss: never a verdict that the same command without it
-does not have, and never more than the deadlines allow.
+A kill has no effect (it came too late), or it is a loss. It is never a verdict that the same command without it does
+not have, and never more than the deadlines allow.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
     journals = run(world_of(2, ["dp_cpu"], ["dp", "ep"]), ROUNDS, parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
-    elsewhere = {"abort", "watch"}  # of programs of their own
+    elsewhere = {"abort", "watch"}  # of separate programs
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"} - elsewhere
     collectives = {
         (record[STREAM] is None, record[OP], record[DTYPE]) for record in journal if record[KIND] == "collective"
@@ -723,7 +723,7 @@ def renames_streams(patch: Patch) -> None:
         (turns_tuples_into_lists, "stores", "the key nested: .* a value arrives as it was set"),
         (lets_several_listen, "stores", "the same port again: .* None if somebody listens there already"),
         (finds_no_listener, "stores", "a join: expected a store, came None"),
-        (has_values_for_all_keys, "stores", "a key that nobody sets: expected None, came 0.*when the time is up"),
+        (has_values_for_all_keys, "stores", "a key that no actor sets: expected None, came 0.*when the time is up"),
         (closes_in_words_alone, "stores", "a store that was closed was accepted"),
         (adds_to_what_it_read_before, "changes", "the count: .*an add reads and changes the key in one step"),
         (compares_with_nothing, "changes", "another than expected: .*for the first; the others learn it"),

@@ -186,7 +186,7 @@ class SimEvent(JournaledEvent):
 class SimGraph(JournaledGraph):
     """A graph of one rank: kept, and issued again call by call.
 
-    The calls of a replay go out as any others; what differs is the launch queue, where it is finite: a replay takes one
+    The calls of a replay go out as any others. Only a finite launch queue treats them differently: a replay takes one
     place there, and its branches take none.
     """
 

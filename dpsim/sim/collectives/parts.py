@@ -1,4 +1,4 @@
-"""Communicators where there is no time: of a collective or transfer, each member's part is an op of its own.
+"""Communicators in untimed mode: each member's part of a collective or transfer is a separate op.
 
 A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
 
@@ -7,14 +7,15 @@ A member *arrives*, on its host or at the head of its stream. Then its part is o
 * *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
   (`dpsim.sim.hosts.early_ends`).
 
-What ends with all happens in one step, `all_came`, so a rank that dies takes all of these with it or none. But each
-member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
-peer's part is over says that this member came, and not that its own part is over. Hosts learn of no part but their own
-and need no such end. What a dead rank began on its host goes on without it, unless its kill is `partial`: then that
-each peer was served is an op of its own, on hosts and devices (`dpsim.sim.collectives.served`).
+All parts that end with all happen in one step, `all_came`, so a rank that dies takes all of these with it or none. But
+each member of a device communicator has a separate end behind that step, since a mark identifies each point of a
+stream. The end of a peer's part says that this member arrived, and nothing of that peer's own part. A host learns of no
+part but its own and needs no such end. What a dead rank began on its host goes on without it, unless its kill is
+`partial`. Then one op for each peer says that this peer was served, on hosts and devices
+(`dpsim.sim.collectives.served`).
 
-A member whose elements others may get before all have come gives them when it arrives: from then on they are on their
-way, and its memory may be used again as soon as its own part is over. A member that waits for everybody keeps its
+Others may get a member's elements before all have come. Such a member gives them when it arrives. Then they are on
+their way, and its memory is free again as soon as the member's part is over. A member that waits for all keeps its
 memory to itself until all have come.
 
 A transfer is the same with two members: the sender gets nothing, so it may be through early, and the receiver waits for
@@ -137,7 +138,7 @@ class PartedGroup(Group):
     # ---- inside
 
     def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
-        """What nobody has come to yet."""
+        """A collective or transfer that no member has reached yet."""
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_came] = members

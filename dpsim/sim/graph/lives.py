@@ -1,4 +1,4 @@
-"""Who may die in a world, and what may be lost with them, as the machine is told and as a search has heard.
+"""The ranks that may die in a world, and the ops that may be lost with them, as far as a search knows them.
 
 A rank that may be killed dies with its host and its device. Of one that a fault lets die, or of which a kernel raises,
 the device stops alone. The life of such a rank is a resource: what ends it writes it, and what it takes away reads it.
@@ -14,7 +14,7 @@ from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import Kill
 
 LEFT = 1 << 40
-"""What ops die with for which nobody is there any more since a member has aborted its communicator: no actor's number.
+"""The life of ops whose member has aborted its communicator, so that no actor waits for them. It is no actor's number.
 """
 
 

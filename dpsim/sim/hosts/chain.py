@@ -6,8 +6,8 @@ Who needs an op there (`end`) gets one that does nothing.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
 
-Where the launch queue is finite, `queue` is the last ops that were put there, as many as it has room for: the next one
-has to wait until the first of these has ended. Nothing that an op has no record of counts: waits, delays, joins.
+Where the launch queue is finite, `queue` holds the last ops that were put there, as many as it has room for. The next
+op waits until the first of these has ended. Only an op with a record counts: waits, delays and joins do not.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class Chain:
         self.waits: list[Op] = []
         self.queue: deque[Op] | None = None if room is None else deque(maxlen=room)
         self._joins = 0
-        self._line: Op | None = None  # when the last that came to stand here is through
+        self._line: Op | None = None  # the end of the last call that stands here for room
 
     def make_room(self, host: Host) -> None:
-        """The host puts work here, of which the record is its last: where the queue is full, it stands in that call
-        until there is room. Who puts the work adds it to the queue.
+        """The host puts work here, by a call whose record is its last. If the queue is full, the host stands in that
+        call until there is room. The caller adds the work to the queue.
         """
         queue = self.queue
         if queue is None or len(queue) < (queue.maxlen or 0):

@@ -1,4 +1,4 @@
-"""Stores: who listens on a port, who finds him there, what keys hold, and how waits end that come to nothing.
+"""Stores: which actor listens on a port, which one finds it, what keys hold, and how waits in vain end.
 
 The first rank of each group listens, on a port that the system gives; so the port is in no decision. Time-outs strike
 only where nothing can come.
@@ -71,7 +71,7 @@ async def _shared(at: Round, store: Store) -> None:
         law = "the last value counts, and what one rank sets arrives in that order"
         expect(f"the last of rank {other}", await store.get(f"of.{other}", "conformance.get.own"), (other, 2), law)
     nothing = await store.get("missing", "conformance.get.missing", timeout_ns=MOMENT_NS)
-    expect("a key that nobody sets", nothing, None, "None when the time is up")
+    expect("a key that no actor sets", nothing, None, "None when the time is up")
 
 
 async def _refused(at: Round, store: Store) -> None:
@@ -85,12 +85,12 @@ async def _refused(at: Round, store: Store) -> None:
 
 
 async def _left(at: Round, store: Store) -> None:
-    """The listener leaves, and comes again to the same port; whoever else leaves takes nothing with it."""
+    """The listener leaves, and comes again to the same port; another actor that leaves changes nothing."""
     rank, group, port = at.rank, at.host, store.port
     if group.index:
         store.set(f"waits.{rank.rank}", True, "conformance.set.waits")
         law = "None when the listener has left"
-        expect("a key that nobody sets", await store.get("missing", "conformance.get.left"), None, law)
+        expect("a key that no actor sets", await store.get("missing", "conformance.get.left"), None, law)
         store.close("conformance.close")
         again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before he is there again
         assert again is not None
@@ -103,7 +103,7 @@ async def _left(at: Round, store: Store) -> None:
         again = await rank.open_store(port, "conformance.open.again")
         assert again is not None, "a port: expected a store, came None. The contract: who leaves gives the port back"
         for other in group.ranks[1:]:
-            law = "whoever else leaves takes nothing with it"
+            law = "an actor that leaves and does not listen takes nothing with it"
             expect(f"the key of rank {other}", await again.get(f"gone.{other}", "conformance.get.gone"), True, law)
         again.close("conformance.close.again")
     refused(RuntimeError, "a store that was closed", lambda: store.get("key", "refused"))

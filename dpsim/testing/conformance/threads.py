@@ -28,7 +28,7 @@ async def threads(at: Round) -> None:
 
 
 async def _joined(at: Round) -> None:
-    """A thread is the rank's, has a name of its own, and goes on in the step of who started it."""
+    """A thread is the rank's, has its own name, and goes on in the step of its starter."""
     rank, seen = at.rank, list[Any]()
 
     async def look(own: Rank) -> None:
@@ -37,11 +37,11 @@ async def _joined(at: Round) -> None:
         own.decide("conformance.inside", own.step, "dp_cpu")
 
     thread = rank.start("helper", look)
-    law = "None if the thread came to its end"
+    law = "None if the thread ended without an error"
     expect("what a join learns", await thread.join("conformance.join"), None, law)
     law = "a thread begins in the step of the one that starts it; streams are the rank's"
     expect("what a thread sees", seen, [("helper", at.step, rank.rank, True)], law)
-    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has a step of its own")
+    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has its own step")
 
 
 async def _flags(at: Round) -> None:

@@ -1,4 +1,4 @@
-"""`dpsim museum`: the table, and that each way in which a variant can be other than registered is said and ends with 1.
+"""`dpsim museum`: the table. It shows each way in which a variant can be other than registered, and ends with 1.
 
 The variants are those of `mail_variants`: their mistakes depend on the schedule, so strategies differ.
 """

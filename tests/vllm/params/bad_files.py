@@ -160,7 +160,7 @@ BAD_FILES = [
     Bad("no tokens", one("prompt_tokens: 1, output_tokens: §0"), ("0 is too small", "at least 1")),
     Bad("too many requests", synthetic("requests: §2000000"), ("2000000 is too large", "at most 1000000")),
     Bad("no requests", "name: bad\nworkload: {requests: §[]}\n", ("at least 1 item",)),
-    # ---- names that nobody registered
+    # ---- names that are not registered
     Bad(
         "unknown protocol",
         after("protocol: §dp_bacht"),

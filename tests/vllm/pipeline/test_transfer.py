@@ -53,7 +53,7 @@ def results_in_order(drawn: Drawn, played: Played) -> None:
     assert played.classes == [], f"I-PS-6: {played.findings[0].message}"
     for rank in range(drawn.stages):
         steps = [value[0] for value in played.decided("inputs", rank)]
-        assert steps == sorted(steps), "I-PS-6: results are told in the order of the batches"
+        assert steps == sorted(steps), "I-PS-6: results come in the order of the batches"
 
 
 def same_order_everywhere(drawn: Drawn, played: Played) -> None:

@@ -1,4 +1,4 @@
-"""Engines of several workers: whoever dies or raises, worker, core, coordinator or front end, everybody ends and says
+"""Engines of several workers, in which a worker, core, coordinator or front end dies or raises. All others end and say
 who is gone, no worker is orphaned, and every request has an answer or an error. Twins leave out a watch, an abort, a
 word.
 """
@@ -159,7 +159,7 @@ class BehindItsDevice(WatchedWorker):
 
 
 class ShutsDownAlone(WatchedCore):
-    """A core that is told to end takes that for its own affair."""
+    """A core that gets the order to end takes that for its own affair."""
 
     def leave(self, shut_down: bool) -> None:
         super(WatchedCore, self).leave(shut_down)  # past what tells the others
@@ -220,7 +220,7 @@ def test_a_worker_that_is_left_is_found_by_exploring() -> None:
 
 
 def test_a_worker_leaves_in_order() -> None:
-    """Its core is a little late to leave, and does not take the worker for dead: nobody aborts anything."""
+    """Its core is a little late to leave, and does not take the worker for dead: no rank aborts anything."""
     late: dict[str, Any] = {"delays": (Delay(CORE, At("engine.left", 0), 100 * MS),)}
     healthy, twin = run(watched(**late)), run(watched(**late, pieces={StageWorker: LeavesSilently}))
     assert [[raw[KIND] for raw in one.run.journals[CORE]].count("abort") for one in (healthy, twin)] == [0, 1]
