@@ -116,7 +116,7 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
     place = f"tests/cli/protocols.py:{Shares.run.__code__.co_firstlineno}"
     assert answer.err.splitlines()[0] == (
         f"dpsim: Shares.run ({place}) changed self.count. Ranks in one process share it, and ranks in "
-        "processes of their own do not; keep what changes in local variables of run"
+        "separate processes do not; keep what changes in local variables of run"
     )
 
 
