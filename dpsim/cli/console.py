@@ -17,6 +17,7 @@ Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on b
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -32,10 +33,14 @@ from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
-from dpsim.cli.json_alone import stdout
+from dpsim.cli.json_alone import OUTPUT, stdout
+from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
 from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
+
+SCHEMA_VERSION = 1
+"""Of the objects that `--json` prints."""
 
 NOT_MET = 1
 BAD_INPUT = 2
@@ -78,6 +83,18 @@ def say(text: str = "") -> None:
         fail(f"cannot write to standard output: {error.strerror}", code_of(error))
 
 
+def say_json(found: dict[str, Any]) -> None:
+    """Print the object of a command. It begins with `schema_version`, which changes if a key changes its meaning."""
+    OUTPUT.said = True
+    say(json.dumps({"schema_version": SCHEMA_VERSION, **found}))
+
+
+def say_error(message: str, code: int) -> None:
+    """Print the object of a command that ends with an error, if its user gave `--json` and has no object yet."""
+    if OUTPUT.asked and not OUTPUT.said:
+        say_json({"error": {"exit_code": code, "message": message}})
+
+
 def _shown(line: str) -> str:
     """A line with nothing in it that a terminal obeys but our own colours."""
     return (
@@ -113,7 +130,10 @@ def note(text: str) -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Say on stderr what is wrong, and end."""
-    note("\n".join(f"dpsim: {printable(line)}" for line in (message or "unknown error").splitlines()))
+    lines = [printable(line) for line in (message or "unknown error").splitlines()]
+    note("\n".join(f"dpsim: {line}" for line in lines))
+    if code in (BAD_INPUT, CANNOT_RUN):
+        say_error("\n".join(lines), code)
     raise typer.Exit(code)
 
 

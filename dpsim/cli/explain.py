@@ -9,13 +9,12 @@ The exit code is 0 if there is an explanation, whatever it says.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import one_line_errors, painted, say
+from dpsim.cli.console import one_line_errors, painted, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, import_modules
 
@@ -40,7 +39,7 @@ def explain(
 
         found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else job_of_folder(*dumps)[1]
         if as_json:
-            say(json.dumps(text.as_json(found)))
+            say_json(text.as_json(found))
         else:
             say(painted(text.as_text(found), good=found.outcome in ("finished", "moving")))
 

@@ -13,7 +13,6 @@ so does the exit code. What the machine took away from a world is no verdict on 
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 import typer
 
 from dpsim.cli import torch_target
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
@@ -157,7 +156,7 @@ def _explore_each(
     met = all(one.explored.unmet is None for one in outcomes)
     if as_json:
         rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
-        say(json.dumps({"met": met, "scenarios": rows}))
+        say_json({"met": met, "scenarios": rows})
     else:
         say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
         if len(outcomes) > 1:
@@ -232,7 +231,7 @@ def _explore_whole(
                 say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
-        say(json.dumps({"met": met, "scenarios": rows}))
+        say_json({"met": met, "scenarios": rows})
     if first is not None:
         _warn(first)
     _end(lost, met)

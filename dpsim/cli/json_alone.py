@@ -11,9 +11,34 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass
 from typing import TextIO
 
 STDOUT, STDERR = 1, 2
+
+
+@dataclass
+class Output:
+    """Of one command. `asked`: its user gave `--json`; `said`: its object is on stdout."""
+
+    asked: bool = False
+    said: bool = False
+
+
+OUTPUT = Output()
+"""A command that ends with an error prints an object too, unless it has printed one."""
+
+
+def ask(wanted: bool) -> bool:
+    """Note that the user gave `--json`. typer calls this while it reads the options."""
+    OUTPUT.asked |= wanted
+    return wanted
+
+
+def begin() -> None:
+    """Forget what the last command of this process did."""
+    OUTPUT.asked = OUTPUT.said = False
+
 
 _kept: list[TextIO] = []
 

@@ -5,12 +5,11 @@ dpsim schema > docs/scenario.schema.json
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, say_json
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 
@@ -47,4 +46,4 @@ def list_all(
         if only is not None and not any(found.values()):
             every = f"dpsim list {what}" if what else "dpsim list"
             fail(f"--only {only}: no name has this text; `{every}` prints all names", BAD_INPUT)
-        say(json.dumps(found) if as_json else text.as_text(found))
+        say_json(found) if as_json else say(text.as_text(found))

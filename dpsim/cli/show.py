@@ -11,12 +11,11 @@ A name may mean several of these, such as a scenario and a protocol. Then the co
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, say_json
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 
@@ -36,4 +35,4 @@ def show(
             hint = question(nearest(name, text.names(), 3))
             expected = "expected a scenario, protocol, variant, class of findings or backend of `dpsim list`"
             fail(f"{name}: dpsim does not know this name{hint}; {expected}", BAD_INPUT)
-        say(json.dumps(found) if as_json else text.as_text(found))
+        say_json({"meanings": found}) if as_json else say(text.as_text(found))

@@ -12,7 +12,7 @@ from tests.cli.commands import HEALTHY, dpsim_, write
 
 
 def shown(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = dpsim_("show", name, "--json").json
+    found: list[dict[str, Any]] = dpsim_("show", name, "--json").json["meanings"]
     return found
 
 
