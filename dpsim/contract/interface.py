@@ -235,6 +235,15 @@ class HostWork(Awaitable[Result]):
         As `is_completed` of torch's Work. NCCL's collectives have no such work: ask for an event of their stream.
         """
 
+    @abstractmethod
+    def within(self, timeout_ns: int, site: str) -> Awaitable[bool]:
+        """Wait until it is over, at most for this time, and learn whether it is. The call goes on behind a time-out: it
+        can be asked again, and has to be awaited all the same. Raises Aborted where its await does; ValueError for
+        less than 1 ns.
+
+        A time-out passes as that of a mailbox does. As `wait(timeout)` of torch's Work for a collective of gloo.
+        """
+
 
 class Received(NamedTuple):
     """What a receive from any source gives: the global rank that sent, and the array."""
