@@ -1,7 +1,7 @@
 """Time-outs that passed in a run, in words: a rank that gave up explains much of what came after.
 
     rank 1 waited 50 ms for 'answer'; the time-out passed (answer[0], programs.py:67)
-    rank 0 waited 30000 ms for agree[4] (all_reduce #4 on world); the time-out passed (look[0], train.py:9)
+    rank 0 waited 30000 ms for all_reduce #4 on world; the time-out passed (look[0], train.py:9)
 
 The journal has them on every backend: a get with a time-out that learned nothing, a wait for a call that learned no.
 What a store learned does not say whether a time-out passed or the listener left, so stores are not named here.
@@ -62,9 +62,8 @@ def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:
 
 
 def _call(look: RawRecord, journal: Sequence[RawRecord]) -> str:
-    """The call of a host that a rank waited for, and its place on the communicator."""
+    """The call of a host that a rank waited for: its place on the communicator, or its site."""
     site, number = look[LOOK_OF], look[LOOK_NUMBER]
     calls = (raw for raw in journal if raw[KIND] in MEETINGS and raw[SITE : ORDINAL + 1] == (site, number))
     call = next(calls, None)
-    about = "" if call is None else f" ({call[OP]} #{call[SEQ]} on {call[COMMUNICATOR]})"
-    return f"{site}[{number}]{about}"
+    return f"{site}[{number}]" if call is None else f"{call[OP]} #{call[SEQ]} on {call[COMMUNICATOR]}"

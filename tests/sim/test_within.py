@@ -189,7 +189,7 @@ def test_what_follows_knows_of_the_end() -> None:
     assert run.finished
     assert len(passed_timeouts(run)) == 1
     assert (
-        "rank 0 waited 1e-06 ms for h.barrier[0] (barrier #0 on h); the time-out passed (within[0], tests/sim/"
+        "rank 0 waited 1e-06 ms for barrier #0 on h; the time-out passed (within[0], tests/sim/"
         in (passed_timeouts(run)[0])
     )
 
