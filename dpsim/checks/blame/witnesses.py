@@ -16,6 +16,7 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    LOOK_TIMEOUT,
     STORE_HOW,
     STORE_KEY,
     STORE_VALUE,
@@ -28,6 +29,10 @@ from dpsim.contract.ops import (
 
 TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
 """Records of an actor that gives up, beside those of stores."""
+
+
+_MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
+"""By kind of record: for how long it waits."""
 
 
 class Passed(NamedTuple):
@@ -64,7 +69,7 @@ def gave_up(
             outcome, most = learned[raw[ADDRESS]], _timeout(raw)
             if isinstance(outcome, tuple) and outcome[:1] == ("gone",):
                 return Passed(Entry(actor, at, raw), None)
-            if outcome is None and most:
+            if most and outcome is (False if raw[KIND] == "look" else None):
                 return Passed(Entry(actor, at, raw), None)
             sender = None if outcome is None else _failed(run_index, actor, raw, outcome, seen)
             if sender is not None:
@@ -78,12 +83,14 @@ def gave_up(
 
 
 def _may_wait(raw: RawRecord) -> bool:
+    if raw[KIND] == "look":
+        return raw[LOOK_TIMEOUT] is not None
     return raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
 
 
 def _timeout(raw: RawRecord) -> int | None:
     """For how long a look waits at most, in ns; None for as long as it takes."""
-    most: int | None = raw[TAKE_TIMEOUT] if raw[KIND] == "take" else raw[STORE_VALUE]
+    most: int | None = raw[_MOST[raw[KIND]]]
     return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
 
 
