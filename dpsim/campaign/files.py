@@ -22,8 +22,10 @@ from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
+from dpsim.campaign.sameness import digest_of
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
+from dpsim.campaign.work import WorkFolder
 from dpsim.checks.expected import HELD, Expected
 from dpsim.explore import Planted
 from dpsim.scenario import Scenario
@@ -37,7 +39,9 @@ SHARE = 16
 
 
 class Options(NamedTuple):
-    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure."""
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure.
+    `work`: where results are kept.
+    """
 
     strategy: str = "portfolio"
     schedules: int = 1_000
@@ -46,6 +50,7 @@ class Options(NamedTuple):
     seed: int = 0
     keep_going: bool = False
     folder: Path = Path(".dpsim")
+    work: WorkFolder | None = None
 
 
 @dataclass
@@ -95,6 +100,7 @@ def _explore(
         seed=options.seed,
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
+        store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
 
 
