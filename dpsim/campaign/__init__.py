@@ -23,6 +23,8 @@ Upwards, each file knows those above it:
     work.py       a folder of results, from which an exploration goes on after a cut
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
+    bounds.py     bounds of an exploration, each with its number
+    deepening.py  explorations within bounds, level by level
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
     gates.py      a run on another backend, with the messages that each look took in this one

@@ -50,7 +50,7 @@ class InOrder:
         """A unit to give out; None if there is none now. `only_proving`: of DPOR."""
         if self.plan.done:
             return None
-        unit = next((one for one in self._waiting if one.strategy == "dpor" or not only_proving), None)
+        unit = next((one for one in self._waiting if not only_proving or one.strategy == "dpor"), None)
         if unit is not None:
             self._waiting.remove(unit)
         return unit

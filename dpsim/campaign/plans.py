@@ -4,9 +4,10 @@
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-Each unit of DPOR continues the previous one. Each unit of a sampling strategy has another seed, so no two run the same
-schedule. The sizes of units depend on schedules and steps, and on no clock. So a plan gives the same units wherever
-its units are done, if they are asked for and taken in one order (`dpsim.campaign.in_order`).
+Each unit of DPOR continues the previous one; a search within bounds is one unit. Each unit of a sampling strategy has
+another seed, so no two run the same schedule. The sizes of units depend on schedules and steps, and on no
+clock. So a plan gives the same units wherever they are done, if they are asked for and taken in one order
+(`dpsim.campaign.in_order`).
 
 The portfolio begins with DPOR alone, since most worlds of a few ranks are proven within some dozen schedules. Then up
 to three units of sampling come for each of DPOR. Each of the two may run `schedules` schedules. When DPOR is exhausted,
@@ -23,6 +24,7 @@ from typing import Any
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
 from dpsim.explore.strategies.portfolio import ALONE
+from dpsim.explore.strategies.within import NAME as WITHIN
 
 UNIT_STEPS = 2_000
 """A unit of DPOR is made of as many schedules as take about this number of steps: between 0.2 and 10 seconds."""
@@ -48,8 +50,9 @@ class Plan:
         self.done = False
         self.seconds = 0.0
         """What its units took."""
-        self._proving = strategy in ("portfolio", "dpor")
-        self._samplers = SAMPLERS if strategy == "portfolio" else () if strategy == "dpor" else (strategy,)
+        self._by = strategy if strategy.startswith(f"{WITHIN} ") else "dpor"
+        self._proving = strategy in ("portfolio", self._by)
+        self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
         self._busy = False
         self._sampling = 0  # units under way
         self._proved = 0  # schedules of DPOR that were taken
@@ -66,12 +69,12 @@ class Plan:
         return unit
 
     def _of_dpor(self) -> Unit | None:
-        size = min(self._size, self.left[True])
+        size = min(self._size, self.left[True]) if self._by == "dpor" else self.left[True]
         if not self._proving or self._busy or size <= 0:
             return None
         self._busy = True
         self.left[True] -= size
-        return Unit(self.number, "dpor", 0, size, self.stop_at_first, self._state)
+        return Unit(self.number, self._by, 0, size, self.stop_at_first, self._state)
 
     def _sample(self) -> Unit | None:
         size = min(SAMPLED, self.left[False])
@@ -97,8 +100,9 @@ class Plan:
             return
         merge(self.exploration, result)
         self.seconds += result.seconds
-        self.left[result.unit.strategy == "dpor"] += result.unit.schedules - result.exploration.runs
-        if result.unit.strategy == "dpor":
+        proving = result.unit.strategy == self._by
+        self.left[proving] += result.unit.schedules - result.exploration.runs
+        if proving:
             self._busy, self._state = False, result.state
             self._proved += result.exploration.runs
             each = result.exploration.steps / max(result.exploration.runs, 1)

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
@@ -114,10 +114,15 @@ def in_words(key: ClassKey, labels: Labels) -> bytes:
 
 def merge(total: Exploration, result: UnitResult) -> None:
     """Add what a unit found."""
-    one = result.exploration
     for key in result.keys:
         total.fresh.append(key not in total.classes)
         total.classes.add(key)
+    join(total, replace(result.exploration, fresh=[]))
+
+
+def join(total: Exploration, one: Exploration) -> None:
+    """Add what was found, but for classes."""
+    total.fresh += one.fresh
     for what, failure in one.failures.items():
         failure.first += total.runs
         known = total.failures.setdefault(what, failure)

@@ -25,6 +25,7 @@ import typer
 from dpsim.cli import explore_options as options
 from dpsim.cli import explore_work, torch_target
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
+from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
@@ -70,6 +71,10 @@ def explore(
     save: options.Save = Path(".dpsim"),
     work: options.Work = None,
     resume: options.Resume = None,
+    preemptions: options.Preemptions = None,
+    late_deliveries: options.LateDeliveries = None,
+    deaths: options.Deaths = None,
+    early_timeouts: options.EarlyTimeouts = None,
     module: Modules = None,
     off: Off = None,
     full: Full = False,
@@ -82,16 +87,20 @@ def explore(
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
+        from dpsim.campaign.bounds import Bounds
 
         allow_memory(memory)
         import_modules(module)
         seconds = _checked(strategy, budget)
-        most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)
-        search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save)
+        bounds = Bounds(preemptions, late_deliveries, deaths, early_timeouts)
+        complete = strategy == "dpor" or bounds.binds
+        most = schedules or (UNBOUNDED if complete and seconds is not None else SCHEDULES)
+        search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off) if off else one, base) for one, base in named]
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
+        refuse_bounds(bounds, strategy, swarm is not None or all_up_to is not None)
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
         with explore_work.opened(work, resume, chosen, search, worlds) as kept:
             search = search._replace(work=kept)
@@ -128,12 +137,12 @@ def _explore_each(
     chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], full: bool, as_json: bool
 ) -> NoReturn:
     """Each scenario as it is written."""
-    from dpsim.campaign import files
+    from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
     with Progress(f"exploring {title}", unit="schedule") as progress:
-        outcomes = files.explore_files(chosen, options, progress)
+        outcomes = deepening.explore_each(chosen, options, progress)
     met = all(one.explored.unmet is None for one in outcomes)
     if as_json:
         rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]

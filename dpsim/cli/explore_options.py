@@ -35,10 +35,26 @@ Worlds = Annotated[
     str | None,
     typer.Option(
         metavar="N[:KIND,...]",
-        help="N worlds like this instead, each with a random choice of the kinds (die, kill, delay; also skip, "
-        "repeat, timeout) and at most two faults of these.",
+        help="N worlds like this instead, each with at most two faults. They are of a random choice of the kinds "
+        "(die, kill, delay; also skip, repeat, timeout).",
     ),
 ]
 Save = Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")]
 Work = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep each result in this new folder, for --resume.")]
 Resume = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with what --work left there after a cut.")]
+Preemptions = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="All schedules with at most N preemptions, from none on."),
+]
+LateDeliveries = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N messages that are delivered late."),
+]
+Deaths = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N of the faults kill and die."),
+]
+EarlyTimeouts = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N time-outs that pass early."),
+]

@@ -34,7 +34,8 @@ def opened(
     from dpsim.campaign.sameness import head
     from dpsim.campaign.work import WorkFolder
 
-    settings = {"strategy": options.strategy, "seed": options.seed, "keep_going": options.keep_going}
+    bounds = ", ".join(f"{key} {number}" for key, number in options.bounds._asdict().items() if number is not None)
+    settings = {"strategy": options.strategy, "seed": options.seed, "keep_going": options.keep_going, "bounds": bounds}
     about = head(chosen, settings, worlds)
     with WorkFolder.begin(work, about) if work is not None else WorkFolder.resume(resume or Path(), about) as kept:
         yield kept

@@ -102,7 +102,8 @@ class Exploration:
     that the time did not suffice for, where its ranks stood. `did`: facts of what the runs did
     (`dpsim.campaign.assumptions.facts`). `in_time`: what is wrong with the run in time. `lost`: what the machine took
     away, so that there is no verdict; what was found before is still here. The last seven are filled in by whoever
-    makes the runs. `outgrown`: the last run took so much that no other was begun.
+    makes the runs. `outgrown`: the last run took so much that no other was begun. `within`: the bounds, in words,
+    of which every schedule was tried; `unfinished`: wider ones, of which only a part was.
     """
 
     verdict: Verdict = "sampled"
@@ -125,6 +126,8 @@ class Exploration:
     outgrown: bool = False
     in_time: Failure | None = None
     lost: str = ""
+    within: str = ""
+    unfinished: str = ""
 
     @property
     def vacuous(self) -> bool:
@@ -156,11 +159,15 @@ class Exploration:
         cut = f"{self.cut:,} of {self.runs:,} were cut off after {' or '.join(self.bounds)} and not judged"
         if not self.fresh:
             return "no schedule was judged" + (f": {cut}" if self.cut else "")
+        if self.verdict == "bounded" and self.within:
+            wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+            return f"holds in every schedule with {self.within}{wider}" + (f"; {cut}" if self.cut else "")
         if self.verdict == "bounded":
             return f"holds in every schedule that ends; {cut}"
         last = self.fresh[-100:]
         new = f"{sum(last)} of the last {len(last)} were of a new class" if len(last) > 1 else "there may be others"
-        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}" + (f"; {cut}" if self.cut else "")
+        wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}{wider}" + (f"; {cut}" if self.cut else "")
 
     def summary(self) -> str:
         """The verdict in a line, with counts."""
