@@ -12,6 +12,9 @@
 
     run.py        run_text.py        a scenario on a backend, judged
     explore.py    explore_text.py    every schedule of scenarios
+    explore_options.py               its options
+    explore_bounds.py                what its bounds exclude
+    explore_work.py                  the folder of its --work and --resume
     replay.py     replay_text.py     the run of a trace made again
     compare.py    compare_text.py    two traces
     record.py                        a job, with a recorder in each of its processes
