@@ -19,6 +19,7 @@
     compare.py    compare_text.py    two traces
     record.py                        a job, with a recorder in each of its processes
     explain.py                       a hung job, from its recordings or the dumps of its flight recorders
+    export.py                        a run or a hung job as a picture
     import_job.py                    a hung job as a scenario
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it

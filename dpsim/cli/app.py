@@ -39,6 +39,7 @@ from dpsim.cli.console import (
 )
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
+from dpsim.cli.export import export
 from dpsim.cli.import_job import import_job
 from dpsim.cli.json_alone import ask, begin
 from dpsim.cli.list import list_all, schema
@@ -156,6 +157,7 @@ app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(record)
 app.command("explain")(explain)
+app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
 add_commands(app, COMMANDS)

@@ -19,6 +19,10 @@ from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsim.checks.finding import Finding
+    from dpsim.contract.world import Run, World
     from dpsim.diagnose.dumps.explanation import Explanation
     from dpsim.diagnose.dumps.job import DumpedJob
 
@@ -63,11 +67,16 @@ def job_of_folder(*folders: Path) -> tuple[DumpedJob, Explanation]:
 
 
 def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
-    """A trace is judged again, as it was recorded. A dump alone is no job."""
+    from dpsim.diagnose.dumps.of_run import explained
+
+    return explained(*judged_trace(path, modules))
+
+
+def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
+    """A trace is judged again, as it was recorded. A dump alone is no job. Raises BadInput and OSError."""
     from dpsim.checks.judge import judge
     from dpsim.cli.console import BAD_INPUT, fail
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
-    from dpsim.diagnose.dumps.of_run import explained
     from dpsim.scenario import scenario_from
     from dpsim.scenario.to_world import prepare, world
     from dpsim.trace import TraceError, read_trace
@@ -84,4 +93,4 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
         raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
     program, _, prepared = prepare(scenario)
     told = world(scenario, program, prepared)
-    return explained(told, run, judge(told, run))
+    return told, run, judge(told, run)
