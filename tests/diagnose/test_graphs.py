@@ -218,7 +218,7 @@ def test_a_skip_of_a_kernel_is_possible_nowhere() -> None:
 def test_the_site_of_a_replay_may_have_been_meant() -> None:
     world = world_of(2, devices=["ep"], faults=(Fault("die", 1, At("decode.goo", 1)),))
     assert never_applied(world, run(world, steps)) == [
-        "die: rank 1 never came to decode.goo[1]; did you mean decode.go?"
+        "die: rank 1 never reached decode.goo[1]; did you mean decode.go?"
     ]
 
 
