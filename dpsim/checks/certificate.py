@@ -65,8 +65,8 @@ CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
 AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
-"""Kinds of op whose outcome a host learns. It also learns the outcome of its own collectives and transfers, which are
-on no stream.
+"""Kinds of op whose outcome a host learns. It also learns the outcome of host collectives and transfers, which are on
+no stream.
 """
 
 LOOKS = frozenset({"wait", "query"})

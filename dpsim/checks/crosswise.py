@@ -106,8 +106,8 @@ def _finding(
         klass="MISMATCH:COLLECTIVE:SITES",
         message=f"ranks of {communicator} pair up crosswise in step {first.step}: "
         f"{ranks_text(lists[own[pair[0].rank]])} reached {first.site} at {first.where} where "
-        f"{ranks_text(lists[own[pair[1].rank]])} reached {second.site} at {second.where} (both {first.describe()}); "
-        "make these calls in one order, or give those that belong together one site",
+        f"{ranks_text(lists[own[pair[1].rank]])} reached {second.site} at {second.where} (both {first.describe()}). "
+        "Make these calls in one order, or give those that belong together one site",
         culprit=run_index.culprit(culprit) if culprit else None,
         position=run_index.position(pair[0]),
         details=tuple(f"{ranks_text(ranks)}: {', '.join(sites)}" for sites, ranks in lists.items()),

@@ -22,7 +22,7 @@ one.
     'expected rank 1 in step 5 as culprit, came rank 1 in step 2'
 
 `dpsim.runner` judges a run by this rule, and `dpsim.campaign.explored` all schedules of a world. They report a planted
-fault that did not happen only if a run reached its end, because a run that stopped early may not have reached it.
+fault that did not happen only if a run reached its end. A run that stopped early may not have reached the fault.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     RACE:REUSED_IN_FLIGHT                nothing orders an access of a buffer and a write of one that may have its
                                          memory
     RACE:THREADS                         host threads use an object that one of them changes, without an order
-    STALE:FREED                          a replay uses freed memory of its capture, or a program uses contents of a
-                                         graph after the graph's pool gave the memory to another buffer
+    STALE:FREED                          a replay uses freed memory of its capture, or a program uses output of a
+                                         graph after its pool gave the memory away
     STALE:REUSED_BLOCK                   an op touches memory that a newer buffer may have and write
     STALE:UNWRITTEN                      an op reads memory before any write
     STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads the contents of the replay before it, and needs newer ones

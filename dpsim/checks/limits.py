@@ -80,8 +80,8 @@ def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
 
 
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
-    """The finding of a hang, with the limits of the world that take part: hosts that stand in a call, and slots that
-    others wait for.
+    """The finding of a hang, with the limits of the world that take part. These are hosts that stand in a call, and
+    slots that others wait for.
     """
     stands = [_where(run_index, last) for last in _standing(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]

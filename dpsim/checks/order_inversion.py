@@ -6,8 +6,8 @@ Hosts run ahead of their devices, so streams can hang while every collective has
     rank 1, stream main:   all_reduce on ep, all_reduce on dp
 
 Rank 0's device stands in dp and reaches ep after it; rank 1's device does the opposite. On one stream this hangs
-always. On two streams it hangs if a device cannot run both at a time, because a collective that waits for its peers
-occupies it (`World.residency`; on hardware, the multiprocessors). The journals prove the first case, because they show
+always. A collective that waits for its peers occupies its device (`World.residency`; on hardware, the multiprocessors).
+So on two streams it hangs if a device cannot run both at a time. The journals prove the first case, because they show
 the head of each stream. They do not show which collective got the device first. So the check looks for the second case
 only if a run hung and nothing else explains it. It lets each rank start its collectives in the order of their issue.
 
@@ -63,7 +63,7 @@ def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
     """Collectives in opposite order on several streams. Each rank runs them in the order of their issue, as many at a
-    time as the world allows; one, if the world has no limit.
+    time as the world allows. Without a limit, it runs one.
     """
     room = run_index.world.residency or 1
     where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"

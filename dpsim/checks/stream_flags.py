@@ -1,7 +1,7 @@
 """Streams that wait for a flag of their rank although no host sets it: a part of deadlock.
 
-If a host thread that may set the flag stands elsewhere, in a collective or in a get, the check reports that op and not
-the stream.
+A host thread that may set the flag may stand elsewhere, in a collective or in a get. Then the check reports that op and
+not the stream.
 
     main   stream s waits for ready; read behind it       no thread sets it                        HANG:FLAG:NEVER_SET
     main   stream s waits for ready       u1  set ready, clear ready: the stream may be late       HANG:FLAG:CLEARED

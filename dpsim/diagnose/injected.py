@@ -177,10 +177,10 @@ def _in_vain(
         return f"{who} reached {at}, but there it changes nothing"
     came = f"{who} reached {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
     if kind not in CHANGES:
-        return f"{came}, and a replay goes out as one: name the replay, or the call where it was captured"
+        return f"{came}. A replay goes out as a whole: name the replay, or the call in the capture"
     return (
-        f"{came}, and a replay goes out as one: it can be delayed, or its rank die there; to {kind} a call, name it "
-        f"where it is kept, in the capture of graph {journal[of][GRAPH]}"
+        f"{came}. A replay goes out as a whole: a scenario can delay it, or let its rank die there. "
+        f"To {kind} a call, name it in the capture of graph {journal[of][GRAPH]}"
     )
 
 
