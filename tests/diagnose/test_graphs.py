@@ -189,7 +189,7 @@ def test_a_change_of_a_replay_belongs_in_the_capture(kind: Any, at: At) -> None:
     done = run(world, steps)
     assert done.finished
     (said,) = never_applied(world, done)
-    assert ("decode.go[1], a replay," if at == REPLAY else "of graph decode (decode.go[") in said
+    assert ("decode.go[1], a replay." if at == REPLAY else "of graph decode (decode.go[") in said
     assert "a scenario can delay it, or let its rank die there" in said
     assert said.endswith(f"To {kind} a call, name it in the capture of graph decode")
 
