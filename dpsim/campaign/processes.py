@@ -162,8 +162,8 @@ def _results(
     tick: Callable[[int], None],
     store: Keeper | None,
 ) -> Iterator[UnitResult]:
-    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way. The store's
-    results are taken at once.
+    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way. The
+    results of the store are taken at once.
     """
 
     def next_unit() -> Unit | None:
