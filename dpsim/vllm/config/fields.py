@@ -1,9 +1,9 @@
 """The fields of vLLM's parallel configuration: names, types, defaults. No rule spans two of them here.
 
-Sizes are in `dpsim.vllm.config.topology`; what is here stands in a scenario's section `config`. The types take what any
-release takes, and what a release refuses is a rule of that release (`dpsim.vllm.config.rules`). `Microbatching` is the
-part that decides about microbatches; `ParallelSettings` are the fields of source 003, `Settings033` those that came
-later.
+Sizes are in `dpsim.vllm.config.topology`; a scenario writes these fields in its section `config`. The types take
+every value that some release takes. A release refuses values by its own rules (`dpsim.vllm.config.rules`).
+`Microbatching` is the part that decides about microbatches; `ParallelSettings` are the fields of source 003,
+`Settings033` those that came later.
 
     >>> ParallelSettings(enable_dbo=True, ubatch_size=4).num_ubatches
     2

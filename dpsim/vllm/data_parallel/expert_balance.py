@@ -70,7 +70,7 @@ class ExpertBalance:
         if there != self.own(self.placement):
             raise WrongExpert(f"experts {there} are here, where {self.own(self.placement)} were placed")
 
-    # ---- what is counted
+    # ---- the loads of a step
 
     def count(self, batch: Batch) -> None:
         tokens = self.tokens(batch)

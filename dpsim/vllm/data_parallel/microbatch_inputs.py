@@ -83,7 +83,7 @@ class MetadataCut:
         assert not one.empty, f"empty slice: requests {one.requests} and tokens {one.tokens}"
         first, token = one.requests.start, one.tokens.start
         assert whole.query_start_loc[first] <= token < whole.query_start_loc[first + 1], (
-            f"token {token} begins a slice whose first request is {first}, and is none of its tokens"
+            f"token {token} begins a slice whose first request is {first}, but that request does not have it"
         )
 
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:

@@ -23,7 +23,7 @@ from dpsim.vllm.engine.layout import Layout
 
 
 class Coordinator:
-    """`state`: what it knows of the group; `idle`: whether it may wait without end."""
+    """`state`: its picture of the group; `idle`: whether it may wait without end."""
 
     idle: ClassVar[bool] = True
 

@@ -67,7 +67,7 @@ def _said(flag: str, value: Any) -> str:
 
 
 def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
-    """The assignments before a command that serves, and what is given to it; None for any other command."""
+    """The assignments before a command that serves, and the arguments after it; None for any other command."""
     environment: dict[str, str] = {}
     for at, word in enumerate(words):
         rest = list(words[at + 1 :])

@@ -29,5 +29,5 @@ def needs_033(row: Row) -> bool:
 
 
 def reaches(limit: int | None, tokens: int) -> bool:
-    """Whether a request of this length ends. Without a limit the stage knows of no end."""
+    """Whether a request of this length ends. Without a limit the stage cannot know the end."""
     return limit is not None and tokens >= limit

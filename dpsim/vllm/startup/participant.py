@@ -103,7 +103,7 @@ class Participant(ABC):
         store = await self.rank.join_store(node, port, f"{what}.join", timeout_ns=HANDSHAKE_NS)
         if store is None:
             where = f"at port {port} of node {node}, {what}"
-            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "nobody listens there")
+            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "no process listens there")
         self.stores.append(store)
         return store
 

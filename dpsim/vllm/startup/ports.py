@@ -55,7 +55,7 @@ class GroupPorts(ABC):
         store = await self.rank.join_store(self.node, port, f"{group}.join", timeout_ns=GROUP_NS)
         if store is None:
             where = f"at port {port} of node {self.node}, for {group}"
-            raise NobodyCame(self.name, first, where, GROUP_NS, "nobody listens there")
+            raise NobodyCame(self.name, first, where, GROUP_NS, "no process listens there")
         return store
 
 

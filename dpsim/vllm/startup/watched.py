@@ -3,7 +3,7 @@
     protocol: {name: startup_watched}
     faults: [{kind: die, rank: 1, at: {site: profile.experts, ordinal: 0}}]
 
-    who            watches                                        and then
+    participant    watches                                        and then
     front end      coordinator and engines of its node            fails, and leaves
     engine core    its workers, the front end of its node         fails, tells the others, and leaves
     coordinator    the first front end                            stops

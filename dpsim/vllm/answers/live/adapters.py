@@ -107,7 +107,7 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
     found = [one for one in known if one.knows(release)]
     if not found:
         between = series(known[0].first.name) <= series(release) <= series(known[-1].last.name)
-        why = f"release {release} is none of those that are known, {', '.join(map(str, known))}"
+        why = f"release {release} is not known; dpsim knows {', '.join(map(str, known))}"
         raise NotAsked(f"{why}; --as RELEASE asks it as one of them", by_design=between)
     return found[0]
 
