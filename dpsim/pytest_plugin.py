@@ -317,7 +317,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 def is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that it lies in: who follows it meets it again."""
+    """Whether a folder is a link to one that it lies in: a walk that follows it never ends."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
@@ -474,8 +474,8 @@ def require_gpus(wanted: int) -> None:
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """The count of the closest marker `gpu`. None without one, for tests that are not ours to touch, and where the
-    marker says something else: then it is somebody else's.
+    """The count of the closest marker `gpu`. None without one, for tests of other plugins, and where the marker says
+    something else: then it is another plugin's.
     """
     marker = item.get_closest_marker("gpu")
     if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):

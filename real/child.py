@@ -141,6 +141,6 @@ def _signal_name(number: int) -> str:
 
 
 def speaking(children: Sequence[Child], seconds: float) -> list[Child]:
-    """Those that have said something, or have ended; waits so long for the first of them."""
+    """Those that have sent something, or have ended; waits `seconds` for the first of them."""
     ready = wait([child.link for child in children], seconds)
     return [child for child in children if child.link in ready]

@@ -188,7 +188,7 @@ class CpuCommunicator(FirstUse):
         on.put(self._turns.take(run))
 
     def _until(self, ready: Callable[[], bool]) -> None:
-        """A stream's thread stands so long. Raises Unfinished when the job is over."""
+        """A stream's thread stands until then. Raises Unfinished when the job is over."""
         while not ready():
             if self._rank.closed:
                 raise Unfinished

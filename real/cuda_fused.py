@@ -14,7 +14,7 @@ made before their first use. The others keep to the shared half, whose calls can
 A test runs one program through both halves (`tests/real/test_fused.py`). It requires the same records, the same calls
 of the device and the same errors.
 
-Lost: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
+Rejected: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
 places.
 """
 

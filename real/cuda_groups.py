@@ -133,7 +133,7 @@ class CudaCommunicator(FirstUse):
             self.count(on)
 
     def count(self, on: CudaStream) -> None:
-        """Note what is behind this operation, which somebody asks who aborts."""
+        """Note what is behind this operation, which an abort asks for."""
         self._number += 1
         on.behind = self.eager.behind = after(on.behind, {self: self._number})
 

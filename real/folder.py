@@ -60,7 +60,7 @@ def remove_stale() -> None:
 
 
 def has_room(folder: Path) -> bool:
-    """Whether a folder is there for us, with that much room."""
+    """Whether this process may use a folder, and the folder has that much room."""
     try:
         there = os.statvfs(folder)
     except OSError:

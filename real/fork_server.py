@@ -128,7 +128,7 @@ class ForkServer:
             return -signal.SIGKILL
 
     def _answer(self, seconds: float) -> Any:
-        """Its answer, waited for so long, and not where it is stopped."""
+        """Its answer; waits at most `seconds`, and not for a server that is stopped."""
         clock, looks = Clock(POLL_SECONDS), 0
         while not self._link.poll(POLL_SECONDS):
             looks = looks + 1 if is_stopped(self.pid) else 0
@@ -184,7 +184,7 @@ def serve(link: Connection) -> None:
     """Until the parent is gone."""
     parent = os.getppid()
     while True:
-        # A process that the parent forked may hold the socket open: look who our parent is, too.
+        # A process that the parent forked may hold the socket open, so the server also looks at its parent's id.
         while not link.poll(1.0):
             if os.getppid() != parent:
                 return

@@ -37,7 +37,7 @@ class Pending:
         self._works = works
         self._finish = finish
         self.can_be_polled = polled
-        """gloo's transfers do not tell that they are completed before somebody has waited for them."""
+        """gloo's transfers do not show that they are completed before a thread has waited for them."""
 
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)

@@ -119,7 +119,7 @@ def _record(data: bytes) -> RawRecord:
 
 
 class Unmoving(NamedTuple):
-    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of so long."""
+    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of `pause_ns`."""
 
     idle: bool
     pause_ns: int

@@ -10,9 +10,9 @@ number, and with it the path, of one that works.
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
 message to a process that has gone is lost, as anything sent to the dead.
 
-Who *watches* a rank connects to it once more, and says so. That connection closes when the program there has ended, or
-when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so that a
-notice comes after the messages of the one that is gone. A process that a program forks closes its copies of all
+A process that *watches* a rank connects to it once more, and says so. That connection closes when the program there has
+ended, or when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so
+that a notice comes after the messages of the one that is gone. A process that a program forks closes its copies of all
 connections from peers. It may live on when the program has died, and would keep the connections open.
 
     mail = Mail(folder, worker=0)
@@ -83,7 +83,7 @@ class Mail:
         self._lock.release()
 
     def begin(self, job: int, size: int, gated: bool = False, secret: str = "") -> None:
-        """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
+        """From now on only messages of this job are taken in, a world of `size` ranks; before any rank may have begun
         it. `gated`: the world has gates. `secret`: of the parent (`messages.Job`).
         """
         if self._listener is None:
@@ -217,7 +217,7 @@ class Mail:
                             self._deliver(job, name, message, *source)
 
     def _begin_to_tell(self, watcher: Any, job: int) -> None:
-        """Somebody wants to know when the program of that job has ended."""
+        """A watcher wants to know when the program of that job has ended."""
         with self._lock:
             if job == self._job and not self._ended:
                 self._watchers.add(watcher)
@@ -270,7 +270,7 @@ class Gated:
         return self.get(timeout=0)
 
     def only(self, source: Address) -> OneMessage:
-        """The box as who waits for that message sees it."""
+        """The box as a look for that message sees it."""
         return OneMessage(self, source)
 
 

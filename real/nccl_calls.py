@@ -178,7 +178,7 @@ def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    """torch's own holds the host. Only a fault can bring us here: the contract has no barrier on the device."""
+    """torch's own holds the host. Only a fault can call this: the contract has no barrier on the device."""
     import torch
 
     one = torch.zeros(1, dtype=torch.int32, device=source.device)

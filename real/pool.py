@@ -11,7 +11,7 @@ After a run that did not go well the evidence, the journals, is read first. Then
 
 - All have reported, but there were faults, a rank raised or aborted a communicator, or ranks made calls that the others
   did not make (`matched`). Then a new generation begins, so that no old communicator is used again.
-- Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
+- A rank is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
 - That was not clean, a worker calls its process spoiled, a rank died, or a rank is stuck and recovery is "kill" (gloo).
   Then the pool kills all workers, and starts others when it needs them (`crew`). They are forked, which takes less than

@@ -8,7 +8,7 @@ room for a worker's. By itself torch's server listens on all interfaces, whateve
 that is bound already. Users of the same machine still reach it, as they reach the sockets of gloo. After a set-up that
 failed the pool takes a new one.
 
-Lost: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
+Rejected: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
 ranks took more than twice as long, and it needs room on a disk.
 """
 

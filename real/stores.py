@@ -7,14 +7,14 @@ never answers, and so does the store of another job. A rank that meets it passes
 job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
-    store = yield from stores.open(rank, 0, job)             # None: somebody listens there
+    store = yield from stores.open(rank, 0, job)             # None: another rank listens there
     other = yield from stores.join(rank, 0, store.port, None, job)
 
 All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
 shorter than the round trip passes also where the key has a value.
 
-Lost: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is an
-error of many kinds to its users, and it keeps bytes.
+Rejected: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is
+an error of many kinds to its users, and it keeps bytes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from real.store_server import Server, line_of, with_no_more
 from real.waiting import Patience, Unfinished
 
 CLOSE_SECONDS = 10.0
-"""For a server to close its sockets, which takes no time where everybody reads his answers."""
+"""For a server to close its sockets, which takes no time where each user reads its answers."""
 
 
 class StoreConnection:
@@ -86,7 +86,7 @@ class StoreConnection:
                 with_no_more(self._socket)
 
     def _send(self, message: list[Any], patience: Patience) -> None:
-        """As a message to a mailbox: waits only where there is no room, and to one who is gone it is lost."""
+        """As a message to a mailbox: waits only where there is no room, and if the receiver is gone it is lost."""
         data, connection = line_of(message), self._socket
         try:
             while data and not self._over:

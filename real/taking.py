@@ -26,7 +26,7 @@ class Taker(Protocol):
 
 def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns: int) -> Outcome:
     """Learns the next message; None for a poll that finds none and for a get whose time is up. One that has a gate
-    learns what that says. Who waits at a gate is not to be dismissed: the message was to come.
+    learns what that says. A rank that waits at a gate is not dismissed: the message has to come.
     """
     gate = rank.journal.gate()
 

@@ -40,14 +40,14 @@ POLLS = 32
 """The number of polls between two looks at the clock and at whether the run has been given up."""
 
 BRIEF_NS = 20_000_000
-"""For so long the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
+"""For this time the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
 
 GLANCE_SECONDS = 0.05
 GLANCE = timedelta(seconds=GLANCE_SECONDS)
 """So often a host that sleeps until it is woken looks whether it should go on waiting."""
 
 ATTEMPT_SECONDS = 0.005
-"""Between two attempts to reach somebody who may not be there yet."""
+"""Between two attempts to reach a peer that may not be there yet."""
 
 # What gloo says when the other end of a connection is gone. It has no special type for it.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
@@ -115,7 +115,7 @@ class Patience:
         return over
 
     def ask(self, ready: Callable[[], bool]) -> bool:
-        """Whether it is ready now. A host that asks in a loop has to hear of it somewhere if the run is given up."""
+        """Whether it is ready now. A host that asks in a loop learns here if the run is given up."""
         self.check()
         return ready()
 

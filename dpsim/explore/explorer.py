@@ -57,10 +57,10 @@ class Budget(NamedTuple):
 
 @dataclass
 class Failure:
-    """A problem, a schedule that shows it, who found it `first` in which run, and how often it was seen. `normal`: the
-    draws that did not take the first option, then the labels of its causes in normal form. Of all schedules that were
-    seen to show it, that of the least normal form is kept, so it does not matter which came first. `in_time`: the run
-    in time shows it, and no schedule.
+    """A problem, a schedule that shows it, the strategy that found it `first` and in which run, and how often it was
+    seen. `normal`: the draws that did not take the first option, then the labels of its causes in normal form. Of all
+    schedules that were seen to show it, that of the least normal form is kept, so it does not matter which came first.
+    `in_time`: the run in time shows it, and no schedule.
     """
 
     problem: Problem

@@ -11,7 +11,7 @@
     expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops
     messages.py        what mailboxes receive from outside
-    machine.py         the machine it runs on: what is finite, who else listens on ports
+    machine.py         the machine it runs on: what is finite, which other programs listen on ports
     base.py            what all models have in common: strict, frozen, a broken rule with its path
     duration.py        "20ms" in a file, nanoseconds everywhere else
     edit.py            scenarios made and changed in Python

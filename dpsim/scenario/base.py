@@ -105,7 +105,7 @@ def _named(value: object) -> str:
 Actor: TypeAlias = Annotated[
     Annotated[RankNumber, Tag(RANK_TAG)] | Annotated[ServiceName, Tag(SERVICE_TAG)], Discriminator(_named)
 ]
-"""Somebody who runs a part of the program: a rank, or a service."""
+"""An actor that runs a part of the program: a rank, or a service."""
 
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 """A name of a site, a communicator, a protocol, an adapter: printable ASCII without spaces."""

@@ -40,7 +40,7 @@ ClassPattern = Annotated[
 
 
 class ExpectedCulprit(StrictModel):
-    """Who must be found to have done it."""
+    """The rank or service that the finding must blame."""
 
     rank: Actor
     step: Index | None = None
@@ -108,8 +108,8 @@ class Expect(ExpectAny):
         ExpectExplored | None,
         BeforeValidator(_verdict_alone, json_schema_input_type=ExpectExplored | ExploredVerdict | None),
     ] = None
-    """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
-    Left out: the same.
+    """What must come of all schedules, if it differs from one run. `explore` checks it; `run` checks the verdict above,
+    which defaults to held. Left out: the same as for one run.
     """
 
     def of_small_worlds(self) -> Expect:

@@ -58,7 +58,7 @@ def _scenario_folder(package: Path) -> Path | None:
     """Where the scenarios of the dpsim package at `package` lie; None if it has none.
 
     A folder `scenarios` beside the package counts only in a clone, which a pyproject.toml gives away: in site-packages
-    it would be somebody else's.
+    it would be another package's.
     """
     in_wheel = package / "_scenarios"
     if in_wheel.is_dir():

@@ -33,7 +33,7 @@ class Limits(StrictModel):
     """
 
     stall: PositiveDuration = 5_000_000_000
-    """It is a hang when no rank moved for so long."""
+    """A run is a hang when no rank moved for this time."""
     deadline: PositiveDuration = 600_000_000_000
     """The longest that a run may take."""
     residency: Room | None = None

@@ -5,8 +5,9 @@ schedules.
     >>> SimBackend().unavailable(4096) is None
     True
 
-A run is wired (`dpsim.sim.wiring`), goes on until nothing can move any more, and is judged: who ended, and who stands
-where. A `SimRun` has all that is known of it. The backend itself holds how to run, and nothing of any run.
+A run is wired (`dpsim.sim.wiring`), goes on until nothing can move any more, and is judged: which actors ended, and
+where the others stand. A `SimRun` has all that is known of it. The backend itself holds how to run, and nothing of any
+run.
 """
 
 from __future__ import annotations
@@ -167,7 +168,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:
-    """Say who has ended all the same, who stands where, and how that was seen."""
+    """Say which actors have ended all the same, where the others stand, and how that was seen."""
     ends = run.ends
     for rank in wiring.ranks:
         if not wiring.idle(rank) or ends[rank.rank] != "blocked":

@@ -23,7 +23,7 @@ from dpsim.testing.programs import ODD
 from dpsim.trace.given_ports import given_ports, named
 
 STALL_NS = 2_000_000_000
-"""Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""
+"""Where a hang is planted, a real backend waits for this time until it reports it; else longer, for a busy machine."""
 
 
 class Bench:
@@ -84,8 +84,8 @@ class Bench:
         return self.healthy("testing_steps", {"parts": parts}, world or self.world())
 
     def conforms(self, part: str, same: bool = True) -> Run:
-        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. That
-        of host threads is made by one that says it has some.
+        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. A
+        program with threads makes the part of host threads.
         """
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)

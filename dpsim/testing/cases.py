@@ -161,14 +161,14 @@ def polling(bench: Bench) -> None:
 
 @case
 def sleep(bench: Bench) -> None:
-    """A host that sleeps stands still for at least so long."""
+    """A host that sleeps stands still for at least that time."""
     run = bench.conforms("sleep")
     bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
 
 
 @case
 def threads(bench: Bench) -> None:
-    """Host threads of a rank share all that it has; flags order them; who joins a thread learns what it raised. All
+    """Host threads of a rank share all that it has; flags order them; a join of a thread learns what it raised. All
     other parts give in a program with threads what they give in one without.
     """
     bench.conforms("threads")
@@ -178,7 +178,7 @@ def threads(bench: Bench) -> None:
 
 @case
 def stores(bench: Bench) -> None:
-    """Who listens on a port is found there until he leaves; keys hold what was set last; time-outs strike."""
+    """A listener is found on its port until it leaves; keys hold what was set last; time-outs strike."""
     bench.conforms("stores")
 
 

@@ -71,7 +71,7 @@ class JournaledFlag(Flag):
 
     @abstractmethod
     def _stand(self, ns: int) -> None:
-        """Hold the thread up for so long: an injected delay."""
+        """Hold the thread up for `ns`: an injected delay."""
 
     @abstractmethod
     def _set(self) -> None:
@@ -83,15 +83,15 @@ class JournaledFlag(Flag):
 
     @abstractmethod
     def _wait(self, late_ns: int) -> Outcome:
-        """Wait until it is set, and go on so much later; learns None."""
+        """Wait until it is set, and go on `late_ns` later; learns None."""
 
     @abstractmethod
     def _query(self, late_ns: int) -> Outcome:
-        """Learns whether it is set, so much later."""
+        """Learns whether it is set, `late_ns` later."""
 
 
 class JournaledThread(Thread):
-    """A host thread that was started. `heard`: somebody has joined it, so what it raised is known."""
+    """A host thread that was started. `heard`: a thread has joined it, so what it raised is known."""
 
     __slots__ = ("heard", "journal")
 

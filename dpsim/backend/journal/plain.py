@@ -30,7 +30,7 @@ PLAIN = frozenset({int, float, bool, str, type(None)})
 """The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
 
 SETTLED = PLAIN - {float}
-"""Those of them of which each value equals itself."""
+"""The types whose values all equal themselves."""
 
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:

@@ -113,7 +113,7 @@ class PoolMemory:
             self.pool.loose.append(self)
 
     def ref(self) -> int:
-        """Its number, for one who names it: if it was lost, it begins another life."""
+        """Its number, for a call that names it: if it was lost, it begins another life."""
         if not (self.alive or self.released):
             self.pool.take(self, self.capture.journal)
         return self.number

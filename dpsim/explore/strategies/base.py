@@ -45,7 +45,7 @@ class Search(ABC):
     @property
     @abstractmethod
     def current(self) -> Picker:
-        """Who answers the machine in the present run."""
+        """The picker that answers the machine in the present run."""
 
     @property
     @abstractmethod

@@ -217,7 +217,7 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
 
 
 def _some(known: list[str]) -> str:
-    """The names; of more than anybody reads the first, and where all are."""
+    """The names; of a long list the first, and where all are."""
     if len(known) <= MANY_KEYS:
         return ", ".join(known)
     return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"

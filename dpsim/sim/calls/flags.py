@@ -29,7 +29,7 @@ from dpsim.sim.hosts.turns import TurningHost
 
 
 class SimFlag(JournaledFlag):
-    """A flag: the turn in which it was set, and who waits for that."""
+    """A flag: the turn in which it was set, and the waits for that."""
 
     __slots__ = ("_by", "_host", "_set_now", "_waiting", "_word")
 
@@ -137,7 +137,7 @@ class FlagWord:
                 self._go_on(through, op)
 
     def hold(self, chain: Chain) -> None:
-        """The stream looks when it has come so far, not before what was written until now is seen."""
+        """The stream looks when it reaches this point, not before it can see what was written until now."""
         host = self._host
         look, through = host.op(host.address()), Op("", life=host.rank)
         look.effect, look.args = self._look, (through,)

@@ -158,7 +158,7 @@ class SimRank(JournaledRank):
         self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
 
     def _late_for(self, delivery: Op, ns: int) -> None:
-        """Untimed: a message is under way for so long."""
+        """Untimed: a message is under way for `ns`."""
         host = self.host_thread
         late = Op(host.address("is late for"), ns, life=delivery.life)
         host.before(late)

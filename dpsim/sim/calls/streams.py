@@ -161,7 +161,7 @@ class SimEvent(JournaledEvent):
             machine.submit(seen)
 
     def _passed(self) -> bool:
-        """Whether it has, when the query looks. Not who asks: another thread may run by then."""
+        """Whether it has, when the query looks. That need not be the asking thread: another one may run by then."""
         if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
         return self._seen is not None and self._seen.at >= 0

@@ -61,7 +61,7 @@ class Group(ABC):
 
     @abstractmethod
     def coming(self, sender: int, receiver: int) -> Op:
-        """That the sender comes with its next message to the receiver, which no receive has."""
+        """The op by which the sender comes with its next message to the receiver, which no receive has."""
 
     def receive_any(self, host: Comes, own: Contribution) -> Op:
         """Host domain: a receive from any source. The value of the op that ends it is the rank that sent."""
@@ -86,7 +86,7 @@ class Group(ABC):
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """That the devices of those of them have not stopped that may, as a footprint."""
+        """A footprint: those of these devices that may stop have not stopped."""
         if not self._fragile:
             return ()
         return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

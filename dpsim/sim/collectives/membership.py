@@ -89,7 +89,7 @@ class Membership:
 
     @property
     def _served(self) -> Footprint:
-        """That no other member has left."""
+        """A footprint: no other member has left."""
         name = self._group.spec.name
         return tuple([(("leaves", name, member), "r") for member in self._group.spec.ranks if member != self._rank])
 

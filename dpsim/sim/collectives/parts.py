@@ -2,9 +2,9 @@
 
 A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
 
-* *early*: when those have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
+* *early*: when the members have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
   contract asks for;
-* *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
+* *with all*: when all have. So it is where it gets something from all members, and where a draw says so
   (`dpsim.sim.hosts.early_ends`).
 
 All parts that end with all happen in one step, `all_came`, so a rank that dies takes all of these with it or none. But
@@ -47,8 +47,8 @@ from dpsim.sim.hosts.host import Host
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
-    `looked_for`: a receive from any source looks for its sender, and neither side may be there.
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: the members whose parts end
+    with all. `looked_for`: a receive from any source looks for its sender, and neither side may be there.
     """
 
     __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
@@ -244,12 +244,12 @@ class PartedGroup(Group):
 
 @lru_cache(4096)
 def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
-    """For whom a member waits at least, itself included; None for all."""
+    """The members for which a member waits at least, itself included; None for all."""
     wanted = frozenset({*awaited(issue.call, rank, members), rank})
     return wanted if len(wanted) < len(members) else None
 
 
 def _nothing(issue: Issue) -> Contribution:
-    """What a member brings from whom nothing is wanted."""
+    """The contribution of a member that brings nothing."""
     empty = np.empty(0, NUMPY[issue.dtype])
     return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

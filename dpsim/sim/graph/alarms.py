@@ -71,7 +71,7 @@ class Alarms:
         self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
 
     def sleep(self, op: Op, ns: int) -> None:
-        """An op takes so long, at least: a sleep or a planted delay. Call it before the op is submitted."""
+        """An op takes at least `ns`: a sleep or a planted delay. Call it before the op is submitted."""
         if ns and not self._machine.timed:
             self.sleeps.add(op, ns)
             self.quiet.add(op)

@@ -49,8 +49,8 @@ LOOK_STEPS = 100
 
 
 class Machine(Edges):
-    """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
-    `submit(op)`: the op exists now, with all edges that its issuer knows of.
+    """Ops, edges, and time or choice; `Lives` says which ranks may die. `memory`: footprints have accesses of device
+    memory. `submit(op)`: the op exists now, with all edges that its issuer knows of.
     """
 
     def __init__(
@@ -192,7 +192,7 @@ class Machine(Edges):
             self._firing = False
 
     def _fire_untimed(self, op: Op) -> None:
-        """The op happens; who comes after it knows what it knew."""
+        """The op happens; the ops after it know what it knew."""
         fired = self._fired
         fired.append(op)
         if self._firing:

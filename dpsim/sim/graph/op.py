@@ -120,7 +120,7 @@ class Death(Op):
 
 
 class DeviceFailure(Op):
-    """A device stops because a kernel on it raised. Its hosts hear of that, and go on."""
+    """A device stops because a kernel on it raised. Its hosts learn of that, and go on."""
 
     __slots__ = ()
 

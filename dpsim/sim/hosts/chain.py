@@ -2,7 +2,7 @@
 
 The tail is what the next op waits for. To wait for an event puts no op on the stream: the next op gets one edge more,
 from the event's point. So there is a moment when the stream's end is no op: after waits that nothing has followed yet.
-Who needs an op there (`end`) gets one that does nothing.
+`end` gives an op at this place, one that does nothing if need be.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
 
@@ -22,7 +22,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Chain:
-    """The ops of a stream in their order. `waits`: of which points the next one comes after, beside the tail."""
+    """The ops of a stream in their order. `waits`: the points that the next op comes after, beside the tail."""
 
     __slots__ = ("_joins", "_line", "machine", "name", "queue", "tail", "waits")
 
@@ -79,7 +79,9 @@ class Chain:
         machine.submit(op)
 
     def end(self, host: Host) -> Op | None:
-        """The op after which all that the stream has so far is done; None if there is nothing. `host`: who asks."""
+        """The op after which all that the stream has so far is done; None if there is nothing. `host`: the host that
+        asks.
+        """
         if self.waits:
             self._joins += 1
             label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.device_lives else ""

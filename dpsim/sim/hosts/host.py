@@ -143,7 +143,7 @@ class Host:
         machine.submit(gate)
 
     def held_up(self, ns: int) -> None:
-        """A planted delay: the host comes so late to the plain call that it makes, and to all that follow."""
+        """A planted delay: the host is late by `ns` for the plain call that it makes, and for all that follow."""
         late = Op(self.address("is late for"), ns, life=~self.rank)
         if self.chained:
             self.before(late)
@@ -248,7 +248,7 @@ class Host:
         return (yield from self.wait(op))
 
     def _hears_of(self, op: Op) -> Op:
-        """That the host hears of an op of its device before the device stops, as an op that has its value."""
+        """The op by which the host learns of an op of its device before the device stops; it has that op's value."""
         after = self.op(numbered_label("hears of its device", self._heard, self.word))
         after.effect = lambda: op.value
         self._heard += 1

@@ -98,7 +98,7 @@ class ProgressWatch:
 
     @cached_property
     def _ranks(self) -> list[Repetition]:
-        """Most runs end before anybody looks."""
+        """Made at the first look; most runs end before it."""
         return [Repetition(host.rank, host.records) for host in self._hosts]
 
     def look(self, rank: int) -> None:
@@ -155,7 +155,7 @@ class ProgressWatch:
         )
 
     def _reads_on(self, one: Repetition) -> bool:
-        """Whether a rank has done nothing but repeat itself since anybody made progress."""
+        """Whether a rank has done nothing but repeat itself since any rank made progress."""
         if one.epoch != self._epoch:
             one.begin(self._epoch)
         elif not one.reads_on():
@@ -193,7 +193,7 @@ class ProgressWatch:
         }
 
     def _alone(self, enough: int) -> list[int]:
-        """The ranks that have repeated themselves so often, if nothing but their next repetition can happen."""
+        """The ranks that have repeated themselves `enough` times, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
         if not any(map(self._asks, repeating)):
             return []

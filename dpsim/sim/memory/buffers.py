@@ -21,7 +21,7 @@ from dpsim.sim.memory.device import Device
 
 
 class DeviceStream(OwnStream):
-    """What a buffer needs of its stream: who issues to it, to which device, and the ops that are on it."""
+    """What a buffer needs of its stream: the host that issues to it, its device, and the ops that are on it."""
 
     __slots__ = ()
 

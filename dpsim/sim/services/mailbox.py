@@ -5,8 +5,8 @@ A poll finds what has been delivered by then. Each *position* of a box is a reso
 a poll that looks at position k reads it. So a poll races only with the delivery that it just missed. The deliveries
 settle among themselves which of them is the k-th: all of them write the box.
 
-Who took which message is noted (`taken`), so that another run can have the same (`World.gates`). A look that has a gate
-is no choice.
+`taken` notes which look took which message, so that another run can have the same (`World.gates`). A look that has a
+gate is no choice.
 
 A get with a time-out waits as any other does, and its time is up when nothing else can happen
 (`dpsim.sim.graph.alarms`).
@@ -200,7 +200,7 @@ class Mailboxes:
 
     @staticmethod
     def _learn(op: Op, after: Op) -> None:
-        """Who takes a message comes after its delivery, and who has waited in vain after the time-out."""
+        """A take comes after the delivery of its message, or, if it has waited in vain, after the time-out."""
         op.seen_marks |= after.seen_marks
         op.causes |= after.causes
 

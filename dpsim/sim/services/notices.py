@@ -20,7 +20,7 @@ from dpsim.sim.services.mailbox import Mailboxes
 
 
 class Notices:
-    """All who watch somebody, and who is gone."""
+    """All watchers, and the actors that are gone."""
 
     def __init__(self, machine: Machine, boxes: Mailboxes) -> None:
         self._machine = machine

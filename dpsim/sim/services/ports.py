@@ -28,7 +28,7 @@ from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.waiting import LATER, Waiting
 
 FIRST_FREE = 49152
-"""Where the ports begin that a node gives to those who ask for any."""
+"""The first port that a node gives to an actor that asks for any."""
 
 SHARE = 16
 """One actor owns this number of them, so the order in which actors ask does not change their numbers."""
@@ -38,8 +38,8 @@ Place: TypeAlias = tuple[int, int]
 
 
 class Table:
-    """The state behind a port while an actor listens. `by`: the rank that listens, None for a stranger. `first`: of
-    each key the arrival of its first value, of which all later looks come after.
+    """The state behind a port while an actor listens. `by`: the rank that listens, None for a stranger. `first`: for
+    each key the arrival of its first value; all later looks come after it.
     """
 
     def __init__(self, node: int, port: int, by: int | None) -> None:

@@ -20,8 +20,8 @@ LATER = object()
 
 
 class Waiting:
-    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. Who waits 0 ns
-    `polls`: it looks once, and has what it sees then.
+    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. An actor that
+    waits 0 ns `polls`: it looks once, and has what it sees then.
     """
 
     def __init__(

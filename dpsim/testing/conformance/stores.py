@@ -35,7 +35,7 @@ async def stores(at: Round) -> None:
 
 
 async def _opened(at: Round) -> Store:
-    """One listens, the others find him."""
+    """One listens, the others find it."""
     rank, ring = at.rank, at.host.ranks
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
@@ -54,7 +54,7 @@ async def _opened(at: Round) -> Store:
 
 
 async def _shared(at: Round, store: Store) -> None:
-    """All of a group use it alike, and everybody's values come in order."""
+    """All of a group use it alike, and each member's values come in order."""
     rank, group = at.rank, at.host
     if group.index == group.size - 1:
         for key, value in EVERYTHING.items():
@@ -92,7 +92,7 @@ async def _left(at: Round, store: Store) -> None:
         law = "None when the listener has left"
         expect("a key that no actor sets", await store.get("missing", "conformance.get.left"), None, law)
         store.close("conformance.close")
-        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before he is there again
+        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before it is there again
         assert again is not None
         again.set(f"gone.{rank.rank}", True, "conformance.set.gone")
         again.close("conformance.close.again")

@@ -1,4 +1,4 @@
-"""Host threads and flags: who starts, who waits, and what one thread learns of another.
+"""Host threads and flags: which starts, which waits, and what one thread learns of another.
 
 The threads hand a baton round wherever their calls would else come in any order, so that two backends number buffers
 and collectives alike. What each thread does is compared by itself.
@@ -141,7 +141,7 @@ async def _taken(at: Round) -> None:
 
 
 async def _raised(at: Round) -> None:
-    """A thread raises, and somebody joins it."""
+    """A thread raises, and main joins it."""
 
     async def fail(own: Rank) -> None:
         own.probe("conformance.fails")
