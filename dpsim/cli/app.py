@@ -83,8 +83,8 @@ app = typer.Typer(
     name="dpsim",
     cls=Commands,
     help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
-    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there, "
-    "70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N.",
+    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there. "
+    "Also 70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

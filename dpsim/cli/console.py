@@ -17,7 +17,6 @@ Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on b
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -33,14 +32,11 @@ from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
-from dpsim.cli.json_alone import OUTPUT, stdout
+from dpsim.cli.json_alone import OUTPUT, object_text, stdout
 from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
 from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
-
-SCHEMA_VERSION = 1
-"""Of the objects that `--json` prints."""
 
 NOT_MET = 1
 BAD_INPUT = 2
@@ -84,9 +80,8 @@ def say(text: str = "") -> None:
 
 
 def say_json(found: dict[str, Any]) -> None:
-    """Print the object of a command. It begins with `schema_version`, which changes if a key changes its meaning."""
-    OUTPUT.said = True
-    say(json.dumps({"schema_version": SCHEMA_VERSION, **found}))
+    """Print the object of a command."""
+    say(object_text(found))
 
 
 def say_error(message: str, code: int) -> None:
