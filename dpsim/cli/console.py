@@ -5,14 +5,11 @@
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk). Or this
        backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names what is missing
-    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. The message says where
-         every rank stood
+    130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank stood
 
 Results go to stdout, everything else to stderr. There are no colours, bars or line breaks to fit a width unless the
 stream is a terminal, so `grep` can search what is piped. A mistake of the user, a full disk or `dpsim run ... | head`
-gives no traceback.
-
-Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+gives no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A backend has no access to scenarios, checks or verdicts. It gets a `World` (ranks, communicators, injections), the name
 of a registered program and plain data for it. It returns a `Run`: the journal of each rank and the end of the rank.
-Everything else is a fold over the journals, the same for every backend. All classes here are plain data and can be
-pickled.
+Everything else is a fold over the journals, the same for every backend. All classes are plain data; pickle takes them.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ class CommunicatorSpec(NamedTuple):
 class At(NamedTuple):
     """The address of an op on a given rank: (thread, site, ordinal) or, for a collective, (communicator, seq).
 
-    `ordinal` None means every visit of the site, and only a delay may use it. Both None means the start of the thread's
-    program.
+    `ordinal` None means every visit of the site, and only a delay may use it. Both None: the thread starts its program.
     """
 
     site: str | None = None
@@ -145,16 +143,14 @@ class World:
     ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
-    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, with these
-    ranks, for reports.
+    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, for reports.
 
     Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
     collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
     for its peers. `launch_queue`: the limit on unfinished ops of a stream. A call that puts work on the stream waits
     until there are fewer; None for no limit. `alloc_synchronises`: an allocation that needs new memory of the device
     waits until all device work of its rank has ended. `progress`: the number of ops that an actor may issue after the
-    last fault, kill or delay, or the start. `early_timeouts`: the number of time-outs of an untimed run that may pass
-    early.
+    last fault, kill or delay, or the start. `early_timeouts`: how many time-outs of an untimed run may pass early.
     """
 
     size: int
@@ -187,8 +183,7 @@ class World:
 
     def __post_init__(self) -> None:
         """Raises ValueError for two kills of a rank, because it dies once, at the earlier one. Also raises it unless
-        each actor has one node, and for a service in a device communicator. Members, and the ranks of a message, have
-        to exist.
+        each actor has one node, and for a service in a device communicator. Members and ranks of a message exist.
         """
         for spec in self.communicators:
             most = self.size if spec.domain == "device" else self.actors
@@ -287,9 +282,7 @@ class BackendUnavailable(RuntimeError):
 
 
 class Backend(Protocol):
-    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends` and makes it without
-    arguments.
-    """
+    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends`, and calls it bare."""
 
     name: str
 

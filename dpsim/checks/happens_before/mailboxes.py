@@ -18,22 +18,18 @@ In addition, the message just taken is the next one of *some* sender. Take the f
 What all of these posts knew is known.
 
 A post that the walk has not reached may depend on this take. So it may or may not have been in the box, and the host
-waits. When nothing else can move, `walk` decides. If only one host could have continued, it assumes that the box had
-nothing else.
+waits. When nothing else can move, `walk` decides. If only one host could have continued, it assumes an empty box.
 
 If several host threads of a rank post to a box, hosts do not take their posts in the order of the journal. If several
-take from it, one thread does not know what another took. In such a box this module does not count, and a message may be
-any post with its content.
+take from it, one thread does not know what another took. There it does not count: a message may be any equal post.
 
-A message from outside has a separate sender. This sender knows what the rank knew at the op where the machine sent the
-message.
+A message from outside has a separate sender. This sender knows what the rank knew where the machine sent it.
 
 A notice that an actor is gone is a message without a post. In the box it has a separate sender with one post. That post
 knows what the actor knew at its end, and what the watcher knew at the beginning of its watch.
 
 Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. It does not count
-either after a message without an explanation, or after too many messages (`MANY`). There it explains each message
-separately.
+either after a message without an explanation, or after too many messages (`MANY`). There it explains each one alone.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ Why that is enough: let S be the ops that wait without end in a run R. Let them 
 run T, in which no op waits. The search explores T like any other run, and all of S may last in T. For R ended only when
 nothing could happen any more. If the last peer of one could have come without any of S, it would have come in R. So at
 the first place of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and
-the rest of S goes on. All of S may last in that one, too, and so on up to R. A run that was cut off says nothing of its
+the rest of S goes on. All of S may last there, too, and so on up to R. A run that was cut off says nothing of its
 draws: its class is seen in another run, or is not judged.
 
 If waits may last in the very first run, the second run tries them all at once, and the search begins anew with it. If
@@ -35,14 +35,12 @@ they have to wait together to last, as in a ring, the search would otherwise fin
 
 A kernel that raises stops its device. Which of the other work there has ended by then is a choice, and costs a step for
 each piece of that work. So it is a choice only for ranks of which a run has shown that a kernel raises. With the first
-such
-run of a rank the search begins anew.
+such run of a rank the search begins anew.
 
-Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
-again: the first steps of a run are those of the run before it.
+A label, and not an actor, identifies an op: it is the same op in every run. So a run repeats the first steps of the
+run before it, and the search need not put them in order again.
 
-Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM 64, 2017), on optimal dynamic partial order
-reduction; Godefroid's sleep sets (1996); Mc SimGrid.
+Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
 """
 
 from __future__ import annotations
