@@ -14,7 +14,7 @@ import hashlib
 import pickle
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,13 +26,14 @@ from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.places import ToTurn
 from dpsim.sim.hosts.overtime import interrupted
 
 
 @dataclass
 class Unit:
     """So many schedules of a subject. `state`: where DPOR goes on. `in_time`: the run in time comes
-    first. `number`: its place in the order of the subject's units.
+    first. `number`: its place in the order of the subject's units. `branch`: of the tree of DPOR.
     """
 
     subject: int
@@ -44,11 +45,13 @@ class Unit:
     lost: int = 0
     in_time: bool = False
     number: int = 0
+    branch: int = 0
 
 
 @dataclass
 class UnitResult:
     """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left.
+    `asked`: what has to be tried at places that other branches share.
     `whole`: neither the clock nor the machine cut the unit short, so the same unit gives the same result again.
     """
 
@@ -61,6 +64,7 @@ class UnitResult:
     state: Any
     seconds: float
     whole: bool = True
+    asked: Sequence[ToTurn] = ()
 
 
 def do(
@@ -99,11 +103,12 @@ def do(
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
     taken = bool(found.lost or found.outgrown)
-    ended = chosen.exhausted or chosen.bounded
+    ended = chosen.over if isinstance(chosen, Dpor) else chosen.exhausted or chosen.bounded
     short = found.runs < unit.schedules and not stopped and not ended
     over, seconds = taken or (short and not expired()), time.monotonic() - begun
     whole = not taken and not (short and expired())
-    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole)
+    asked = [*chosen.asked] if isinstance(chosen, Dpor) else []
+    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole, asked)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
