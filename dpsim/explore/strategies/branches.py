@@ -11,8 +11,8 @@
 A *branch* owns the places of a schedule from a depth on. The places before it are *shared*: the tree has them, and a
 branch only repeats what was chosen there. A race that has to be turned round at a shared place is asked for (`asked`).
 The tree then decides as DPOR does: it adds a choice to the place, unless one that would do is there. A choice at a
-shared place is a branch. Where there are few branches, the tree splits one. Its first place at which something is left to
-try becomes shared, with all places before it.
+shared place is a branch. Where there are few branches, the tree splits one. Its first place at which something is
+left to try becomes shared, with all places before it.
 
 Why this is sound. Source-DPOR needs an order of the choices of a place, and a choice sleeps in those after it. It does
 not need that a choice was explored before the next begins. All have to be explored in the end. Here the order is
