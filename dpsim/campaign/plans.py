@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
+from dpsim.explore.estimate import Estimate
 from dpsim.explore.strategies.branches import Tree
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.explore.strategies.within import NAME as WITHIN
@@ -53,6 +54,7 @@ class Plan:
         self._proving = strategy in ("portfolio", self._by)
         self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
         self._tree = Tree()
+        self.estimate = Estimate()
         self._sampling = 0  # units under way
         self._proved = 0  # schedules of DPOR that were taken
         self._seed = seed * 1_000_003
@@ -87,6 +89,11 @@ class Plan:
         name = self._samplers[self._seed % len(self._samplers)]
         return Unit(self.number, name, self._seed, size, self.stop_at_first)
 
+    @property
+    def open(self) -> int:
+        """Branches that were not given out."""
+        return self._tree.open
+
     def give_up(self, why: str) -> None:
         """The machine took away what a run needs."""
         self.done = True
@@ -103,6 +110,7 @@ class Plan:
         if proving:
             self._proved += result.exploration.runs
             self._branched(result)
+            self.estimate.add(result.exploration.runs, result.share)
             each = result.exploration.steps / max(result.exploration.runs, 1)
             self._size = max(1, min(MOST, 2 * result.unit.schedules, int(UNIT_STEPS / max(each, 1))))
         else:

@@ -17,6 +17,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
@@ -24,6 +25,7 @@ from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
+from dpsim.explore.estimate import added
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.places import ToTurn
@@ -51,7 +53,7 @@ class Unit:
 @dataclass
 class UnitResult:
     """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left.
-    `asked`: what has to be tried at places that other branches share.
+    `asked`: what has to be tried at places that other branches share. `share`: log2 of the runs' share of DPOR's tree.
     `whole`: neither the clock nor the machine cut the unit short, so the same unit gives the same result again.
     """
 
@@ -65,6 +67,7 @@ class UnitResult:
     seconds: float
     whole: bool = True
     asked: Sequence[ToTurn] = ()
+    share: float = -inf
 
 
 def do(
@@ -108,7 +111,8 @@ def do(
     over, seconds = taken or (short and not expired()), time.monotonic() - begun
     whole = not taken and not (short and expired())
     asked = [*chosen.asked] if isinstance(chosen, Dpor) else []
-    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole, asked)
+    share = added(chosen.shares) if isinstance(chosen, Dpor) else -inf
+    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole, asked, share)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:

@@ -46,6 +46,7 @@ Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import log2
 
 from dpsim.contract.schedule import TIME, Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
 from dpsim.explore.order import Labels, Step, lasting, overlap
@@ -80,6 +81,8 @@ class Dpor(Picker):
         """Places before are another's (`dpsim.explore.strategies.branches`): what has to be tried there is `asked`."""
         self.asked: dict[ToTurn, None] = {}
         self._anew = False
+        self.shares: list[float] = []
+        """Of each run: log2 of its share of the tree, by what is known of the places when it ends."""
         self.left_out = 0
         """So many whole runs are not of the search, as it began anew after them. It may come to their classes again."""
 
@@ -131,6 +134,7 @@ class Dpor(Picker):
             self._first = False
             if self._at_once:
                 return
+        self.shares.append(-sum(log2(len(place.choices())) for place in places))
         while len(places) > self.own:
             place = places[-1]
             place.tried[place.chosen] = place.step.footprint if place.step is not None else ()

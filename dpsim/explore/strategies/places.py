@@ -60,6 +60,10 @@ class ChoicePoint:
         self.step: Step | None = None
         self.wait: OptionalWait | None = None
 
+    def choices(self) -> list[str]:
+        """What was tried or has to be. At least what is tried now."""
+        return [one for one in self.todo if one not in self.sleep] or [self.chosen]
+
     def next(self) -> str | None:
         """What is left to try."""
         return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
