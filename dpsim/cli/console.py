@@ -244,6 +244,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._done: tuple[int, int | None] | None = None
+        self._told = ""
         self._timer = Timer(self.TICK_S, self._show)
 
     def __enter__(self) -> Self:
@@ -262,6 +263,10 @@ class Progress:
         self._done = done, total
         self._show()
 
+    def told(self, line: str) -> None:
+        """How far it is, in words that stand for the number of steps."""
+        self._told = line
+
     def phase(self, title: str) -> None:
         """What is being done now."""
         self.title, self._done = title, None
@@ -273,12 +278,13 @@ class Progress:
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
-                self._draw(self.title, *(self._done or (0, None)))
+                title = f"{self.title}: {self._told}" if self._told else self.title
+                self._draw(title, *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
             done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
-            how_far = f"no {self._unit} yet" if self._done is None else f"{self._unit} {done}{of}"
+            how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
             note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:
