@@ -13,6 +13,7 @@
     run.py        run_text.py        a scenario on a backend, judged
     explore.py    explore_text.py    every schedule of scenarios
     replay.py     replay_text.py     the run of a trace made again
+    debugger.py                      pdb at one of its ops
     compare.py    compare_text.py    two traces
     record.py                        a job, with a recorder in each of its processes
     explain.py                       a hung job, from its recordings or the dumps of its flight recorders
