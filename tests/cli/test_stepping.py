@@ -52,7 +52,7 @@ def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> 
     answer = typed(words, "replay", trace, "--break", "rank 1 dp.agree[1]")
     assert answer.code == 0
     assert "tests/agreeing.py" in answer.out
-    assert answer.out.count("ranks 0, 1  step 1: waits in world_cpu #1, for rank 2") == 2, "when it opens, and on `ranks`"
+    assert answer.out.count("ranks 0, 1  step 1: waits in world_cpu #1, for rank 2") == 2
     assert "(1, 1)" in answer.out
     assert "*** 7: no rank that stands in its program" in answer.out
     assert "prepared = " in answer.out
