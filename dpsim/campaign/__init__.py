@@ -29,6 +29,7 @@ Upwards, each file knows those above it:
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
     gates.py      a run on another backend, with the messages that each look took in this one
+    stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
     replay.py     the run of a trace or of a token made again: is it the same?
     calls.py      the calls that led to a culprit's line, from a second run
     drawn.py      the worlds that Hypothesis drew for a test, counted by verdict

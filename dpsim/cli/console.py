@@ -53,7 +53,7 @@ class Terminated(KeyboardInterrupt):
 
 def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
     """In words, and the exit code."""
-    return (error.how, error.code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+    return getattr(error, "how", "interrupted"), getattr(error, "code", INTERRUPTED)
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
