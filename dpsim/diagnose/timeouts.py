@@ -1,9 +1,9 @@
-"""Time-outs that passed in a run, in words: a rank that gave up explains much of what came after.
+"""Time-outs that passed in a run, in words: a rank that gave up explains many later events.
 
     rank 1 waited 50 ms for 'answer'; the time-out passed (answer[0], programs.py:67)
 
-The journal has them on every backend: a get with a time-out, and that it learned nothing. What a store learned does not
-say whether a time-out passed or the listener left, so stores are not named here.
+The journal has them on every backend: a get with a time-out that learned nothing. The value of a store does not show
+whether a time-out passed or the listener left, so this module leaves stores out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.world import Run
 
 SHOWN = 10
-"""Of each run: the first ones; a rank that asks every second has many."""
+"""The number of time-outs of a run that are shown, because a rank that asks every second has many."""
 
 
 def passed_timeouts(run: Run) -> list[str]:
