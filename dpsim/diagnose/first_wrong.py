@@ -1,4 +1,4 @@
-"""The first value that is of another step, and who raised first: how far a fault was carried before a rank noticed.
+"""The first value of another step, and the ranks that raised first: the way of a fault until a rank noticed it.
 
     first     wrong value: rank 2, step 2, hidden.receive got hidden.send of step 3; raised: step 8, ranks 0 to 2,
               WrongToken
