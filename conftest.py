@@ -1,14 +1,14 @@
 """For the tests of this repository: reproducible Hypothesis, the folder of real traces, and what GPUs need.
 
-Hypothesis profiles: `ci` (default) draws the same examples in every run, so that a red build is red again; `nightly`
-draws new ones, and many: HYPOTHESIS_PROFILE=nightly pytest. Neither has a deadline, since times are not what is tested.
+Hypothesis profiles: `ci` (default) draws the same examples in every run, so a red build is red again. `nightly` draws
+new ones, and many: HYPOTHESIS_PROFILE=nightly pytest. Neither has a deadline, since the tests do not test times.
 
 Tests on GPUs end their workers often, and a start there takes seconds: those of NCCL have a reserve (`real.crew`).
-Where all tests are such, those of trouble, each of which ends its workers, are spread among the others, during which a
-new reserve starts. What starts and recoveries took is told in the end. The museum's exhibits run on the simulation in
-every run of the tests, and on gloo with those that are slow. No test is both slow and nightly.
+If all tests are of this kind, those that end their workers are spread among the others, during which a new reserve
+starts. The summary shows the time of starts and recoveries. The museum's exhibits run on the simulation in every run of
+the tests, and on gloo with those that are slow. No test is both slow and nightly.
 
-The plugin of dpsim is not named here: it is loaded because dpsim is installed, as for everybody else.
+This file does not name the plugin of dpsim: pytest loads it because dpsim is installed, as for every user.
 """
 
 import gc
@@ -59,9 +59,9 @@ BY_TIME = ("swapped-counts",)
 
 
 def _times_out(item: pytest.Item) -> bool:
-    """Whether it is an exhibit of the start-up that ends by a time-out of 100 seconds to 15 minutes, as most do: an
-    engine core waits so long for a worker that hangs. In real time nobody would wait for these: they are run on the
-    simulation alone. So is M-ST-12, which few schedules show.
+    """Whether it is an exhibit of the start-up that ends by a time-out of 100 seconds to 15 minutes. Most do: an engine
+    core waits that long for a worker that hangs. In real time these take too long, so they run on the simulation alone.
+    So does M-ST-12, which few schedules show.
     """
     stem = item.path.stem
     others = "eplb-flag-mismatch", "multinode-shape-config", "port-toctou"

@@ -48,7 +48,7 @@ LAYERS, TOKENS, WIDTH, REPLAYS = 8, 32, 2048, 20
 
 @register_protocol(PROGRAM)
 class Beside(Program[Mapping[str, Any]]):
-    """`turns`: the program makes one more, which does not count. `gpu`: whether it also runs the ways that need a GPU."""
+    """`turns`: the program makes one more, which does not count. `gpu`: it also runs the ways that need a GPU."""
 
     def prepare(self, args: Any) -> Mapping[str, Any]:
         given: Mapping[str, Any] = args

@@ -1,4 +1,4 @@
-"""Scenarios as test items, and failures that are replayed. Loaded by every pytest of everybody who has dpsim installed.
+"""Scenarios as test items, and failures that are replayed. Loaded by every pytest where dpsim is installed.
 
 A scenario file below a folder `scenarios/` becomes one test for each installed backend. It passes if the run is as the
 scenario expects, so a planted fault that is found as expected is a success:
@@ -8,20 +8,22 @@ scenario expects, so a planted fault that is found as expected is a success:
     scenarios/quickstart.yaml::gloo PASSED
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
-`--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored`: so many schedules at most. A
-failure is the report and the command that runs it again, no traceback. What the machine lacks (torch, GPUs, a data
-file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist loadgroup`, the
-items of a real backend stay on one worker, which owns its processes.
+`--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored` of at most that number of
+schedules. A failure is the report and the command that runs it again, no traceback. What the machine lacks (torch,
+GPUs, a data file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist
+loadgroup`, the items of a real backend stay on one worker, which owns its processes.
 
-For tests of one's own there is the fixture `dpsim_backend`; a test that uses it may have the marker `gpu(2)`. A test in
-which `dpsim.testing.holds` failed is tried with that failure first the next time, if the folder `.dpsim` was kept, and
+A user's tests may use the fixture `dpsim_backend`, and a test that uses it may have the marker `gpu(2)`. If
+`dpsim.testing.holds` failed in a test, and the folder `.dpsim` was kept, the next run of the test tries that failure
+first.
 `pytest NODEID --dpsim-replay=TOKEN`, as the failure prints it, runs that failure in place of the test.
 
-In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks at no
-test but its items and those that use its fixture; the marker `gpu` means to all others what it meant before. A YAML
-file is looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left
-alone unless it looks like a scenario: two of a scenario's keys at its top level, or one and a word that only scenarios
-have. What fits and is left alone is named below "collected". A suite with other YAML in `scenarios/` names its own:
+In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks only at
+its items and at tests that use its fixture; for all others the marker `gpu` means what it meant before. It looks at a
+YAML file only if its path fits the ini option `dpsim_scenarios` or was given on the command line. It leaves the file
+alone unless that looks like a scenario. A scenario has two of a scenario's keys at its top level, or one and a word
+that only scenarios have. A line below "collected" names what fits and is left alone. A suite with other YAML in
+`scenarios/` names its own:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -275,10 +277,10 @@ def _text(item: ScenarioItem, result: Result) -> str:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("dpsim_scenarios", "glob patterns, relative to rootdir, of dpsim scenario files", "args", PATTERNS)
     parser.addini(
-        "dpsim_explore", "explore each dpsim scenario as well: so many schedules at most; 0 for not", default="0"
+        "dpsim_explore", "explore at most this number of schedules of each dpsim scenario; 0 for none", default="0"
     )
     group = parser.getgroup("dpsim")
-    group.addoption("--dpsim-explore", metavar="N", help="explore each scenario as well: so many schedules at most")
+    group.addoption("--dpsim-explore", metavar="N", help="explore at most N schedules of each scenario as well")
     group.addoption(
         "--dpsim-replay", metavar="TOKEN", help="run this failure of dpsim.testing.holds in place of the test"
     )
@@ -315,7 +317,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
 
 
 def is_loop(folder: Path) -> bool:
-    """Whether a folder is a link to one that it lies in: who follows it meets it again."""
+    """Whether a folder is a link to one that it lies in: a walk that follows it never ends."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
@@ -472,8 +474,8 @@ def require_gpus(wanted: int) -> None:
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """The count of the closest marker `gpu`. None without one, for tests that are not ours to touch, and where the
-    marker says something else: then it is somebody else's.
+    """The count of the closest marker `gpu`. None without one, for tests of other plugins, and where the marker says
+    something else: then it is another plugin's.
     """
     marker = item.get_closest_marker("gpu")
     if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):
@@ -544,9 +546,9 @@ def pytest_runtest_makereport(
 
 
 def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInfo[BaseException]) -> None:
-    """A failure of `holds` is told once: where it was called, and its text, which names all that is needed to see it
-    again. One that nothing can replay keeps what Hypothesis says of its example; where everything is asked for,
-    everything is shown.
+    """Show a failure of `holds` once: where it was called, and its text, which names all that is needed to see it
+    again. If nothing can replay it, the report keeps what Hypothesis says of its example; where everything is asked
+    for, everything is shown.
     """
     error = excinfo.value
     if not isinstance(error, sys.modules["dpsim.campaign.properties"].DoesNotHold):

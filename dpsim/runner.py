@@ -32,7 +32,7 @@ class UnknownBackend(BadInput):
 
 
 class Graphs(NamedTuple):
-    """CUDA graphs of all ranks together: captures that came to their end, and replays of any of them."""
+    """CUDA graphs of all ranks together: captures that ended without an error, and replays of any of them."""
 
     captured: int
     replayed: int
@@ -40,8 +40,8 @@ class Graphs(NamedTuple):
 
 @dataclass
 class Result:
-    """A judged run. `findings`: what does not hold, the primary one first. `switched_off`: how many more findings there
-    were that the scenario does not want to hear of, by pattern; those of checks that were not run are not known.
+    """A judged run. `findings`: what does not hold, the primary one first. `switched_off`: suppressed findings per
+    pattern; for a check that was not run this number is not known.
     """
 
     scenario: Scenario
@@ -76,16 +76,16 @@ class Result:
 
     @property
     def never_applied(self) -> list[str]:
-        """Faults and delays of the scenario that did not happen, and why. A run that stopped early may not have
-        come to them.
+        """Faults and delays of the scenario that did not happen, and why. A run that stopped early may not have reached
+        them.
         """
         return never_applied(self.world, self.run)
 
     @property
     def unmet(self) -> str | None:
-        """In what the run is not as the scenario expects it; None if it is. A lost run is as nobody expects it.
+        """In what the run is not as the scenario expects it; None if it is. A lost run is never as expected.
 
-        A run that came to its end without a planted fault or delay having happened is not what the scenario describes.
+        A finished run in which a planted fault or delay did not happen is not what the scenario describes.
         """
         if self.run.lost:
             return f"lost: {self.run.lost}"
@@ -95,16 +95,14 @@ class Result:
         hidden = any(self.switched_off.values()) or not_run(list(self.switched_off))
         remarks = [switched_off_text(self.switched_off)] if hidden else []
         if self.scenario.expect.explored is not None:
-            remarks.append(
-                "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
-            )
+            remarks.append("explore checks expect.explored; run checks expect.verdict, which defaults to held")
         remark = "; ".join(remarks)
         return self.scenario.expected.unmet(self.verdict, self.primary, never, remark)
 
     @property
     def unclaimed(self) -> str | None:
-        """Why it cannot be said whether the run is as expected: nothing was found, and what is expected is nothing
-        that its backend could show. None if it can be said.
+        """Why the run cannot be compared with what the scenario expects: nothing was found, and the backend cannot show
+        the expected finding. None if it can.
         """
         klass = self.scenario.expected.klass
         return None if self.findings or klass is None else not_claimed(self.run, klass)
@@ -181,12 +179,12 @@ def run_scenario(
     """Run a scenario and judge it.
 
     `base`: the folder against which its files are resolved (that of the scenario file). `gates`: what looks into
-    mailboxes come to (`dpsim.campaign.gates`). `progress(done, total)` is
-    called now and then with steps; total is None where the protocol does not know.
+    mailboxes find (`dpsim.campaign.gates`). `progress(done, total)` is called now and then with steps; total is None
+    where the protocol does not know.
 
-    Raises ScenarioError for what cannot be read or run, at all or on that backend, UnknownBackend, and
-    BackendUnavailable if this machine lacks what the backend needs, and Lost if it took that away before the run began;
-    what it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
+    Raises ScenarioError for what cannot be read or run, at all or on that backend, and UnknownBackend. Raises
+    BackendUnavailable if this machine lacks what the backend needs, and Lost if it took that away before the run began.
+    What it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
     on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))

@@ -9,7 +9,7 @@ GPUs.
     folder.py          the parent: where sockets and journals are, removed also after a kill
     child.py           the parent: a worker process as it is seen from there
     fork_server.py     a process with torch that does nothing but fork: each worker is a copy of it
-    watch.py           the parent: is anybody moving? how did each rank end?
+    watch.py           the parent: whether the ranks move, and how each rank ended
     clock.py           the parent: a clock that stands while it was stopped
     quiet.py           the parent: how long the workers slept, load of the machine left out
     messages.py        what the two sides say to one another

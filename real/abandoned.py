@@ -1,7 +1,6 @@
-"""Works of gloo that nobody may wait for to their end: those of a communicator that this rank aborts, or whose peer is
-gone.
+"""Works of gloo for whose end no thread may wait: those of a communicator that this rank aborts, or whose peer is gone.
 
-    patience.until(ended(work, lambda: communicator.aborted))
+patience.until(ended(work, lambda: communicator.aborted))
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A worker, as its parent sees it: a process, a socket to it, and the pipe that ends it.
 
-A worker is forked by the pool's `ForkServer`, where there is one, or started with a plain `subprocess.Popen`; not with
-`multiprocessing`, whose `spawn` would import the user's main module in each of them. They inherit the whole
-environment. Messages are pickled.
+The pool's `ForkServer` forks a worker, where there is one; else a plain `subprocess.Popen` starts it. `multiprocessing`
+would not do: its `spawn` imports the user's main module in each worker. Workers inherit the whole environment. Messages
+are pickled.
 
 The write end of the lifeline is held by the parent alone, and the kernel closes it when the parent ends, however it
 does. `worker.die_with_parent` is the other side.
@@ -117,7 +117,7 @@ class Child:
         return f"was ended by {how}" if how.startswith("SIG") and how not in FAULTS else ""
 
     def end(self) -> None:
-        """Kill it. Nothing more is said to it, and nothing heard of it."""
+        """Kill it. The parent sends nothing more to it, and reads nothing more from it."""
         self.process.kill()
         self.link.close()
         os.close(self._lifeline)
@@ -141,6 +141,6 @@ def _signal_name(number: int) -> str:
 
 
 def speaking(children: Sequence[Child], seconds: float) -> list[Child]:
-    """Those that have said something, or have ended; waits so long for the first of them."""
+    """Those that have sent something, or have ended; waits `seconds` for the first of them."""
     ready = wait([child.link for child in children], seconds)
     return [child for child in children if child.link in ready]

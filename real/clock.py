@@ -1,12 +1,12 @@
-"""A clock of one who looks again and again, that stands where nobody could look.
+"""A clock for a loop that looks again and again. It stands while the process cannot run.
 
     clock = Clock(0.05)                 # each look comes 0.05 s after the last one, or sooner
     clock.look()                        # ns since it was made
     clock.stood                         # whether this process did not run since the last look
 
 Ctrl-Z stops this process with its workers, a debugger or the host of a virtual machine stops it alone, and the
-monotonic clock goes on. That time was not the workers': whoever waits for them must not count it. A look that comes
-more than `SLACK_NS` too late counts as one that comes just so late. So a deadline by this clock always passes, also
+monotonic clock goes on. The workers could not use that time, so a wait for them must not count it. A look that comes
+more than `SLACK_NS` too late counts as one that comes just that late. So a deadline by this clock always passes, also
 on a machine where each look is late.
 """
 

@@ -1,14 +1,14 @@
 """torch's process groups, one for each communicator of a world.
 
-They are constructed directly, without `init_process_group`: no global state, no default group, and a rank of a small
-world does not mind that the pool has more workers. Members meet on the parent's store under a key made of the
-generation and the communicator's name, and all ranks make their communicators in the order of the world, so that no
-two can wait for one another.
+A worker constructs them directly, without `init_process_group`. So there is no global state and no default group, and a
+rank of a small world works in a pool with more workers. Members meet on the parent's store under a key made of the
+generation and the communicator's name. All ranks make their communicators in the order of the world, so that no two can
+wait for one another.
 
-Making one is dear (NCCL: 0.2 to 0.3 s), so they are kept across jobs. After a job that had faults or did not finish
-nobody knows what is left in them: the next job comes with a new *generation*, and the old ones are *abandoned*, that
-is never used again and never destroyed either. The destructor of a process group joins its threads, and for a stuck
-one it would wait for ever; so abandoned groups stay referenced until the process leaves, by `os._exit`.
+Making one is dear (NCCL: 0.2 to 0.3 s), so a worker keeps them across jobs. After a job that had faults or did not
+finish, their state is unknown. So the next job comes with a new *generation*, and the worker *abandons* the old ones:
+it never uses and never destroys them. The destructor of a process group joins its threads, and for a stuck group that
+join never ends. So abandoned groups stay referenced until the process leaves, by `os._exit`.
 
     groups = Communicators(worker=0, store=store, connect={"host": connect_gloo, "device": device.connect})
     for group in groups.of(generation=3, specs=world.communicators, size=world.size): ...
@@ -29,8 +29,8 @@ from real.messages import Job, worker_of
 from real.waiting import Patience
 
 TIMEOUT = timedelta(days=7)
-"""For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first; nor after a night in
-which all of us were stopped, which they would count.
+"""For torch's own watchdogs. The parent keeps the deadlines, and those of torch must not come first. Nor may they pass
+after a night in which all processes were stopped, which they would count.
 """
 
 Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
@@ -59,8 +59,8 @@ class Group(NamedTuple):
 
 
 def by_workers(spec: CommunicatorSpec, size: int) -> CommunicatorSpec:
-    """What makes a communicator: its name, its domain, and which workers its members are. Two kinds may share a name in
-    two worlds, and the service that is actor 2 of one world is another process than rank 2 of the next.
+    """The parts of a spec that make a communicator: its name, its domain, and the workers of its members. Two kinds may
+    share a name in two worlds. The service that is actor 2 of one world is another process than rank 2 of the next.
     """
     return spec._replace(kind="", ranks=tuple(worker_of(actor, size) for actor in spec.ranks))
 

@@ -1,13 +1,13 @@
 """A device made of CPU threads, for the gloo backend: CI exercises all but CUDA.
 
-Memory is torch tensors in main memory. A stream is a daemon thread with a FIFO queue: kernels, copies, collectives,
-events and waits for them are entries of it, so the host runs ahead as it does on a GPU, and a collective that lacks a
-member holds its stream and not its host. (Running each operation when it is issued, which is simpler, hangs programs
+Memory is torch tensors in main memory. A stream is a daemon thread with a FIFO queue, whose entries are kernels,
+copies, collectives, events and waits for them. So the host runs ahead as it does on a GPU, and a collective that lacks
+a member holds its stream and not its host. (Running each operation when it is issued, which is simpler, hangs programs
 that no GPU would hang.)
 
-A communicator that is used on several streams keeps the order of issue, as on NCCL: every operation takes a *ticket*
+A communicator that is used on several streams keeps the order of issue, as on NCCL. Every operation takes a *ticket*
 when the host issues it, and its stream's thread waits for its turn. An entry that fails poisons all streams of the
-rank: what comes after is left out, and the host is told at its next read or synchronise, as by CUDA.
+rank. What comes after is left out, and the host gets the error at its next read or synchronise, as from CUDA.
 
 Not claimed: reuse of freed memory. Python frees it with the last entry that uses it, so there is nothing to hold.
 The graphs of a pool share none either: what a later one would destroy is still there, and only the journals tell.
@@ -98,7 +98,7 @@ class Turns:
         def run() -> None:
             with self._moved:
                 while self._serving != ticket:
-                    if self._rank.failure is not None:  # whoever is before may have been left out
+                    if self._rank.failure is not None:  # the entry before may have been left out
                         return
                     self._moved.wait(TURN_SECONDS)
             entry()
@@ -110,7 +110,7 @@ class Turns:
 
 
 class CpuCommunicator(FirstUse):
-    """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
+    """Collectives and transfers over a separate gloo group, each an entry of its stream."""
 
     __slots__ = ("_gloo", "_moves", "_rank", "_seq", "_turns")
 
@@ -188,7 +188,7 @@ class CpuCommunicator(FirstUse):
         on.put(self._turns.take(run))
 
     def _until(self, ready: Callable[[], bool]) -> None:
-        """A stream's thread stands so long. Raises Unfinished when the job is over."""
+        """A stream's thread stands until then. Raises Unfinished when the job is over."""
         while not ready():
             if self._rank.closed:
                 raise Unfinished

@@ -114,7 +114,7 @@ class CpuStream(RealStream):
             while not seen.wait(GLANCE_SECONDS):
                 if self.rank.closed:
                     raise Unfinished
-                if self.rank.failure is not None:  # whoever is to set it may have been left out
+                if self.rank.failure is not None:  # the entry that sets it may have been left out
                     return
 
         self.put(wait)

@@ -1,12 +1,12 @@
 """The processes of a pool: those that work, those that leave, and a reserve.
 
-A worker that is of no more use is sent SIGKILL and *leaves*: a driver needs a while to take back its part of a GPU.
-Those that replace it start meanwhile. They are handed to the pool when all that leave are gone, so no job finds memory
-or a device that a dead process still holds.
+The crew sends SIGKILL to a worker that is of no more use, and the worker *leaves*. A driver needs a while to take back
+its part of a GPU. Its replacements start meanwhile. The pool gets them when all that leave are gone, so no job finds
+memory or a device that a dead process still holds.
 
 A crew may keep a *reserve*: one more worker a rank, with torch and its device at hand. It is asked for when those that
-work have to go, and a new one starts beside the next job. A second context on each GPU is its price, so it is for who
-loses workers often, as tests of failures do. No reserve is kept unless `keeps_reserve` is set.
+work have to go, and a new one starts beside the next job. A second context on each GPU is its price, so it is for users
+that lose workers often, as tests of failures do. No reserve is kept unless `keeps_reserve` is set.
 
 A service's worker is as a rank's, without a device: a world of two ranks and two services runs on two GPUs.
 
@@ -72,7 +72,7 @@ class Crew:
         return [*self.workers, *self.services]
 
     def lacks(self, size: int, services: int) -> int:
-        """How many workers have to be started for so many ranks and services."""
+        """How many workers have to be started for this number of ranks and services."""
         return max(0, size - len(self.workers)) + max(0, services - len(self.services))
 
     def grow(self, size: int, services: int, settings: dict[str, Any], environment: Mapping[str, str]) -> None:

@@ -3,11 +3,11 @@
 A stream is a CUDA stream that torch's caching allocator knows (`cuda_streams`). The worker keeps one for each name,
 across jobs, and with it the allocator's pool.
 
-The host never waits inside CUDA, but polls and looks whether the run has been given up. When it has, the communicators
-are aborted, each from a thread of its own: an abort ends the kernels of its communicator at once, those of a graph
-too, but it may wait for another that holds the stream, and it waits for the graphs that captured on its communicator.
-So afterwards an event on each stream shows whether the device is idle; if it is, the graphs are dropped, and the
-aborts come to their ends. If not, the process has to go. A stream that waits for a flag is let go before that.
+The host never waits inside CUDA, but polls and looks whether the run has been given up. When it has, the worker aborts
+the communicators, each from a separate thread. An abort ends the kernels of its communicator at once, those of a graph
+too. But it may wait for another abort that holds the stream, and it waits for the graphs that captured on its
+communicator. So afterwards an event on each stream shows whether the device is idle. If it is, the worker drops the
+graphs, and the aborts end. If not, the process has to go. A stream that waits for a flag is let go before that.
 
 Host threads of a program each have to say which device is theirs. What they wait for they poll in CUDA's relaxed mode:
 a wait that began before another thread's capture is no call within it. cuBLAS has a workspace for each handle and
@@ -43,7 +43,7 @@ CALIBRATION_CYCLES = 20_000_000
 """About 10 ms: how long such a spin takes gives the rate of the clock that `torch.cuda._sleep` counts in."""
 
 STREAMS = 4
-"""So many are made beforehand, for whatever names."""
+"""The number of streams that are made beforehand, for whatever names."""
 
 
 class CudaDevice(RealDevice):
@@ -81,7 +81,7 @@ class CudaDevice(RealDevice):
         return process_group
 
     def prepare(self, world: World) -> None:
-        """Streams go back, for names of the next job. Torch has 32 of them in all and then gives one out again: two
+        """Streams go back, for names of the next job. Torch has 32 of them in all and then gives one out again. Two
         names of a long session would be one stream, and a host that waits for the one would wait for the other.
 
         The rate of the clock, where a delay may spin. Not at the start: a worker that leaves may hold the device.
@@ -181,8 +181,8 @@ class CudaDevice(RealDevice):
         }
 
     def _warm_stream(self) -> Any:
-        """A stream with memory in its pool, and in that of pinned memory. Taking memory may wait for the device, and a
-        rank that waits there while a peer waits for it hangs where the protocol does not: so it is taken beforehand,
+        """A stream with memory in its pool, and in that of pinned memory. Taking memory may wait for the device. A rank
+        that waits there while a peer waits for it hangs where the protocol does not. So the memory is taken beforehand,
         for as many streams as a program is likely to have.
         """
         import torch

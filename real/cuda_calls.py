@@ -1,8 +1,8 @@
 """What the ops on a GPU need of torch, looked up once, and pinned memory that reads use again.
 
-Python runs several times as slowly between calls of CUDA as in a loop of its own, so at every op few calls count, and
-not fast ones. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of functions that
-reach no device.
+Python runs several times as slowly between calls of CUDA as in a loop without them. So a small number of calls at every
+op counts, and not fast ones. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of
+functions that reach no device.
 
     calls = CudaCalls(torch.device("cuda", 0))
     free = calls.landings[(4, 2), "int32"]                      # for reads of that form
@@ -29,7 +29,7 @@ Form: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 
 WORDS = 1024
-"""So many flags of a job may be waited for by streams."""
+"""Streams may wait for at most this number of flags of a job."""
 
 
 class CudaCalls:
@@ -76,8 +76,8 @@ class CudaCalls:
 class Landing:
     """Pinned memory into which a read copies, and the event behind the copy.
 
-    Who takes one gives it back when he has copied it out. One whose read nobody awaits is lost, and torch's allocator
-    sees to it that it is not used before the copy is done.
+    A read takes one and gives it back after it has copied the result out. If a program never awaits a read, its landing
+    is lost, and torch's allocator does not reuse the memory before the copy is done.
     """
 
     __slots__ = ("_block", "_dtypes", "mark", "views")
@@ -98,8 +98,8 @@ class Landing:
 
 
 class Landings(dict[Form, list[Landing]]):
-    """Those that are free, by form. Forms of about one size share a list, so that there are no more of them than reads
-    were under way at a time: to take pinned memory may wait for the device, and what a device has at its start
+    """Those that are free, by form. Forms of about one size share a list, so there are never more of them than reads
+    were under way at a time. Taking pinned memory may wait for the device, so the memory that a device has at its start
     (`CudaDevice`) has to last.
     """
 

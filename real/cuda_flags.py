@@ -1,7 +1,8 @@
 """Flags as a CUDA stream sees them: words of pinned memory, written by the host and waited for by the device.
 
-To wait is cuStreamWaitValue32 (CUDA Driver API, Stream Memory Operations): the stream looks at the word when it has
-come so far, and again and again until it is 1. In a capture CUDA keeps that as a batch memory operation, so each replay
+A stream waits by cuStreamWaitValue32 (CUDA Driver API, Stream Memory Operations). It looks at the word when it reaches
+that point, and again and again until the word is 1. In a capture CUDA keeps that as a batch memory operation, so each
+replay
 looks by itself. The host writes the word as any other memory, which is no call of CUDA and is allowed at all times.
 
 All words are taken when a worker starts: to take pinned memory may wait for the device, and a capture forbids it.
@@ -66,7 +67,7 @@ class Words:
         return DeviceWord(self._array[at : at + 1], self.first + at * self._size)
 
     def let_go(self) -> None:
-        """The job was given up: whoever waits goes on."""
+        """The job was given up: all that wait go on."""
         self._array[:] = 1
 
     def give_back(self) -> None:

@@ -1,20 +1,20 @@
 """The ops that a program does most often on a GPU, each in one function: alloc, launch, all_reduce, read, free.
 
 Between two calls of CUDA each function of Python costs several times what it costs in a loop. The shared half of the
-contract (`dpsim.backend`) hands an op from its checks to the journal and to what the device does, through a function
-each, so that every backend has the same addresses, records and faults. Here the three are one function, and what is
-seldom done stays where it was: other ops, views, errors.
+contract (`dpsim.backend`) hands an op from its checks to the journal and to the device, through a function each. So
+every backend has the same addresses, records and faults. Here the three are one function, and what is seldom done stays
+where it was: other ops, views, errors.
 
 These classes serve ranks of one host thread into whose ops the scenario injects nothing, and communicators that are
-made before their first use; the others keep to the shared half, whose calls can be held up and made one step
+made before their first use. The others keep to the shared half, whose calls can be held up and made one step
 (`real.issuing`):
 
     stream_class(rank.journal)          # FusedStream, or CudaStream if something is injected
 
-That both do the same, in records, in what the device is told and in errors, is held by a test that runs one program
-through both (`tests/real/test_fused.py`).
+A test runs one program through both halves (`tests/real/test_fused.py`). It requires the same records, the same calls
+of the device and the same errors.
 
-Lost: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
+Rejected: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
 places.
 """
 

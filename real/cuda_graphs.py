@@ -1,11 +1,11 @@
 """CUDA graphs of one rank, for one job: the device captures the calls and replays them by itself.
 
-While a stream is captured, what is put on it goes to CUDA as always, which keeps it (`dpsim.backend.graphs.capture`
-writes the journal and knows the law). A replay is one launch, after what the communicators of the graph did last: NCCL
-wants the operations of a communicator in one order, also those of graphs.
+While a stream is captured, work on it goes to CUDA as always, and CUDA keeps it (`dpsim.backend.graphs.capture` writes
+the journal and knows the law). A replay is one launch, after what the communicators of the graph did last. NCCL wants
+the operations of a communicator in one order, also those of graphs.
 
-Each graph begins with an addition to a number on the device, so that it can be told from what the host believes how
-often the graph has run (at its end, behind a collective, it would take 2.4 us instead of 1.5; beside the rest, 17):
+Each graph begins with an addition to a number on the device. So the number of its runs does not depend on what the host
+believes. (At its end, behind a collective, the addition would take 2.4 us instead of 1.5; beside the rest, 17.)
 
     graph.replays       as the host counts
     graph.runs()        as the device does; waits for it
@@ -62,7 +62,7 @@ class CudaGraph(JournaledGraph):
         self._orders: list[CommunicatorOrder] = []
 
     def runs(self) -> int:
-        """How often the device has come to its end. Waits for the device; 0 before it was captured."""
+        """How often the device has finished it. Waits for the device; 0 before it was captured."""
         if self._last is not None:
             of_this_backend(self._last[0], CudaStream).enter()
         return 0 if self._counter is None else int(self._counter.item())
@@ -100,8 +100,8 @@ class CudaGraph(JournaledGraph):
             raise
 
     def _abandon(self) -> None:
-        """Called also after an `_end` that failed. Raises nothing. To end it comes in any case: until then the streams
-        stay captured, also where CUDA has given it up and no branch can be joined.
+        """Called also after an `_end` that failed. Raises nothing. It ends the capture in any case. Until then the
+        streams stay captured, also where CUDA has given it up and no branch can be joined.
         """
         on, cuda, self._cuda = self._on, self._cuda, None
         self.nodes = 0
@@ -146,8 +146,8 @@ class CudaGraph(JournaledGraph):
 
 
 class Launched(CudaEvent):
-    """The event behind a replay. Nothing is recorded: CUDA starts no launch of a graph before those of it that came
-    earlier are over, on whatever streams, and a wait for an event that was not recorded is none.
+    """The event behind a replay. No event is recorded. CUDA starts a launch of a graph only after the earlier launches
+    of that graph are over, on whatever streams. A wait for an event that was not recorded is none.
     """
 
     __slots__ = ()

@@ -86,7 +86,7 @@ class CudaCommunicator(FirstUse):
             self._end(on)
 
     def _abort(self) -> None:
-        """ncclCommAbort ends the kernels that wait for peers; it may take a while, so a thread of its own calls it."""
+        """ncclCommAbort ends the kernels that wait for peers; it may take a while, so a separate thread calls it."""
         order = self.eager
         if order.last is not None and order.last.owed:
             order.last.pay()
@@ -115,8 +115,8 @@ class CudaCommunicator(FirstUse):
         return on
 
     def _end(self, on: CudaStream) -> None:
-        """An event behind it, the same one each time: a stream waits for what is before the event when it is told to
-        wait, not for what the event is recorded behind later.
+        """An event behind it, the same one each time. A stream waits for what is before the event at the time of the
+        call, and not for what the event is recorded behind later.
         """
         order = self.eager if on.capture is None else self._captured
         if order.mark is None:
@@ -133,7 +133,7 @@ class CudaCommunicator(FirstUse):
             self.count(on)
 
     def count(self, on: CudaStream) -> None:
-        """Note what is behind this operation, which somebody asks who aborts."""
+        """Note what is behind this operation, which an abort asks for."""
         self._number += 1
         on.behind = self.eager.behind = after(on.behind, {self: self._number})
 

@@ -1,13 +1,13 @@
 """CUDA streams, events, memory and device communicators of one rank, for one job.
 
-Memory is taken and given back in the order of its stream, so what is freed can be reused by later work of the same
-stream without waiting; `record_stream` is the allocator's own. Collectives are put *on the stream that is named*, and
-so, in effect, are transfers (see `nccl_calls`).
+A buffer is taken and given back in the order of its stream, so later work of the same stream reuses freed memory
+without waiting. `record_stream` is the allocator's own. Collectives are put *on the stream that is named*, and so, in
+effect, are transfers (see `nccl_calls`).
 
 NCCL wants the operations of one communicator in one order, and its streams know nothing of one another. So after each
-operation an event is recorded, and an operation on another stream than the last one's begins with a wait for it: the
-order of issue, as on the CPU. Within a capture the communicators have another such order: nothing there may wait for an
-event of outside.
+operation an event is recorded, and an operation on another stream than the last one's begins with a wait for it. That
+is the order of issue, as on the CPU. Within a capture the communicators have another such order: nothing there may wait
+for an event of outside.
 
 The host never waits inside CUDA. A read copies into pinned memory behind an event, and the host polls the event and
 looks whether the run has been given up.
@@ -47,7 +47,7 @@ class CudaStream(RealStream):
 
     def enter(self) -> None:
         """Make it the device's current stream, which it mostly is: asking takes 0.1 us, `with torch.cuda.stream` 9 to
-        25. Nobody goes back: whoever needs a stream enters it, also after a kernel that has left another one.
+        25. No call goes back: each call that needs a stream enters it, also after a kernel that has left another one.
         """
         calls = self.calls
         if calls.current(calls.index) != self._number:

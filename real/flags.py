@@ -1,15 +1,15 @@
 """Flags between the host threads of a real rank.
 
-Each wait has an event of its own, made when the wait is issued. So a set lets go on who waits *then*, as the journal
-has it, also where the flag is cleared before that thread has a look:
+Each wait has its own event, made when the wait is issued. So a set releases the threads that wait *then*, as the
+journal has it, even if the flag is cleared before they look:
 
     wait (u1) | set, clear (main) | u1 goes on
 
-Lost: one `threading.Event` a flag. A wait that is polled, so that it can be called off, misses a set that is cleared
-between two polls; so does one whose thread was held up between its record and the wait.
+Rejected: one `threading.Event` a flag. A wait that polls, so that it can be called off, misses a set that is cleared
+between two polls. So does a wait whose thread was held up between its record and the wait.
 
-A stream looks at the flag itself, when it has come so far (`Stream.wait_flag`): it has no event of its own but what
-the device of the rank makes of a flag (`Seen`), which is written with it from the first such wait on.
+A stream looks at the flag itself, when it reaches that point (`Stream.wait_flag`). It has no event. But the device of
+the rank has a copy of the flag (`Seen`), which is written with it from the first such wait on.
 """
 
 from __future__ import annotations

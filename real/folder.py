@@ -2,20 +2,20 @@
 
 A parent that is killed cannot remove its folder, and its workers die with it. So the parent holds a lock on the folder,
 which the kernel takes away when the parent ends, however it does. What forks the workers then removes the folder, and
-if that was killed as well, the next start of a pool does. A new folder gets the name under which it can be found only
-after it has been locked, so that nobody removes it in between.
+if that was killed as well, the next start of a pool does. A new folder is locked before it gets the name under which it
+can be found, so that no other process removes it in between.
 
     folder = PoolFolder()
     folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e
     folder.remove()
 
-It lies in memory, where the system has a folder of that and much room in it, else where temporary files lie. On a disk
-the kernel watches each page of a mapped file: the first store to one is a fault, within some op of a rank, and another
-one comes after each time that the page was written back. The parent reads all of the journals into its own memory
-anyway, where they take several times as much.
+The folder lies in memory, where the system has a folder of that and much room in it, else where temporary files lie. On
+a disk the kernel watches each page of a mapped file. The first store to one is a fault, within some op of a rank.
+Another fault comes after each time that the page was written back. The parent reads all of the journals into its own
+memory anyway, where they take several times as much.
 
-Prior art: pytest's numbered temporary folders with their lock files, which go by age; POSIX shared memory in Ray and
-PyTorch, which is left to a helper process. A lock needs neither a clock nor a process.
+Prior art: pytest's numbered temporary folders with their lock files, which go by age. POSIX shared memory in Ray and
+PyTorch is left to a helper process. A lock needs neither a clock nor a process.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class PoolFolder:
         temporary = Path(tempfile.gettempdir())
         made = Path(tempfile.mkdtemp(prefix="dpsim-new-", dir=MEMORY if has_room(MEMORY) else temporary))
         held = _lock(made)
-        assert held is not None, "nobody else knows of it"
+        assert held is not None, "no other process knows of it"
         self._held = held
         self.path = made.rename(made.with_name(made.name.replace("dpsim-new-", PREFIX, 1)))
 
@@ -60,7 +60,7 @@ def remove_stale() -> None:
 
 
 def has_room(folder: Path) -> bool:
-    """Whether a folder is there for us, with that much room."""
+    """Whether this process may use a folder, and the folder has that much room."""
     try:
         there = os.statvfs(folder)
     except OSError:

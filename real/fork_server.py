@@ -1,13 +1,13 @@
 """A process that has imported torch and does nothing but fork: each worker is a copy of it.
 
-To import torch takes two seconds of a core, with CUDA four, the installed protocols a quarter of one, and a pool starts
-all its workers again after every hang on CPUs and every crash on GPUs. A copy takes some 20 ms. It gets the environment
-and the output of the moment, as a process of its own would; only what was read from the environment during those
-imports is that of the server's start.
+An import of torch takes two seconds of a core, with CUDA four, and one of the installed protocols a quarter of a
+second. A pool starts all its workers again after every hang on CPUs and every crash on GPUs. A copy takes some 20 ms.
+It gets the environment and the output of the moment, as a new process would. Only what was read from the environment
+during those imports is that of the server's start.
 
-Nothing else happens here: no group, no stream, no thread of ours, so there is nothing that a fork could tear apart. A
-process that has started CUDA could not be forked, and this one starts none; each worker starts its own. Should an
-installed protocol have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
+The server makes no group, no stream and no thread, so there is nothing that a fork could tear apart. A process that has
+started CUDA could not be forked, and this one starts none; each worker starts its own. Should an installed protocol
+have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
 
 The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
 leave with it (`worker.listen`). A parent that was killed leaves a folder, which the server removes last. A worker is
@@ -18,9 +18,9 @@ and so are its workers.
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
     server.close()                                                         # and with it all its workers
 
-Prior art: Android's zygote; vLLM, which forks its workers as long as nobody has started CUDA;
-`multiprocessing.forkserver`, which takes twice as long to start a process, imports the user's main module in it, and
-gives it the environment and the output of the server's start.
+Prior art: Android's zygote; vLLM, which forks its workers as long as no code has started CUDA.
+`multiprocessing.forkserver` takes twice as long to start a process, and imports the user's main module in it. It gives
+the process the environment and the output of the server's start.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ TIDY_SECONDS = 10.0
 """For a parent that was killed, and for its workers, until they are gone."""
 
 LOOKS = 3
-"""So many seconds in a row a process has to be seen stopped."""
+"""A process has to be seen stopped for this number of seconds in a row."""
 
 
 class Start(NamedTuple):
-    """Fork a worker; so many descriptors follow. The answer is its process id."""
+    """Fork a worker; `descriptors` file descriptors follow. The answer is its process id."""
 
     settings: dict[str, Any]
     environment: dict[str, str]
@@ -128,7 +128,7 @@ class ForkServer:
             return -signal.SIGKILL
 
     def _answer(self, seconds: float) -> Any:
-        """Its answer, waited for so long, and not where it is stopped."""
+        """Its answer; waits at most `seconds`, and not for a server that is stopped."""
         clock, looks = Clock(POLL_SECONDS), 0
         while not self._link.poll(POLL_SECONDS):
             looks = looks + 1 if is_stopped(self.pid) else 0
@@ -184,7 +184,7 @@ def serve(link: Connection) -> None:
     """Until the parent is gone."""
     parent = os.getppid()
     while True:
-        # A process that the parent forked may hold the socket open: look who our parent is, too.
+        # A process that the parent forked may hold the socket open, so the server also looks at its parent's id.
         while not link.poll(1.0):
             if os.getppid() != parent:
                 return
@@ -214,7 +214,7 @@ def _waited(question: AwaitWorker) -> int | None:
 
 
 def command(settings: dict[str, Any]) -> list[str]:
-    """What starts a worker as a process of its own."""
+    """The command that starts a worker as a new process."""
     # -P: the folder that happens to be the current one is not where modules are looked for.
     return [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)]
 

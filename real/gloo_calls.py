@@ -1,9 +1,9 @@
 """Collectives and transfers over gloo, on flat tensors in main memory.
 
-gloo has no collectives with size vectors but `alltoall_base`, and its reduce_scatter is for equal pieces. What it
-lacks is put together from what it has, at the price of some traffic: an uneven all_gather is one broadcast a member,
-a reduce_scatter an all_reduce of which each member keeps its piece. The parts of one are issued in a row by all
-members, so they stay together.
+gloo has no collectives with size vectors but `alltoall_base`, and its reduce_scatter is for equal pieces. This module
+builds the missing ones from the others, at the price of some traffic. An uneven all_gather is one broadcast a member,
+and a reduce_scatter is an all_reduce of which each member keeps its piece. All members issue the parts of one in a row,
+so they stay together.
 
 Every call starts at once and gives a `Pending`. Starting takes no time; a transfer to a peer that is not there yet
 is no exception, gloo notes it down. A send ends when the peer receives. All transfers of a communicator have one
@@ -37,7 +37,7 @@ class Pending:
         self._works = works
         self._finish = finish
         self.can_be_polled = polled
-        """gloo's transfers do not tell that they are completed before somebody has waited for them."""
+        """gloo's transfers do not show that they are completed before a thread has waited for them."""
 
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
@@ -45,7 +45,7 @@ class Pending:
     def wait(self, timeout: timedelta | None = None) -> None:
         """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again.
 
-        gloo's transfers stand for ever in a second wait, so works that are done are let go.
+        gloo's transfers never return from a second wait, so works that are done are let go.
         """
         for work in self._works:
             work.wait() if timeout is None else work.wait(timeout)

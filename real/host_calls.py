@@ -2,17 +2,16 @@
 
 They go out on a copy of the array, on both backends, as inference engines do it. Each starts at once; the await waits
 for it. A *skipped* one has nothing to wait for and gives its own input. An *altered* one goes out with the count and
-type that it announces, and what comes back is copied as far as it fits: gloo takes a difference of size for a reason to
-end the process, and that is then what happens on this backend.
+type that it announces, and its result is copied as far as it fits. gloo ends the process for a difference of size, and
+that is then what happens on this backend.
 
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work
 
-Where the program aborts communicators each wait is polled, and looks whether this rank has given up. gloo itself knows
-no such thing: in torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if
-the peers come. So the rank leaves it behind, and the process group is not used in any later job. That a peer's process
-is gone gloo tells by an exception; here it is no end of a wait, as it is none elsewhere: the rank stands until it
-aborts.
+Where the program aborts communicators each wait polls, and looks whether this rank has given up. gloo itself has no
+abort. In torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if the peers
+come. So the rank leaves it behind, and later jobs do not use the process group. gloo raises an exception when a peer's
+process is gone. Here that ends no wait, as on other backends: the rank stands until it aborts.
 """
 
 from __future__ import annotations
@@ -67,6 +66,15 @@ class GlooCall(tuple[Any, ...]):
 
         return outcome
 
+    def within(self, timeout_ns: int) -> Outcome:
+        communicator, work, _, site = self
+
+        def outcome() -> Generator[Any, Any, bool]:
+            return work is None or communicator.look(work, site, timeout_ns)
+            yield
+
+        return outcome
+
 
 class GlooFromAny(GlooCall):
     """A receive from any source."""
@@ -109,7 +117,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         last = None
         for issue in issues:
             self.patience.sleep(issue.delay_ns)
-            # A repeated one has memory of its own: both are under way at the same time.
+            # A repeated one has its own memory: both are under way at the same time.
             result, source = result.copy(), np.array(array.reshape(-1))
             try:
                 tensors = self._from_numpy(bits(source)), self._from_numpy(bits(result))
@@ -131,11 +139,16 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         """The result when the work is done; None: there is none."""
         return GlooCall((self, work, result, self.journal.site))
 
-    def look(self, work: Any, site: str) -> bool:
-        """Whether a work is done, which can be polled. Raises Aborted."""
+    def look(self, work: Any, site: str, timeout_ns: int = 0) -> bool:
+        """Whether a work is done within a time, which can be polled. Raises Aborted."""
+        over = self.aborted
+        if not over and timeout_ns:
+            over = self.patience.within(ended(work, lambda: self.aborted), timeout_ns)
+        elif not over:
+            over = self.patience.ask(work.is_completed)
         if self.aborted:
             raise self.error(site)
-        return self.patience.ask(work.is_completed)
+        return over
 
     def unless_aborted(self, work: Any, site: str) -> None:
         """Until the work is done. Raises Aborted if this rank gives up before."""
@@ -156,4 +169,4 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         self.patience.blame(error)
 
     def _abort(self) -> None:
-        """Whoever waits looks at `aborted`."""
+        """A thread that waits looks at `aborted`."""

@@ -1,9 +1,9 @@
 """One call at a time: the objects of the contract, for a rank whose host threads run at the same time.
 
-What a call of the contract does and what it writes are one step with respect to the other threads of the rank. So the
-journal has the order in which things came to the streams, the communicators and the flags, and the numbers in it are
-given out in that order. A thread holds `ISSUING` for a plain call, and for the first half of an awaited one, which
-issues it; never while it waits.
+A call of the contract and its record are one step with respect to the other threads of the rank. So the journal has the
+order in which calls reached the streams, the communicators and the flags, and gives out its numbers in that order. A
+thread holds `ISSUING` for a plain call, and for the first half of an awaited one, which issues it; never while it
+waits.
 
 A *guarded* class derives from a backend's own and has each method of the contract with the lock around it. Whatever
 such a method gives is guarded too, so a rank that is guarded hands out nothing else:
@@ -13,12 +13,12 @@ such a method gives is guarded too, so a rank that is guarded hands out nothing 
 
 Only programs that say `threaded = True` have such objects: others pay nothing.
 
-What a thread is made to wait in a plain call, by an injected delay or a full socket, all threads of the rank wait at
-their next call. XX: nor can one launch while another is stuck in an alloc that waits for the device.
+An injected delay or a full socket may hold up a thread in a plain call. Then all threads of the rank wait at their next
+call. XX: nor can one launch while another is stuck in an alloc that waits for the device.
 
-Lost: a lock in the journal alone, taken when an op is written and given back when the device has it: each error between
-the two needs a way out. And the lock of a rank that is held from one call to the next, as the simulation's turns have
-it: two threads that wait for one another by Python's own means would never go on.
+Rejected: a lock in the journal alone, taken when an op is written and given back when the device has it. Each error
+between the two would need a way out. Also rejected: the lock of a rank that is held from one call to the next, as the
+simulation's turns have it. Two threads that wait for one another by Python's own means would never go on.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class OwnJournal(threading.local, Journal):
 def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
     """The same for several threads, of which the one that calls this is main. What a thread learned it writes without
     `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does. After its
-    death, or when it hangs, nobody does, in the moment that is left until the process is gone.
+    death, or when it hangs, no thread writes, in the moment that is left until the process is gone.
     """
     lock, main, dead = threading.Lock(), threading.get_ident(), False
 

@@ -36,7 +36,7 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
         return registry.prepared(job.program, job.args)
     except registry.UnknownName as error:
         if "__main__" in job.modules:
-            failed.append("__main__: a worker has another one; put the protocol into a module of its own")
+            failed.append("__main__: a worker has another one; put the protocol into a separate module")
         raise registry.UnknownName("; ".join([str(error), *failed])) from None
 
 

@@ -3,27 +3,27 @@
 The file is mapped into memory. At its beginning stands how much of it is *committed*, and the highest step tag that the
 program has set. Behind that the records follow one another, each with its length behind it. To write a record is one
 copy and one store: first its bytes, then the new committed length, 8 aligned bytes at once. So a record is there as a
-whole or not at all, wherever its writer is killed. What has been stored belongs to the page cache and not to the
-process: whoever reads the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is dead
+whole or not at all, wherever its writer is killed. A stored record belongs to the page cache and not to the process. A
+reader of the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is dead
 (`journal_reader`).
 
-Space on the disk is taken before a window of the file is mapped (`posix_fallocate`), since a store to a page for which
-there is none is a SIGBUS. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which
+The journal takes space on the disk before it maps a window of the file (`posix_fallocate`). A store to a page without
+space would raise SIGBUS. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which
 every later write raises again.
 
-Records are MessagePack, which msgspec makes in a tenth of the time that JSON takes. What a program gave (a decision,
-a message) goes through the strict writer of JSON, as does what MessagePack lacks (an integer of more than 64 bits, half
-a surrogate pair): msgspec would take a set and give a list back. The first byte of a record tells the two apart.
+Records are MessagePack, which msgspec makes in a tenth of the time that JSON takes. Values of a program (a decision, a
+message) go through the strict writer of JSON: msgspec would take a set and give a list back. So does what MessagePack
+lacks (an integer of more than 64 bits, half a surrogate pair). The first byte of a record says which of the two it is.
 
     file = JournalFile(path)
     file.write(("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88"))
     read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88")]
 
 One thread writes at a time. A processor that reorders stores (not x86) may show a reader the length before the bytes,
-for nanoseconds; so what is read while the rank runs, the step for the progress line, may be missing once.
+for nanoseconds. So the step for the progress line, which the parent reads while the rank runs, may be missing once.
 
-Lost: an `os.write` a record, a system call whose time shows between two calls of CUDA; JSON through msgspec, in which
-an infinite number becomes null without a word.
+Rejected: an `os.write` a record, a system call whose time shows between two calls of CUDA. Also rejected: JSON through
+msgspec, in which an infinite number becomes null without a word.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NoJournal(BaseException):
 
 
 class JournalFile:
-    """The writing end. `write` is a function of its own, with all it needs at hand."""
+    """The writing end. `write` is a closure, with all it needs at hand."""
 
     write: Callable[[RawRecord], None]
     reach: Callable[[int], None]
@@ -131,8 +131,8 @@ class JournalFile:
         raise NoJournal(self.failed)
 
     def _window(self, begin: int, size: int) -> tuple[mmap.mmap, int, int, int]:
-        """The part of the file in which a record of that size begins there: mapped memory, its place in the file, where
-        in it the record begins, and its size.
+        """The part of the file in which a record of that size begins there. Gives the mapped memory, its place in the
+        file, where in it the record begins, and its size.
         """
         first = begin - begin % mmap.ALLOCATIONGRANULARITY
         room = -(-(begin - first + size) // WINDOW) * WINDOW

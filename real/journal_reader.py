@@ -1,16 +1,16 @@
 """A journal in a file, as the parent reads it, also while the rank that writes it runs, is stuck or is dead.
 
-How much of the file counts is in its head (`journal_file`): its size says nothing, and what lies behind the committed
-length is a record that was cut short by a kill, or nothing at all. The head is read as it is written, 8 aligned bytes
-of mapped memory at once.
+The head of the file says how much of it counts (`journal_file`); its size does not. What lies behind the committed
+length is a record that was cut short by a kill, or nothing at all. The reader reads the head as it is written, 8
+aligned bytes of mapped memory at once.
 
     read_journal(path)          # all complete records
     last_step(path)             # of the last one: for the progress line
     step_set(path)              # the highest that the program has set, perhaps with no op in it
     standing(path)              # where the rank stands, if it does not move
 
-Neither MessagePack nor JSON knows tuples: the writer turns them into arrays, and here all arrays become tuples again,
-which gives the record that was written, since records hold nothing but plain data (`dpsim.backend.journal.plain`).
+Neither MessagePack nor JSON knows tuples. The writer turns them into arrays, and the reader turns all arrays into
+tuples again. That gives the written record, since records hold nothing but plain data (`dpsim.backend.journal.plain`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from dpsim.contract.ops import (
     FLAG_HOW,
     INJECTED_WHAT,
     KIND,
+    LOOK_TIMEOUT,
     MAIN,
     ORDINAL,
     SLEEP_NS,
@@ -118,16 +119,16 @@ def _record(data: bytes) -> RawRecord:
 
 
 class Unmoving(NamedTuple):
-    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of so long."""
+    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of `pause_ns`."""
 
     idle: bool
     pause_ns: int
 
 
 def standing(path: Path, main_is_over: bool = False) -> Unmoving:
-    """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
-    return; one that never awaits what it started is not called so. With several host threads, all that have not ended
-    have to stand so; that main has ended its journal does not tell.
+    """Where a rank stands by the last records of its journal. A rank is idle if nothing else has been started that has
+    yet to return. A rank that never awaits what it started is not idle. With several host threads, all that have not
+    ended have to stand so; the journal does not show that main has ended.
     """
     pending: dict[tuple[Any, ...], RawRecord] = {}
     repeated, threads = set(), set[str]() if main_is_over else {MAIN}
@@ -154,6 +155,8 @@ def _pause_ns(record: RawRecord) -> int:
         return int(record[SLEEP_NS])
     if record[KIND] == "take":
         return int(record[TAKE_TIMEOUT] or 0)
+    if record[KIND] == "look":
+        return int(record[LOOK_TIMEOUT] or 0)
     return int(record[STORE_VALUE] or 0) if record[KIND] == "store" else 0
 
 
@@ -167,7 +170,7 @@ def _learns(record: RawRecord) -> bool:
         return (record[FLAG_HOW] if record[KIND] == "flag" else record[THREAD_HOW]) in ("wait", "query", "join")
     if record[KIND] == "store":
         return record[STORE_HOW] in ("open", "join", "get")
-    return record[KIND] in ("read", "ask", "take", "sleep") or (
+    return record[KIND] in ("read", "ask", "take", "sleep", "look") or (
         record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )
 

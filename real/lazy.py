@@ -1,15 +1,15 @@
 """Communicators that are made at their first use (`World.lazy`), as torch makes those of NCCL.
 
-Here all communicators are made before a job and kept across jobs, so the first use is played: the host stands in the
-call until all members have come to theirs, each of which counts itself on the store of the pool. What a program can see
-of it is the same: who waits for whom, and that it must not happen within a capture. A transfer that is no part of a
-group has a communicator of its own for its pair.
+A worker makes all communicators before a job and keeps them across jobs, so it plays the first use. The host stands in
+the call until all members have reached theirs, and each of them counts itself on the store of the pool. A program sees
+the same as with torch: which rank waits for which, and that it must not happen within a capture. A transfer that is no
+part of a group has a separate communicator for its pair.
 
     made = Made(group, patience)
     made.meet((0, 1))                   # stands there until rank 1 has come, too; nothing the second time
 
-Lost: torch's own way, to leave the making to the first call. The host would stand in a call of C that nobody can call
-off, and a communicator that an earlier job has made would be there already.
+Rejected: torch's own way, to leave the making to the first call. The host would stand in a call of C that no thread can
+call off. And a communicator that an earlier job has made would be there already.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class MadeHere:
         self._came: set[tuple[int, ...]] = set()
 
     def knows(self, members: tuple[int, ...]) -> bool:
-        """Whether this rank has come to make it."""
+        """Whether this rank has arrived to make it."""
         return members in self._came
 
     def meet(self, members: tuple[int, ...]) -> None:
-        """Come to use it, by a call whose record is the last of this host. Raises Unfinished once the run has been
+        """Arrive to use it, by a call whose record is the last of this host. Raises Unfinished once the run has been
         given up.
         """
         if members in self._came:

@@ -1,19 +1,19 @@
 """Mailboxes between processes: one UNIX stream socket a rank or service, in a folder of the parent's.
 
 A sender connects at its first message to a rank and keeps the connection, so what one sender sent comes in order. A
-thread of the receiver reads all connections and puts each message into its box as it arrives. One line a message, a
-JSON array of the job's number, the box and the message; what belongs to an earlier job is dropped, so a message that
-nobody took does not reach the next program. Where a world has gates, a line says where its message was posted, and
-boxes can be asked for a message by that. Socket and thread begin with the first job: a worker in reserve has the
+thread of the receiver reads all connections and puts each message into its box as it arrives. A message is one line, a
+JSON array of the job's number, the box and the message. The receiver drops what belongs to an earlier job, so a message
+that was not taken does not reach the next program. Where a world has gates, a line says where its message was posted,
+and boxes can be asked for a message by that. Socket and thread begin with the first job: a worker in reserve has the
 number, and with it the path, of one that works.
 
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
 message to a process that has gone is lost, as anything sent to the dead.
 
-Who *watches* a rank connects to it once more, and says so. That connection closes when the program there has ended, or
-when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so that a
-notice comes after the messages of the one that is gone. A process that a program forks lets go of all that peers are
-connected to: it may live on when the program has died, and would keep the connections open.
+A process that *watches* a rank connects to it once more, and says so. That connection closes when the program there has
+ended, or when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so
+that a notice comes after the messages of the one that is gone. A process that a program forks closes its copies of all
+connections from peers. It may live on when the program has died, and would keep the connections open.
 
     mail = Mail(folder, worker=0)
     mail.begin(job=7, size=2)
@@ -75,7 +75,7 @@ class Mail:
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
 
     def _forked(self) -> None:
-        """In a process that was forked from this one: only the kernel's copies are closed, so no peer is told."""
+        """In a process that was forked from this one: it closes only the kernel's copies, so no peer gets a notice."""
         for accepted in self._accepted:
             accepted.close()
         if self._listener is not None:
@@ -83,7 +83,7 @@ class Mail:
         self._lock.release()
 
     def begin(self, job: int, size: int, gated: bool = False, secret: str = "") -> None:
-        """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
+        """From now on only messages of this job are taken in, a world of `size` ranks; before any rank may have begun
         it. `gated`: the world has gates. `secret`: of the parent (`messages.Job`).
         """
         if self._listener is None:
@@ -99,7 +99,7 @@ class Mail:
             self._ended = False
 
     def end(self) -> None:
-        """The program of this job has ended: those who watch it are told."""
+        """The program of this job has ended: those who watch it get a notice."""
         with self._lock:
             self._ended = True
             self._tell_all()
@@ -217,7 +217,7 @@ class Mail:
                             self._deliver(job, name, message, *source)
 
     def _begin_to_tell(self, watcher: Any, job: int) -> None:
-        """Somebody wants to know when the program of that job has ended."""
+        """A watcher wants to know when the program of that job has ended."""
         with self._lock:
             if job == self._job and not self._ended:
                 self._watchers.add(watcher)
@@ -254,7 +254,7 @@ class Gated:
             self._came.notify_all()
 
     def get(self, *, timeout: float, source: Address | None = None) -> Frozen:
-        """The next message, or that one; waits for so many seconds. Raises queue.Empty, as other mailboxes do."""
+        """The next message, or that one; waits at most `timeout` seconds. Raises queue.Empty, as other mailboxes do."""
 
         def place() -> int | None:
             return next((at for at, (of, _) in enumerate(self._messages) if source in (None, of)), None)
@@ -270,7 +270,7 @@ class Gated:
         return self.get(timeout=0)
 
     def only(self, source: Address) -> OneMessage:
-        """The box as who waits for that message sees it."""
+        """The box as a look for that message sees it."""
         return OneMessage(self, source)
 
 

@@ -1,8 +1,8 @@
-"""Whether anything of a job may be left on its communicators: what was sent to somebody who never asked for it.
+"""Whether anything of a job may be left on its communicators: what a rank sent and no rank received.
 
-A run can come to its end although its ranks did not make the same calls. A broadcast is over for its root once the
-library has taken the data, and so is a send. What nobody received lies there, and would be the first that a rank
-receives on that communicator in the next job.
+A run can finish although its ranks did not make the same calls. A broadcast is over for its root once the library has
+taken the data, and so is a send. Data that no rank received lies there, and would be the first that a rank receives on
+that communicator in the next job.
 
     all_matched(journals, world)        # False: use none of its communicators again
 """

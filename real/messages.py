@@ -5,7 +5,7 @@
     Job          ->                          each worker of the world gets the same job but for the journal
                  <- Prepared                 program resolved and prepared, all communicators up
     Go           ->                          when every rank is prepared, so that no program waits for a set-up
-                 <- Alone                    main has come to its end, and waits for other host threads
+                 <- Alone                    main has ended, and waits for other host threads
                  <- JobEnded                 how the program of this rank ended; not sent by one that is stuck or dead
                  <- Troubled                 instead: the machine took away what the rank needs
     Dismiss      ->                          all ranks that have not ended stand in an idle get: that was the end
@@ -15,8 +15,8 @@
     Leave        ->                          all have ended: close the stores that you listen on; answered like AbortJob
                  <- Recovered                `clean`: this process and its device can be used again
 
-A worker is known by a number: that of a rank is the rank, those of services, which have no device, are -1, -2, ... So a
-rank's device is the same in worlds with any number of services, and these find their processes warm.
+A number identifies a worker. A rank's number is the rank; services, which have no device, have the numbers -1, -2 and
+so on. So a rank's device is the same in worlds with any number of services, and services find their processes warm.
 
 Instead of Ready and Prepared a worker may send Refused and why. Messages carry the number of their job: what a worker
 still says about a job that the parent has closed is dropped.

@@ -1,19 +1,19 @@
 """Collectives and transfers over NCCL, on flat CUDA tensors, put on the *current* stream. Nothing here waits.
 
-torch's synchronous mode (`asyncOp` False) means "on the current stream". Transfers know no such mode: torch puts them
-on a stream of its own behind what the current one has, and `wait` on their Work holds the current stream, not the
-host, until they are done. The two come to the same.
+torch's synchronous mode (`asyncOp` False) means "on the current stream". Transfers know no such mode. torch puts them
+on a separate stream behind what the current one has. `wait` on their Work holds the current stream, not the host, until
+they are done. Both have the same effect.
 
-What NCCL lacks for pieces of unequal size is put together, by all members in the same way: an all_gather from one
-broadcast a member, a reduce_scatter from an all_reduce of which each keeps its piece. all_to_all is sends and
+NCCL lacks some collectives for pieces of unequal size, and all members build these in the same way. An all_gather is
+one broadcast a member, and a reduce_scatter is an all_reduce of which each keeps its piece. all_to_all is sends and
 receives in any case. A bitwise reduction is an all_gather, of which each member reduces all pieces. Types that NCCL
 does not know travel as bytes.
 
-**Transfers use the communicator of the group.** Left alone, torch makes a communicator of two ranks at the first lone
-send or receive between them, a rendezvous that blocks the host: a program that sends and then, before its peer
+**Transfers use the communicator of the group.** By default, torch makes a communicator of two ranks at the first lone
+send or receive between them, a rendezvous that blocks the host. A program that sends and then, before its peer
 receives, talks to it by other means would hang in its first step, and there alone. A group that has been connected
-eagerly (`eager_connect_single_device`, which needs no default process group) takes the communicator that it has. In
-NCCL itself the first transfer between two ranks opens a channel and is a rendezvous too; so `connect` has every pair
+eagerly takes the communicator that it has (`eager_connect_single_device`, which needs no default process group). In
+NCCL itself the first transfer between two ranks opens a channel and is a rendezvous too. So `connect` has every pair
 exchange something, outside of any journal.
 """
 
@@ -178,7 +178,7 @@ def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    """torch's own holds the host. Only a fault can bring us here: the contract has no barrier on the device."""
+    """torch's own holds the host. Only a fault can call this: the contract has no barrier on the device."""
     import torch
 
     one = torch.zeros(1, dtype=torch.int32, device=source.device)

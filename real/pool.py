@@ -1,27 +1,26 @@
 """The parent's side: a worker process for each rank or service, kept warm, replaced when there is no other way.
 
 A world of n ranks runs on the first n workers; the pool grows when a larger world comes. So it is with services, whose
-workers have no device. The parent owns what must
-outlive a worker: the store on which communicators meet, the deadlines, and the folder of the journals and of the
-mailboxes' sockets. It makes no CUDA context.
+workers have no device. The parent owns what must outlive a worker: the communicators' store, the deadlines, and the
+folder of the journals and of the mailboxes' sockets. It makes no CUDA context.
 
-Nothing listens but on the loopback interface: not the store, which asks nobody who he is, and neither gloo nor NCCL,
-nor the stores of programs. A store that a program left open is there until all have ended, and not longer.
+All sockets listen on the loopback interface alone: the store, which has no authentication, gloo and NCCL, and the
+stores of programs. A store that a program left open is there until all have ended, and not longer.
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
-- Everybody has reported, but there were faults, or somebody raised or aborted a communicator, or made calls on one that
-  the others did not make (`matched`): a new generation, so that no old communicator is used again.
-- Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
+- All have reported, but there were faults, a rank raised or aborted a communicator, or ranks made calls that the others
+  did not make (`matched`). Then a new generation begins, so that no old communicator is used again.
+- A rank is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
-- That was not clean, or a worker calls its process spoiled, or somebody died, or somebody is stuck and recovery is
-  "kill" (gloo): all workers are killed, and others are started when they are needed (`crew`). They are forked, which
-  takes less than a second on a CPU.
+- That was not clean, a worker calls its process spoiled, a rank died, or a rank is stuck and recovery is "kill" (gloo).
+  Then the pool kills all workers, and starts others when it needs them (`crew`). They are forked, which takes less than
+  a second on a CPU.
 - The machine took something away (`Run.lost`): the same. Where that was during set-up there is no run but `Lost`, and
   the next one gets a new store too.
 
-Killing all of them and not only the guilty is a choice: it is always right, and a half-new pool would be one more
-state to reason about.
+The pool kills all of them, and not only the guilty, by choice. That is always right, and a half-new pool would be one
+more state to reason about.
 
 Prior art: PyTorch's MultiProcContinuousTest (spawn once, test ids over a pipe; no restart), pytest-xdist (restart of
 crashed workers).
@@ -66,13 +65,14 @@ DESCRIPTORS, DESCRIPTORS_A_RANK = 64, 4
 """What must be free before workers are started. A pool of four ranks ran with 38, libraries of torch included."""
 
 MOST_GENERATIONS = 16
-"""Abandoned communicators hold threads and sockets. After so many generations the workers are replaced."""
+"""Abandoned communicators hold threads and sockets. After this number of generations the workers are replaced."""
 
 MOST_COMMUNICATORS = 32
-"""So many different communicators are kept; an NCCL one holds device memory."""
+"""At most this number of different communicators is kept; an NCCL one holds device memory."""
 
-# For the NCCL workers, where the environment does not say otherwise: the parent owns the deadlines, a worker aborts its
-# communicators itself, so torch's watchdog must neither kill the process nor write dumps when it sees an aborted one.
+# For the NCCL workers, where the environment does not say otherwise. The parent owns the deadlines, and a worker aborts
+# its
+# communicators itself. So torch's watchdog must neither kill the process nor write dumps when it sees an aborted one.
 NCCL_ENVIRONMENT = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
     "TORCH_NCCL_ENABLE_MONITORING": "0",
@@ -112,9 +112,9 @@ class Pool:
             home = self._grow(world.size, len(world.services))
             with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder, listening(world.strangers):
                 return self._run(world, program, args, progress, Path(folder))
-        except SharedState:  # the run has come to its end
+        except SharedState:  # the run has ended
             raise
-        except ProgramRefused:  # by some; others wait to be told to go
+        except ProgramRefused:  # by some; others wait for their Go
             self._replace()
             raise
         except BaseException as error:
@@ -164,7 +164,7 @@ class Pool:
         if not missing and self._folder is not None:
             return self._folder.path
         needed = DESCRIPTORS + DESCRIPTORS_A_RANK * missing
-        if free_descriptors(needed) < needed:  # torch would abort, or wait for ever
+        if free_descriptors(needed) < needed:  # torch would abort, or wait without end
             free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
             raise Lost(f"{self.backend}: no start of {missing} workers: {free}")
         with self.spent.on("start"):
@@ -264,7 +264,7 @@ class Pool:
     def _abort(self) -> bool:
         """Have all workers give up and abort, where that is their way; and say whether they can be used again."""
         if self._recovery == "kill":
-            return True  # all have come to an end by themselves
+            return True  # all have ended by themselves
         deadline = time.monotonic() + RECOVERY_SECONDS
         try:
             for child in self.crew.all:

@@ -2,7 +2,7 @@
 
     node 0   127.0.0.1          node 1   127.0.0.2          ...
 
-    listener = listen(node=1, port=29500)       # None if somebody listens there already
+    listener = listen(node=1, port=29500)       # None if another process listens there already
     with listening(world.strangers): ...        # each is a socket that takes connections and never answers
 
 Linux has all of 127.0.0.0/8 on its loopback interface. Where a system has 127.0.0.1 alone, other nodes are an OSError.
@@ -22,7 +22,7 @@ BACKLOG = 1024
 """Ranks that may knock at the same time; of a stranger, all that ever do."""
 
 REACH_SECONDS = 0.5
-"""For one attempt: who listens may have no room for more who knock."""
+"""For one attempt: a listener may have no room for more callers."""
 
 FIRST = IPv4Address("127.0.0.1")
 
@@ -38,10 +38,10 @@ def address(node: int) -> str:
 
 
 def listen(node: int, port: int) -> socket.socket | None:
-    """A socket that listens there; 0: on any port that is free. None if somebody does already (EADDRINUSE)."""
+    """A socket that listens there; 0: on any port that is free. None if another process does already (EADDRINUSE)."""
     listener = socket.socket()
     try:
-        # What is left of connections that were closed holds no port; who listens still does.
+        # What is left of closed connections holds no port; a listener still does.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address(node), port))
         listener.listen(BACKLOG)
@@ -57,12 +57,12 @@ def listen(node: int, port: int) -> socket.socket | None:
 
 
 def reach(node: int, port: int) -> socket.socket | None:
-    """A connection to whoever listens there; None if nobody does."""
+    """A connection to the process that listens there; None if there is none."""
     connection = socket.socket()
     connection.settimeout(REACH_SECONDS)
     try:
         connection.connect((address(node), port))
-        # The system may have given us that very port to call from: then we have reached ourselves.
+        # The system may have given this socket that very port to call from: then it has reached itself.
         if connection.getsockname() != connection.getpeername():
             connection.settimeout(None)
             return connection
@@ -77,7 +77,7 @@ def reach(node: int, port: int) -> socket.socket | None:
 
 @contextlib.contextmanager
 def listening(strangers: Iterable[Stranger]) -> Generator[None, None, None]:
-    """The other programs of a world, while a job runs. Raises Lost where somebody else has such a port."""
+    """The other programs of a world, while a job runs. Raises Lost where another process has such a port."""
     with contextlib.ExitStack() as stack:
         for stranger in strangers:
             listener = listen(stranger.node, stranger.port)

@@ -67,7 +67,7 @@ class RealDevice(ABC):
 
     @abstractmethod
     def clear(self) -> None:
-        """A job has come to its end, and nothing runs any more: keep nothing of its graphs."""
+        """A job has ended, and nothing runs any more: keep nothing of its graphs."""
 
     @abstractmethod
     def abort(self, process_groups: Iterable[Any]) -> None:
@@ -105,8 +105,8 @@ class RealStream(JournaledStream):
 class RealBuffer(JournaledBuffer):
     """A torch tensor, or rows of one.
 
-    Memory is taken until it is freed or the job ends, even if the program has lost the buffer, so that places in the
-    journal do not overlap by themselves. A view holds no tensor of its own, which would keep freed memory alive.
+    Memory is taken until it is freed or the job ends, even if the program has lost the buffer. So places in the journal
+    do not overlap by themselves. A view holds no tensor, which would keep freed memory alive.
     """
 
     __slots__ = ("_taken", "_whole")
@@ -180,7 +180,7 @@ class RealRank(ReachingRank):
             self.failure = error
 
     def all_over(self) -> None:
-        """Main has come to its end: wait for the other threads. Raises what one of them raised that nobody joined."""
+        """Main has ended: wait for the other threads. Raises what one of them raised and no thread has joined."""
 
     def journal_of(self, error: BaseException) -> Journal:
         """That of the thread which raised it."""
@@ -282,8 +282,8 @@ def flat(buffer: Buffer) -> Any:
 
 
 def arguments(call: KernelCall) -> tuple[list[Any], list[Any]]:
-    """The tensors that a kernel reads, and those that it writes. Each of the former counts by itself how often it was
-    written (`was_written`), whoever else writes the same memory.
+    """The tensors that a kernel reads, and those that it writes. Each of the former counts only its own writes
+    (`was_written`), not those through other tensors on the same memory.
     """
     return [tensor(buffer).data for buffer in call.reads], [tensor(buffer) for buffer in call.writes]
 

@@ -3,12 +3,12 @@
     store = loopback_store()
     store.port                  # what a worker connects to
 
-Such a store asks nobody who he is: whoever reaches it reads and sets its keys, and enough connections leave no room for
-a worker's. By itself torch's server listens on all interfaces, whatever name it is given. So it gets a socket that is
-bound already. Users of the same machine still reach it, as they reach the sockets of gloo; after a set-up that failed
-the pool takes a new one.
+Such a store has no authentication. A process that reaches it reads and sets its keys, and enough connections leave no
+room for a worker's. By itself torch's server listens on all interfaces, whatever name it is given. So it gets a socket
+that is bound already. Users of the same machine still reach it, as they reach the sockets of gloo. After a set-up that
+failed the pool takes a new one.
 
-Lost: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
+Rejected: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
 ranks took more than twice as long, and it needs room on a disk.
 """
 

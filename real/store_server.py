@@ -1,4 +1,4 @@
-"""The listener of a store: a table, a thread that serves it, and who is let in.
+"""The listener of a store: a table, a thread that serves it, and which connections it lets in.
 
 Each connection says one line of JSON a message:
 

@@ -1,20 +1,20 @@
 """Stores of programs: a table behind a real listening socket, served by a thread of the rank that opened it.
 
 Each user of a store, its own listener too, has a connection to it; `store_server` says what goes over it. So what one
-rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed, or its
-process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes connections
-and never answers, and so does the store of another job: whoever meets it passes his time as on the simulation, and no
+rank sets arrives in order. A store is there as long as the connection of its listener. When that is closed, or its
+process is gone for any reason, the socket is closed, and those that wait learn None. A stranger takes connections and
+never answers, and so does the store of another job. A rank that meets it passes its time as on the simulation, and no
 job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
-    store = yield from stores.open(rank, 0, job)             # None: somebody listens there
+    store = yield from stores.open(rank, 0, job)             # None: another rank listens there
     other = yield from stores.join(rank, 0, store.port, None, job)
 
-All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question, so one that is
-shorter than the way there and back passes also where the key has a value.
+All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
+shorter than the round trip passes also where the key has a value.
 
-Lost: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is an
-error of many kinds to its users, and it keeps bytes.
+Rejected: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is
+an error of many kinds to its users, and it keeps bytes.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from real.store_server import Server, line_of, with_no_more
 from real.waiting import Patience, Unfinished
 
 CLOSE_SECONDS = 10.0
-"""For a server to close its sockets, which takes no time where everybody reads his answers."""
+"""For a server to close its sockets, which takes no time where each user reads its answers."""
 
 
 class StoreConnection:
-    """A connection to a store. Answers are read by a thread of its own."""
+    """A connection to a store. A separate thread reads its answers."""
 
     def __init__(self, connection: socket.socket, job: str) -> None:
         self.name = connection.getsockname()
@@ -86,7 +86,7 @@ class StoreConnection:
                 with_no_more(self._socket)
 
     def _send(self, message: list[Any], patience: Patience) -> None:
-        """As a message to a mailbox: waits only where there is no room, and to one who is gone it is lost."""
+        """As a message to a mailbox: waits only where there is no room, and if the receiver is gone it is lost."""
         data, connection = line_of(message), self._socket
         try:
             while data and not self._over:

@@ -1,4 +1,4 @@
-"""How a rank looks into a mailbox: a poll, a get that may wait for ever, an idle one, one with a time-out.
+"""How a rank looks into a mailbox: a poll, a get without a time-out, an idle one, one with a time-out.
 
 outcome = taking(rank, "inbox", "get", None, 0)             # what `RealRank._take` gives
 """
@@ -26,7 +26,7 @@ class Taker(Protocol):
 
 def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns: int) -> Outcome:
     """Learns the next message; None for a poll that finds none and for a get whose time is up. One that has a gate
-    learns what that says. Who waits at a gate is not to be dismissed: the message was to come.
+    learns what that says. A rank that waits at a gate is not dismissed: the message has to come.
     """
     gate = rank.journal.gate()
 

@@ -8,13 +8,13 @@ is made for that only where the program says `threaded = True`; other ranks have
     records     one after the other into one file (`issuing.one_by_one`)
     patience    that of the thread that calls: every wait looks whether the rank is over (`OwnPatience`)
 
-A rank is over when main has come to its end and has waited for the others, or as soon as main raises or anything on it
-waits for what never comes. Then the others write no more, and stop at their next call or wait. One that does not stop,
-because it waits by means of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
+A rank is over when main has ended and has waited for the others. It is also over as soon as main raises, or any thread
+waits for what never comes. Then the others write no more, and stop at their next call or wait. A thread that does not
+stop, because it waits by means of Python or runs without end, spoils its process (`ThreadedRank.stop`).
 
     rank = threaded_rank(0, world, file.write, belongings)
     drive(program.run(rank, prepared))
-    rank.all_over()                         # raises what a thread raised that nobody joined
+    rank.all_over()                         # raises what a thread raised that no thread has joined
     rank.stop(2.0)                          # whether all are gone
 """
 
@@ -79,9 +79,8 @@ class Over(threading.Event):
 
 
 class OwnPatience(threading.local, Patience):
-    """How the thread that calls waits, and how long it did. All waits are polled, so that each comes to an end when the
-    rank does; between two polls other threads of the process may run. `polling`: the block within which a device can be
-    asked.
+    """How the thread that calls waits, and how long it did. All waits are polled, so that each ends when the rank does.
+    Between two polls other threads of the process may run. `polling`: the block within which a device can be asked.
     """
 
     def __init__(

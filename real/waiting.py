@@ -2,13 +2,14 @@
 
 A wait for a peer that never comes has to end without the peer. Two ways are offered, one a backend:
 
-- *blocking* (gloo): the thread sleeps inside torch and cannot be called back; whoever gives up kills the process.
-- *polling* (NCCL): the thread asks again and again whether the thing is ready, and whether the run has been given up.
-  A process that holds a CUDA context is dear to start, so its main thread must never be stuck inside a C call that
-  waits for the device.
+- *blocking* (gloo): the thread sleeps inside torch and cannot be called back; to give up, the parent kills the process.
+- *polling* (NCCL): the thread asks again and again whether the thing is ready, and whether the run has been given up. A
+  process that holds a CUDA context is dear to start. So its main thread must never be stuck inside a C call that waits
+  for the device.
 
 Both end a hopeless wait with `Unfinished`, which no protocol may catch. So does a gloo operation that failed because
-the *process* of a peer is gone: on every other backend this rank would wait for ever, so "blocked" is how it ended,
+the *process* of a peer is gone. On every other backend this rank would never return, so it ended "blocked" and not
+"raised".
 and not "raised".
 
     patience = Patience(give_up=threading.Event(), polls=True)
@@ -36,19 +37,19 @@ takes 75, which is the slack of the kernel's timers.
 """
 
 POLLS = 32
-"""So many polls lie between two looks at the clock and at whether the run has been given up."""
+"""The number of polls between two looks at the clock and at whether the run has been given up."""
 
 BRIEF_NS = 20_000_000
-"""For so long the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
+"""For this time the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
 
 GLANCE_SECONDS = 0.05
 GLANCE = timedelta(seconds=GLANCE_SECONDS)
 """So often a host that sleeps until it is woken looks whether it should go on waiting."""
 
 ATTEMPT_SECONDS = 0.005
-"""Between two attempts to reach somebody who may not be there yet."""
+"""Between two attempts to reach a peer that may not be there yet."""
 
-# What gloo says when the other end of a connection is gone. It has no type of its own for it.
+# What gloo says when the other end of a connection is gone. It has no special type for it.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 
 
@@ -57,14 +58,14 @@ class Unfinished(BaseException):
 
 
 class Dismissed(BaseException):
-    """The rank stands in an idle get, and nobody is left who could send to it: its program has ended well."""
+    """The rank stands in an idle get, and no actor is left that could send to it: its program has ended well."""
 
 
 class Receiver(Protocol):
     """What a thread of this process puts things into."""
 
     def get(self, *, timeout: float) -> Frozen:
-        """The next of them. Raises queue.Empty if there is none within so many seconds."""
+        """The next of them. Raises queue.Empty if there is none within `timeout` seconds."""
 
 
 class Patience:
@@ -100,8 +101,21 @@ class Patience:
         finally:
             self.waited_ns += now() - begun
 
+    def within(self, ready: Callable[[], bool], timeout_ns: int) -> bool:
+        """Poll until `ready()`, at most for this time. The answer: whether it is ready."""
+        end = time.perf_counter_ns() + timeout_ns
+        over = False
+
+        def ready_or_late() -> bool:
+            nonlocal over
+            over = ready()
+            return over or time.perf_counter_ns() >= end
+
+        self.until(ready_or_late)
+        return over
+
     def ask(self, ready: Callable[[], bool]) -> bool:
-        """Whether it is ready now. A host that asks in a loop has to hear of it somewhere if the run is given up."""
+        """Whether it is ready now. A host that asks in a loop learns here if the run is given up."""
         self.check()
         return ready()
 

@@ -1,29 +1,31 @@
-"""Is anybody moving? The parent's view of one job. A service is seen as the ranks are: "rank" stands for both here.
+"""Whether the ranks move: the parent's view of one job. A service is seen as the ranks are: "rank" stands for both
+here.
 
-A rank moves when its journal grows or when it reports its end. On real hardware that is all there is to see of a
-hang: nobody moved for `world.stall_ns`. So the report says "observed", and a rank that computed for longer than that
-would be called stuck too: a limit, set by the scenario. Injected delays are added to it, all together, since they may
-follow one another on a device while no host moves.
+A rank moves when its journal grows or when it reports its end. On real hardware that is all that shows a hang: no rank
+moved for `world.stall_ns`. So the report says "observed", and a rank that computed for longer than that would be called
+stuck too: a limit, set by the scenario. Injected delays are added to it, all together, since they may follow one
+another on a device while no host moves.
 
-When a rank has raised or died, its peers may wait for it for ever, or may come to an end by themselves. They get a
-shorter time to show. Of it counts only that in which they slept (`quiet`), so no load of the machine decides a verdict.
+When a rank has raised or died, its peers may never return from their waits, or may end by themselves. They get a
+shorter time to show. Of it counts only the time in which they slept (`quiet`), so no load of the machine decides a
+verdict.
 
 A rank that stands in an *idle* get has ended well if nothing can move any more, as in the simulation. Where all that
-have not ended stand so, none can send, so it is not the stall that has to pass but only the time in which a message
-may be under way. Then they are *dismissed*: the get ends the program, the worker sees its streams to their end and
+have not ended stand so, none can send. So the watch waits not for the stall but only for the time in which a message
+may be under way. Then it *dismisses* them. The get ends the program, the worker sees its streams to their end and
 reports "finished", and the pool stays as it is. Should a stream hang, the rank does not report, and that is a hang.
 Where others do hang, the idle ones are not at fault: "finished" too, without any message.
 
-What a program sleeps is added to the stall as long as it sleeps, and so is a time-out as long as it has not passed.
+A sleep of a program is added to the stall while it lasts, and so is a time-out until it passes.
 
-Time in which this process did not run itself, after Ctrl-Z or on a frozen machine, was none of the ranks' either: then
-they get the whole stall anew (`clock`).
+After Ctrl-Z or on a frozen machine this process does not run, and neither do the ranks. Then the ranks get the whole
+stall anew (`clock`).
 
 Where a rank has several host threads, its last record says little of a hang. So each of its threads is looked up, in
 the process itself, before anything is stopped: `observed` has their lines.
 
-What the machine took away is none of the program's: a worker that was ended from outside, though no scenario wanted
-its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`. A
+What the machine took away says nothing of the program. A worker was ended from outside, though no scenario wanted its
+rank to die. Or it was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`. A
 worker whose rank has finished counts as well: its store, or what it sent last, may have gone with it.
 """
 
@@ -98,7 +100,7 @@ class JobWatch:
         return [end or "blocked" for end in self._ends]
 
     def observe(self) -> None:
-        """Until every rank has ended, or nobody moves any more."""
+        """Until every rank has ended, or no rank moves any more."""
         clock = Clock(POLL_SECONDS)
         now = moved = reported = size = 0
         stands: dict[int, Unmoving] = {}
@@ -122,7 +124,7 @@ class JobWatch:
             someone_lost = any(end not in (None, "finished") for end in self._ends)
             hopeless = now - moved > self._grace_ns and quiet is not None and quiet.ns(now) > self._grace_ns
             limit = self._grace_ns if someone_lost and hopeless else self._stall_ns
-            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once: nobody writes
+            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once: no rank writes
                 unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
                 stands = {rank: standing(self._paths[rank], rank in self._mains_over) for rank in unfinished}
                 if all(stand.idle for stand in stands.values()) and not self._dismissed:
@@ -238,8 +240,8 @@ class JobWatch:
                 self.lost = f"the process of {self._world.actor(rank)} {taken}"
 
     def _look_who_was_stopped(self) -> None:
-        """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a
-        process of its own, which keeps it open. One that is on its way out keeps its socket for seconds.
+        """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a child
+        process, which keeps it open. One that is on its way out keeps its socket for seconds.
         """
         for child, rank in self._actors.items():
             if self._ends[rank] is None and not self.lost:

@@ -1,16 +1,15 @@
 """The child: one process a rank or service, which runs one job after the other until its parent is gone.
 
 The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `AbortJob` it
-sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
-second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts the communicators from outside.
-On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
-A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
-with host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
+sets the flag for which every wait of the main thread looks. If the main thread does not come out of its job within a
+second, it is stuck inside a call of CUDA or NCCL. Then the control thread aborts the communicators from outside. On
+`Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look. A program
+never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
 
-No worker outlives its parent, however that ends. The control thread leaves when the socket closes; and in case it
-cannot run, because some call holds Python's lock, the kernel does it: the read end of a pipe whose other end only the
-parent has is set to send SIGKILL when that end closes (prior art: the pipe of `multiprocessing.resource_tracker`;
-PR_SET_PDEATHSIG would kill us with the *thread* that started us).
+No worker outlives its parent, however that ends. The control thread leaves when the socket closes. If it cannot run,
+because some call holds Python's lock, the kernel ends the worker. The read end of a pipe, whose other end only the
+parent has, is set to send SIGKILL when that end closes. Prior art: the pipe of `multiprocessing.resource_tracker`.
+PR_SET_PDEATHSIG would kill the worker with the *thread* that started it.
 
     python -P -m real.worker '{"rank": 0, "device": "cpu", "recovery": "kill", "port": 29500, "socket": 5, ...}'
 """
@@ -255,7 +254,7 @@ class Worker:
         return JobEnded(job.number, end, *times, "", False, listens, rank.aborted, (*rank.journal.shared.undefined,))
 
     def _recover(self, message: AbortJob) -> None:
-        """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""
+        """No thread waits any more. Abort what may still run on the device, and see whether it is usable."""
         self._device.abort(self._communicators.in_use("device"))
         clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled
         self._communicators.abandon()
@@ -290,7 +289,7 @@ def work(settings: dict[str, Any]) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(1)  # without destructors: that of a stuck process group would wait for ever
+        os._exit(1)  # without destructors: that of a stuck process group would never return
 
 
 if __name__ == "__main__":

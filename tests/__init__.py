@@ -10,7 +10,7 @@
     soundness/      what exploring must not call proven
     determinism/    the same again, in any process; 5 % of all simulated runs are made twice
     house/          the tree itself: what lies where, what is written twice, odd words
-    plugin/         dpsim/pytest_plugin.py, in projects of its own
+    plugin/         dpsim/pytest_plugin.py, in separate projects
     real/           the package real
 
 A test of something that finds or holds has a *faulty twin*: the same with one mistake, which has to be found.

@@ -22,7 +22,7 @@ class Answers:
         self.options: list[int] = []
 
     def next(self, options: int) -> int:
-        """The answer to the next question, which has so many options."""
+        """The answer to the next question, which has `options` possible answers."""
         at = len(self.made)
         self.made.append(self._given[at] if at < len(self._given) else 0)
         self.options.append(options)

@@ -1,5 +1,5 @@
-"""Documents are followed from top to bottom: their files are written, their changes made, their commands typed, and
-what these print is compared with what the document shows.
+"""Documents are followed from top to bottom. The test writes their files, makes their changes and types their commands,
+and compares what these print with what the document shows.
 
 A block of Python or YAML that begins with `# NAME` is a file; any other is only read. A block of diff changes a file:
 each of its parts, which begin with `@@`, has to fit in exactly one place. In a block of console, lines that begin with

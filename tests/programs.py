@@ -9,7 +9,7 @@
     judged(world, sums)                # the findings of one run
     explored(world, sums).verdict      # what all schedules show
 
-A program that has more than one method, or is looked up by name, is a class of its own.
+A program that has more than one method, or is looked up by name, is a separate class.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def judged(world: World, script: Script, **settings: Any) -> list[Finding]:
 
 
 def explored(world: World, script: Script, strategy: str = "dpor", schedules: int = 1_000) -> Explored:
-    """Explored until every schedule is known, or so many were run."""
+    """Explored until every schedule is known, or `schedules` were run."""
     return explore_subject(Subject(world, Scripted(script)), strategy, schedules=schedules)
 
 

@@ -46,7 +46,7 @@ def every(step: int, values: Iterable[T]) -> set[T]:
 
 
 def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
-    """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
+    """The property holds for all drawn values, `examples` of them. A profile with more than 100 examples draws more."""
 
     @settings(
         max_examples=examples * max(settings().max_examples, 100) // 100,

@@ -1,4 +1,4 @@
-"""The example of how peers live with a death: each rank has a host thread that is told of it, and aborts.
+"""The example of how peers live with a death: each rank has a host thread that gets the notice, and aborts.
 
     main        watch peers   start monitor   all_reduce ... Aborted          raises PeerGone: rank 1 is gone
     monitor     waits idle ............................ ("gone", 1)   abort dp_cpu   abort dp
@@ -72,7 +72,7 @@ class Survivors(Program[Mapping[str, Any]]):
 
 @register_protocol("survivors_blind")
 class Blind(Survivors):
-    """Twin: rank 0 watches nobody."""
+    """Twin: rank 0 watches no peer."""
 
     def watches(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         if rank.rank:

@@ -1,6 +1,6 @@
-"""The recipes of CONTRIBUTING.md are followed word for word, in a copy of the tree, and keep the rules of the house:
-only the lines of the maps are missing, which a reader has to find words for. Its table of what a backend implements is
-that of the code.
+"""The test follows the recipes of CONTRIBUTING.md word for word, in a copy of the tree, and they keep the rules of the
+house. Only the lines of the maps are missing, which a reader has to find words for. Its table of what a backend
+implements is that of the code.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def children(process: int) -> list[int]:
 
 class Left(NamedTuple):
     """What a process holds: descriptors, processes, shared memory of torch, and files in the folder where its temporary
-    ones are. Other tests that run now have folders of their own.
+    ones are. Other tests that run now have other folders.
     """
 
     descriptors: int

@@ -1,12 +1,11 @@
-"""How long a death goes unnoticed: what each peer still did until it was told, counted in ops of its own.
+"""How long a death goes unnoticed: what each peer still did until its notice, counted in its ops.
 
     ops_until_told(run.journals, 1)                     # {0: 4, 2: 7}
     told_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
 
-Journals have no common clock, so this is what may have been after the end at most: a peer's ops behind the last of
-which the one that is gone had heard, by a collective on the host that it awaited. Sleeps, what was learned and what
-others do not see (decisions, probes) are no ops. Prior art: the detection time of failure detectors (Chandra and
-Toueg, JACM 43, 1996), in steps.
+Journals have no common clock, so this is what may have been after the end at most. The dead actor had awaited host
+collectives; a peer's ops behind the last of them count. Sleeps, what was learned and what others do not see (decisions,
+probes) are no ops. Prior art: the detection time of failure detectors (Chandra and Toueg, JACM 43, 1996), in steps.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from dpsim.contract.world import SILENT, Run
 
 
 def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:
-    """For each rank or service that took the notice of an actor's end: how many ops it made until then at most. Who is
-    not told is left out.
+    """For each rank or service that took the notice of an actor's end: how many ops it made until then at most. An
+    actor without a notice is left out.
     """
     heard = _heard(journals[gone])
     found = {}
@@ -45,7 +44,7 @@ def told_text(run: Run, gone: int) -> str:
 
     counts = ops_until_told(run.journals, gone)
     if not counts:
-        return f"{name(gone)}: nobody was told of its end"
+        return f"{name(gone)}: no rank learned of its end"
     each = ", ".join(f"{name(actor)} within {count} ops" for actor, count in counts.items())
     return f"{name(gone)} is gone: told were {each}; K = {max(counts.values())}"
 

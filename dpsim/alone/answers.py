@@ -29,7 +29,7 @@ from dpsim.contract.program import Program
 from dpsim.contract.world import World
 
 STANDS = object()
-"""What a program yields that awaits something of which the past has no answer."""
+"""What a program yields if it awaits something that the past has no answer for."""
 
 
 class RunOver(BaseException):

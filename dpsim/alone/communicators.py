@@ -29,7 +29,7 @@ class CallAnswers(Protocol):
 
 
 class AloneCall:
-    """A collective or transfer of which it is known how its await and each look ended."""
+    """A collective or transfer whose await and looks have known outcomes."""
 
     __slots__ = ("_answer", "_answers", "_journal")
 
@@ -45,6 +45,9 @@ class AloneCall:
 
     def query(self) -> Outcome:
         return self._answers.of(self._journal)
+
+    def within(self, timeout_ns: int) -> Outcome:
+        return self.query()
 
 
 class AloneHostCommunicator(JournaledHostCommunicator):

@@ -108,7 +108,7 @@ class AloneStream(JournaledStream):
 
 
 class AloneFlag(JournaledFlag):
-    """A flag of which it is known how each wait and each query ended."""
+    """A flag whose waits and queries have known outcomes."""
 
     __slots__ = ("_answers",)
 

@@ -6,9 +6,9 @@
     graphs/            captured graphs
     calls/             streams, device communicators, graphs, and the rank
 
-A backend subclasses the classes of the contract and adds how to run a kernel, copy a buffer, or start a collective
-that has been journaled: CONTRIBUTING.md lists all methods that are left to it. So an op has the same address, record
-and injected faults everywhere.
+A backend subclasses the classes of the contract. It adds how to run a kernel, copy a buffer, or start a journaled
+collective; CONTRIBUTING.md lists the methods that it has to write. So an op has the same address, record and injected
+faults on every backend.
 
 Each of these packages imports only those above it in this list.
 """

@@ -1,4 +1,4 @@
-"""Who draws random numbers without a seed: the rank, its step and its line, in a run that is made again.
+"""The rank that draws random numbers without a seed, its step and its line, in a run that is made again.
 
     with unseeded() as taken:                  # generators of a program's own
         ... a run ...
@@ -10,12 +10,12 @@
 
 The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rng` tell of a generator that is made
 without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators
-at each line, so it is for a run of which it is known that it moves them.
+at each line, so it is for a run that is known to move them.
 
-Only what a program does itself counts: not what the standard library does for it (the names of temporary files), nor
-what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()` without a
-seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
-`os.urandom`, `uuid` and clocks, of which most programs make names and logs alone.
+Only what a program does itself counts. What the standard library does for it (the names of temporary files) does not,
+nor what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()`
+without a seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
+`os.urandom`, `uuid` and clocks; most programs only make names and logs of them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def generators() -> tuple[Any, ...]:
 
 @contextmanager
 def unseeded() -> Iterator[list[Culprit]]:
-    """Notes who makes generators without a seed and draws from them; known at the end."""
+    """Notes the ranks that make generators without a seed and draw from them; known at the end."""
     taken: list[Culprit] = []
     made: dict[int, tuple[Callable[[], Any], Any, Culprit]] = {}  # how to ask for its state, the first one, and who
     seed, setstate, default_rng = random.Random.seed, random.Random.setstate, np.random.default_rng
@@ -91,7 +91,7 @@ def unseeded() -> Iterator[list[Culprit]]:
 
 
 class Tracing:
-    """Watches some of the shared generators, by their place in SHARED. Whoever else traces lines sees none of this
+    """Watches some of the shared generators, by their place in SHARED. Another tracer of lines sees nothing of this
     run.
     """
 

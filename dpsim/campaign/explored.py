@@ -7,8 +7,8 @@
     if found.failure:           # the first schedule that breaks something, in normal form
         print(found.report())
 
-A failure is *confirmed* by one more run along its normal form. If that run does not show it, some op touches more than
-it says (its footprint is wrong), and that is reported instead; nothing is as expected then.
+A failure is *confirmed* by one more run along its normal form. If that run does not show it, the footprint of some op
+is wrong: the op touches more than it says. The report then names that, and nothing is as expected.
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ on this world can be trusted"""
 
 @dataclass
 class Shown:
-    """A failure, and the run that shows it: along its normal form, or along the schedule that showed it first where the
-    normal form does not (then it is not `confirmed`); None if neither does. `schedule`: that run's, word by word.
+    """A failure, and the run that shows it. The run follows its normal form. If that does not show it, the run follows
+    the schedule that showed it first, and is not `confirmed`. It is None if neither does. `schedule`: that run's, word
+    by word.
     """
 
     failure: Failure
@@ -106,8 +107,8 @@ class Explored:
         return all(one.confirmed for one in self.shown)
 
     def never_applied(self, delays: bool = True) -> list[str]:
-        """Why what is planted in the world happened in no schedule: faults, and unless told otherwise delays. Of a
-        world of which no run came to its end nothing is said.
+        """Why what is planted in the world happened in no schedule: faults, and by default delays. If no run of the
+        world finished, this is empty.
         """
         return [why for (what, *_), why in self.exploration.injected.items() if why and (delays or what != DELAY)]
 
@@ -129,8 +130,8 @@ class Explored:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the verdict takes for granted. A violation shows, whatever else hardware may do; where nothing was done
-        or no schedule was judged, nothing is said.
+        """What the verdict takes for granted. A violation shows, whatever else hardware may do. If the runs did
+        nothing, or no schedule was judged, this is empty.
         """
         return assumed(self.facts) if self._says else ()
 
@@ -200,8 +201,8 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
-    """Run a failure's normal form; where it does not show the failure, the schedule that did. One that has evidence of
-    its own is not run again.
+    """Run a failure's normal form; where it does not show the failure, the schedule that did. A failure with evidence
+    is not run again.
     """
     if failure.problem.evidence is not None:
         run, findings = failure.problem.evidence
@@ -211,7 +212,7 @@ def show(subject: Subject, failure: Failure) -> Shown:
         follow.begin()
         try:
             run, findings = subject.run(follow)
-        except CutOff:  # an actor that the normal form leaves out polls for ever where it comes last
+        except CutOff:  # an actor that the normal form leaves out polls without end where it comes last
             continue
         if findings and identity(findings[0]) == failure.problem.what:
             with_calls_along(subject, run, findings, follow.schedule)
@@ -229,7 +230,7 @@ def explore_subject(
     stop_at_first: bool = True,
     progress: Callable[[Exploration], None] | None = None,
 ) -> Explored:
-    """Explore until everything is known, or so many schedules were run, or so many seconds have passed.
+    """Explore until everything is known, or the given number of schedules was run, or the given seconds have passed.
 
     Raises ValueError for an unknown strategy.
     """

@@ -2,9 +2,9 @@
 
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
-A failure's trace is written to a folder (`.dpsim` unless told otherwise), under the name of its scenario and its
-fingerprint: the same failure is the same file, however often it is found. It holds the scenario and the schedule, so
-`dpsim replay` needs nothing else.
+dpsim writes a failure's trace to a folder (`.dpsim` by default), under the name of its scenario and its fingerprint. So
+the same failure is the same file, however often a search finds it. It holds the scenario and the schedule, so `dpsim
+replay` needs nothing else.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.assumptions.row import OTHERWISE
+from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
+from dpsim.campaign.sameness import digest_of
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
+from dpsim.campaign.work import WorkFolder
 from dpsim.checks.expected import HELD, Expected
 from dpsim.explore import Planted
 from dpsim.scenario import Scenario
@@ -33,11 +36,13 @@ AT_ONCE = 64
 """Small worlds that are given out to a process together."""
 
 SHARE = 16
-"""Of small worlds, in one of so many runs are made again, the first among them."""
+"""Of small worlds, one in this number has runs made again, the first world among them."""
 
 
 class Options(NamedTuple):
-    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure."""
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure.
+    `work`: where results are kept. `bounds`: those of options (`dpsim.campaign.deepening`).
+    """
 
     strategy: str = "portfolio"
     schedules: int = 1_000
@@ -46,6 +51,8 @@ class Options(NamedTuple):
     seed: int = 0
     keep_going: bool = False
     folder: Path = Path(".dpsim")
+    work: WorkFolder | None = None
+    bounds: Bounds = Bounds()
 
 
 @dataclass
@@ -66,13 +73,13 @@ def explore_files(
     progress: Callable[[int, int | None], None] | None = None,
 ) -> list[Outcome]:
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
-    `progress` is told the schedules so far.
+    `progress` receives the number of schedules so far.
     """
-    found = _explore(scenarios, options, options.seconds, progress)
+    found = explore_some(scenarios, options, options.seconds, progress)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
 
 
-def _explore(
+def explore_some(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     seconds: float | None,
@@ -80,8 +87,8 @@ def _explore(
     share: int = 1,
     begun: int = 0,
 ) -> list[Explored]:
-    """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before. Of one scenario that is
-    no part of a set the ranks run alone.
+    """Runs are repeated in one scenario of a `share`. `begun`: the number of scenarios before these. The ranks of a
+    scenario run alone if it is the only one.
     """
     return explore_all(
         [
@@ -95,15 +102,16 @@ def _explore(
         seed=options.seed,
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
+        store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
 
 
 class Whole(NamedTuple):
-    """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
-    worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
-    `expected`: what must come of them all, `total` worlds. `lost`: what the machine took away from the world after
-    these. `alone`: in how many worlds ranks ran alone.
+    """A scope. `explored`: this number of its worlds was explored, in order, up to the first that was violated.
+    `verdicts`: of how many worlds each. `probes`: in how many worlds each probe of the protocol was reached.
+    `never_applied`: why what is planted happened in no world at all. `first`: the violated world. `assumes`: what the
+    verdicts take for granted. `expected`: what must come of them all, `total` worlds. `lost`: what the machine took
+    away from the world after these. `alone`: in how many worlds ranks ran alone.
     """
 
     explored: int
@@ -151,8 +159,8 @@ def explore_whole(
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Whole:
-    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` is told the
-    worlds so far.
+    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` receives the
+    number of worlds so far.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
@@ -167,7 +175,7 @@ def explore_whole(
             break
         worlds = [(each, None) for each in some]
         try:
-            all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=verdicts.total())
         except KeyboardInterrupt as error:
             done = done_before(error)
             with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total)))
@@ -212,7 +220,7 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
                 path.unlink()
             schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
             write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
-        except (OSError, TraceError) as error:  # the verdict is told all the same
+        except (OSError, TraceError) as error:  # the verdict is reported all the same
             outcome.unwritten = error
         else:
             outcome.traces[shown.failure.fingerprint] = path

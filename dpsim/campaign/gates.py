@@ -1,15 +1,15 @@
-"""The same messages again: a run on another backend whose looks into mailboxes come to what they came to in this one.
+"""The same messages again: a run on another backend whose looks into mailboxes find what they found in this run.
 
-Whose message a look finds is a race. The simulation says of each look which message it took, so that makes a gate for
-it (`dpsim.contract.world.Gate`), and on whatever backend a run at these gates takes the same ones. Another race
-is in which order host threads of a rank call its flags. Real threads call them in the order of the simulation: a call
-waits for the one before it. What else races (who has a port, what an event says) stays as it comes.
+A look races for the next message. The simulation says of each look which message it took, and that makes a gate for it
+(`dpsim.contract.world.Gate`). On every backend a run at these gates takes the same messages. The order in which host
+threads of a rank call its flags is another race. Real threads call them in the order of the simulation: a call waits
+for the one before it. What else races (who has a port, what an event says) stays as it comes.
 
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-Nobody waits at a gate for ever, as long as the program does on the other backend what it did here: each message that a
-look had was posted before it, by what that look does not hold up.
+A look waits at a gate without end only if the program does something else on the other backend than here. Each message
+that a look had was posted before it, by an actor that the look does not hold up.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dpsim.trace import Difference, Trace, compare
 
 
 def gates_of(run: Run) -> tuple[Gate, ...]:
-    """What each look into a mailbox came to that returned, and what each call on a flag came after.
+    """What each look into a mailbox found that returned, and what each call on a flag came after.
 
     ValueError for a run that does not say whose message a look took: only those of the simulation do.
     """
@@ -77,7 +77,7 @@ def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) 
 
 
 def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = None) -> Iterator[Run]:
-    """Runs of a scenario on the simulation: one in time, and then so many less one without, along random schedules.
+    """Runs of a scenario on the simulation: one in time, and then `number - 1` without, along random schedules.
     Those that are cut off are left out. Raises ScenarioError for what cannot be run, and Lost.
     """
     yield kept(run_scenario(scenario, base=base).run)

@@ -1,13 +1,13 @@
 """The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
 
 A check that has never caught anything proves nothing, and neither does one that also fires where nothing is wrong. So
-each registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the
-smallest world that shows it, named after it in lower case (`scenarios/museum/m-dp-1.yaml` for M-DP-1; `dpsim run
-museum/m-dp-1` runs it). For each of them
+each registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the smallest world that shows
+it, named after it in lower case. The file of M-DP-1 is `scenarios/museum/m-dp-1.yaml`, and `dpsim run museum/m-dp-1`
+runs it. For each of them
 
 * every strategy of exploration looks for a schedule whose primary finding is of the class that is registered. A
-  strategy that draws random numbers does so with `SEEDS` seeds. Misses are part of the table, and so is the random
-  walk: on shallow mistakes it is hard to beat (Thomson, Donaldson and Betts, TOPC 2016);
+  strategy that draws random numbers does so with `SEEDS` seeds. The table includes misses and the random walk: on
+  shallow mistakes the walk is hard to beat (Thomson, Donaldson and Betts, TOPC 2016);
 * the *twin*, the same world and form without the variant, is explored as well, and nothing may be wrong in it. Where
   what is done wrong has no place in the protocol, a healthy variant has it and is the twin;
 * a variant that harms nothing but speed is explored for findings of any class, and there must be none.

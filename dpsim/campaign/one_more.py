@@ -1,4 +1,4 @@
-"""With one rank more: whom would the same run blame?
+"""The rank that the same run would blame in a world with one rank more.
 
     with_one_more(result)        # "rank 1, step 5, dp.agree at step.py:134", or empty
 

@@ -6,18 +6,18 @@
     def test_ranks_agree(scenario):
         holds(scenario)
 
-Hypothesis draws the scenario, and the schedules are explored inside. So the property is a function of its scenario:
-nothing is flaky, and a failing scenario shrinks to the smallest world that shows a failure, as its schedules never have
-to be shrunk. A seed or a schedule that is drawn beside the scenario would change under every step of shrinking.
+Hypothesis draws the scenario, and `holds` explores the schedules inside. So the property is a function of its scenario:
+no test is flaky. A failing scenario shrinks to the smallest world that shows a failure, and its schedules never have to
+be shrunk. A seed or a schedule that is drawn beside the scenario would change under every step of shrinking.
 
 A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as it could be saved, and
-a command that makes the same run again wherever the source is: the failure itself is a word of it
+a command. The command makes the same run again wherever the source is: the failure itself is a word of it
 (`dpsim.campaign.token`). The scenario is saved as well, and tried first in the next run of a test that failed with it
 (`dpsim.campaign.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
 
-What was seen is told to Hypothesis: the verdict, every pair of sites that raced and every probe that was reached, as
-events (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of
-schedules as a target, so that drawing goes towards worlds in which more can happen.
+`holds` reports what it saw to Hypothesis. Events are the verdict, every pair of sites that raced and every probe that
+was reached (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events). A target is the number
+of classes of schedules, so Hypothesis draws towards worlds in which more can happen.
 
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
@@ -68,21 +68,22 @@ def holds(
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
 ) -> Explored:
-    """Explore up to so many schedules and return what is known; its `verdict` is "proven", "bounded" or "sampled".
+    """Explore at most `schedules` schedules and return what is known: a `verdict` of "proven", "bounded" or "sampled".
 
     Where no rank issues anything but decisions, sleeps and idle gets there is nothing to coordinate, and the verdict is
-    "vacuous". This raises, unless the scenario expects it. In a test of Hypothesis a vacuous world is counted, and the
-    test fails at its end if all of its worlds were vacuous (pytest and the plugin of dpsim tell).
+    "vacuous". Then `holds` raises, unless the scenario expects it. A test of
+    Hypothesis counts vacuous worlds. It fails at its end if all of its worlds were vacuous (the plugin of dpsim reports
+    it).
 
-    Raises DoesNotHold if a schedule breaks something, or if a planted fault or delay happened in none: then it is not
-    known whether the scenario holds. In a test of Hypothesis delays do not count so: drawn ones often lie where a small
-    world does not come to. What the scenario expects, it has to come to: where that is "violated", a violation as
-    expected is returned, and anything else raises.
+    Raises DoesNotHold if a schedule breaks something. It also raises it if a planted fault or delay happened in no
+    schedule: then it is not known whether the scenario holds. In a test of Hypothesis an unused delay is no failure:
+    drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
+    "violated", an expected violation is returned, and anything else raises.
 
-    The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
-    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.contract.world.Lost`
-    if the machine took away what a run needs, and ScenarioError for a file that cannot be read
-    (`holds(Subject.of(scenario, folder))` says where its file is).
+    The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
+    `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
+    `dpsim.contract.world.Lost` if the machine took away what a run needs. Raises ScenarioError for a file that cannot
+    be read (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
@@ -127,7 +128,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     from dpsim.explore.strategies.replay import Mismatch
 
     scenario, told, unmet = token.scenario, "", None
-    with suppress(Mismatch):  # the run polls for ever now: exploring says so
+    with suppress(Mismatch):  # the run polls without end now: exploring says so
         again = replay_token(token)
         if again.findings:
             told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
@@ -150,7 +151,7 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     """Events and a target, if this is a test of Hypothesis. Whether it is one, and whether this is the example that it
     ends with, and not one on the way there.
     """
-    if "hypothesis" not in sys.modules:  # then nobody is in one of its tests, and it need not be imported
+    if "hypothesis" not in sys.modules:  # then no test of Hypothesis runs, and it need not be imported
         return False, True
     from hypothesis import currently_in_test_context, event, target
     from hypothesis.control import current_build_context
@@ -208,7 +209,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
 
 
 def _save(scenario: Scenario, file: Path) -> str | None:
-    """Write the scenario of a failure; says why it cannot be written: the failure is what has to be told."""
+    """Write the scenario of a failure. Returns why it cannot be written: the failure itself is more important."""
     from dpsim.scenario import dump_scenario
     from dpsim.trace.appearing import appearing
 

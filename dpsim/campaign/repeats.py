@@ -7,15 +7,15 @@
 
 Which runs: the first, every one whose number is a power of four, the first of each failure, and the last. So a world
 that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's schedule
-strictly; the instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a clock.
-Every rank gets an instance of its own, as it would in a process of its own: ranks that talk through `self` and tidy up
+strictly. The instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a clock.
+Every rank gets a separate instance, as it would in a separate process. So ranks that talk through `self` and tidy up
 behind them come out differently.
 
-Random numbers are looked for at their source: a run after which the generator of `random` or `numpy.random` is another
-one, and that does not seed it (then the second run would leave it as the first did), is a finding however alike the two
-runs are. Otherwise a rank that leaves something out once in twenty runs would be found once in ten. One more run along
-the schedule says who drew. A generator of the program's own that takes its seed from the operating system is a finding
-as well (`dpsim.campaign.draws`).
+The search also finds random numbers at their source. A run that changes the generator of `random` or `numpy.random` and
+does not seed it is a finding, however alike the two runs are. (After a run that seeds it, a second run leaves it as the
+first did.) Otherwise a rank that leaves something out once in twenty runs would be found once in ten. One more run
+along the schedule shows which rank drew. A generator of the program that takes its seed from the operating system is a
+finding as well (`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
 """
@@ -47,7 +47,7 @@ class Unlike(NamedTuple):
 
 
 class OneEach(Program[None]):
-    """A program of which each rank has an instance of its own, with what that prepared, as in a process of its own."""
+    """A program with a separate instance for each rank, with what that prepared, as in a separate process."""
 
     def __init__(self, instances: Sequence[tuple[Program[Any], Any]]) -> None:
         self._instances = instances
@@ -109,7 +109,7 @@ class Repeats:
             self._again(schedule, strict=False, within=tracing)
             draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
         elif taken:
-            draw = nondeterminism.unseeded("a generator of its own", taken[0])
+            draw = nondeterminism.unseeded("a generator of the program", taken[0])
         else:
             return None if found is None else Unlike(found, run, schedule)
         if found is not None:
@@ -117,7 +117,7 @@ class Repeats:
         return Unlike(draw, run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
-        """The search came to a schedule that could not be repeated: where two runs along it differ, if these do."""
+        """The search reached a schedule that it could not repeat: where two runs along it differ, if these do."""
         (first, stopped), (second, again) = (self._again(schedule, strict=False) for _ in range(2))
         found = nondeterminism.check(first, second, stopped or again)
         if found is None or found.culprit is None:

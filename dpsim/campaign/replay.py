@@ -6,11 +6,11 @@
 
 A trace that has a schedule (the simulation without time, as `dpsim explore` writes it) is repeated step by step.
 *Strict* stops where the schedule does not fit any more; *fallback* goes on, and says what it skipped and what it had
-to add. A trace without one, from the simulation in time or from gloo or NCCL, is its scenario run again on the
-simulation in time: on a real trace that is the question whether the model does what the hardware did.
+to add. For a trace without one, from the simulation in time or from gloo or NCCL, `replay` runs its scenario again on
+the simulation in time. For a real trace, that shows whether the model does what the hardware did.
 
-On a real backend a run has no schedule. Its messages have: it is run at the gates of the run that the simulation made
-again (`dpsim.campaign.gates`), so whatever messages decide is decided as there.
+On a real backend a run has no schedule, but its messages have. `replay` runs it at the gates of the run that the
+simulation made again (`dpsim.campaign.gates`), so whatever messages decide is decided as there.
 
 A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
 finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
@@ -79,9 +79,10 @@ class Replayed:
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> Replayed:
-    """Make the run of a trace again; on another backend than the simulation at the gates of its run. Raises Mismatch
-    where a schedule does not fit (strict), TraceError for a trace whose body is broken or that has no scenario of
-    today, ScenarioError for a file that cannot be read, and on another backend what `run_scenario` does.
+    """Make the run of a trace again; on another backend than the simulation, at the gates of its run. Raises Mismatch
+    where a schedule does not fit (strict). Raises TraceError for a trace whose body is broken, or whose scenario this
+    version cannot read. Raises ScenarioError for a file that cannot be read, and on another backend what `run_scenario`
+    does.
     """
     for _ in trace.journals():  # to the end: then all is checked, and the schedule known
         pass
@@ -128,7 +129,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Re
 
 def replay_token(token: Token) -> Replayed:
     """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
-    it was before. Raises Mismatch where it polls for ever now, ScenarioError for what its protocol cannot run.
+    it was before. Raises Mismatch where it polls without end now, ScenarioError for what its protocol cannot run.
     """
     subject = Subject.of(token.scenario)
     follow = ScheduleReplay(token.steps, strict=False)

@@ -6,9 +6,9 @@
 
 `holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
 failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to
-find and to shrink is seen at once, on every machine that has the file; and once it is mended, the file is a regression
-test until somebody deletes it or moves it to the scenarios. Looking for files imports nothing but the standard library:
-who looks need not know what is in them.
+find and to shrink is seen at once, on every machine that has the file. Once the failure is mended, the file is a
+regression test until a user deletes it or moves it to the scenarios. The search for files imports nothing but the
+standard library, and does not read the scenarios in them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ COMMAND = "# replay: "
 OPTION = "--dpsim-replay="
 LONGEST_LINE = 1 << 16
 MOST = 100
-"""So many files are looked at, those that were written last."""
+"""At most this number of files is looked at, those that were written last."""
 
 
 class SavedFailure(NamedTuple):

@@ -3,9 +3,9 @@
     found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
     found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
-Beside its failures these are the probes that were reached, and what is planted in the world and did not happen in a run
-that came to its end (`Exploration.injected`). Some runs are made again (`dpsim.campaign.repeats`); one that comes out
-differently is a failure like any other, and so is a schedule that the search cannot repeat.
+The search notes its failures and the probes that were reached. It also notes what is planted in the world and did not
+happen in a run that finished (`Exploration.injected`). Some runs are made again (`dpsim.campaign.repeats`). One that
+comes out differently is a failure like any other, and so is a schedule that the search cannot repeat.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Runs:
             if not why:
                 self._injected[one] = ""
                 del self._waiting[one]
-            elif run.finished:  # one that stopped early may not have come to it
+            elif run.finished:  # a run that stopped early may not have reached it
                 self._injected.setdefault(one, why[0])
 
     def diverged(self, error: Unrepeatable, current: Picker) -> Problem:

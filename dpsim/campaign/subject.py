@@ -4,8 +4,8 @@
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-The simulation runs without time. Where races are looked for, accesses of memory are no choices: a run without a race
-computes the same whatever the order, and a run with one is a failure already. With the races switched off they are
+The simulation runs without time. Where races are looked for, accesses of memory are no choices. A run without a race
+computes the same whatever the order, and a run with one is a failure already. With the races switched off, accesses are
 choices, and a race shows as what it does.
 """
 
@@ -58,8 +58,8 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """A program on a world. `switched_off`: classes of findings that nobody wants to hear of. `name`: for messages.
-    `longest`: runs are cut off after so many steps. `expected`: what has to come of it. `make`: gives the program and
+    """A program on a world. `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are
+    cut off after this number of steps. `expected`: what has to come of it. `make`: gives the program and
     what it prepared anew; without it they are copied. `repeats`: some runs are made again (`dpsim.campaign.repeats`).
     `origin`: of a program that another process can make, too; `alone`: its ranks run alone whatever that costs
     (`dpsim.campaign.lone_ranks`).
@@ -108,7 +108,7 @@ class Subject:
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Labels that some schedule of this world should come to."""
+        """Labels that some schedule of this world should reach."""
         return self.program.reachable(self.prepared)
 
     def run(

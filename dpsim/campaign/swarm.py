@@ -1,4 +1,4 @@
-"""A swarm of a scenario: the ops that its healthy run comes to, and the worlds that are drawn from them.
+"""A swarm of a scenario: the ops that its healthy run reaches, and the worlds that are drawn from them.
 
 worlds = swarm_of(scenario, base, swarm("100"), seed=0)
 """
@@ -21,7 +21,7 @@ HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take"
 
 def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0) -> list[Drawn]:
     """The worlds of a swarm. `base`: the folder of the scenario's files. Raises ScenarioError, also where the scenario
-    does not come to its end without any fault.
+    does not finish without any fault.
     """
     subject = Subject.of(scenario, base)
     run = SimBackend().run_program(subject.world, subject.program, subject.prepared)
@@ -31,7 +31,7 @@ def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0)
 
 
 def places(world: World, run: SimRun) -> list[Place]:
-    """The starts of all, and the ops that a run came to."""
+    """The starts of all, and the ops that a run reached."""
     found: dict[Place, None] = {}
     for number, journal in enumerate(run.journals):
         who = number if number < world.size else world.actor(number)

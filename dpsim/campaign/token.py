@@ -2,16 +2,18 @@
 
     dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
 
-Whoever has the word and the protocol's source has the failure: no file is needed. It is for logs of other machines:
+The word and the protocol's source are enough to make the failure again: no file is needed. It is for logs of other
+machines:
 `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` make the run again.
 
 A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes of the SHA-256 of a JSON object and
-the object itself, compressed. What comes from a log may be anything, so it is read as a file is: at most `LONGEST`
-characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
-scenario file, and read by the reader of such files; every other field is checked, and is printable. A few bytes may
-ask for a huge world, so its size is bounded before anything is made of it (`beyond`); and the word of a
-stranger opens no file, so a scenario that names one is refused. A file is the user's own if the test that is replayed
-names it (`own_files`). Whatever the word is, the outcome is a `Token` or a `TokenError` in one line.
+the object itself, compressed. A word from a log may hold anything, so `read_token` checks it as it checks a file. It
+has at most `LONGEST` characters, which expand to at most `MOST_BYTES`, whatever they say of themselves. The scenario in
+it is the text of a scenario file, and the reader of such files reads it. Every other field is checked, and is
+printable. A few bytes may ask for a huge world, so `read_token` bounds its size before it makes anything of it
+(`beyond`). The word of a stranger opens no file, so a scenario that names one is refused. A file is the user's own if
+the test that is replayed names it (`own_files`). Whatever the word is, the outcome is a `Token` or a `TokenError` in
+one line.
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):

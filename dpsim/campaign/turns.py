@@ -4,7 +4,7 @@
     turned = turning_in_time(subject)                   # of the run in time, as `dpsim run` makes it
 
 The search is bounded by steps, not by a clock: a long run gets fewer tries. A run in time is followed without time in
-the order in which its ops fired. Where that run holds, as one whose time-out passed may, nothing is known.
+the order in which its ops fired. If that run holds, as a run with a passed time-out may, nothing is known.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ livelock.py          ranks that move without end and make no progress
 progress.py          after the last fault a run reaches its end within a bound
 nondeterminism.py    a repeated run is the same run; this is no check of one run, so judge does not have it
 unordered.py         unordered uses by host threads; this is no check of journals, so judge does not have it
+behind_loss.py       whether a rank of a lost run may have learned of the loss
 limits.py            hosts that a limit of the world holds up; a part of deadlock
 crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
 standing.py          the heads of streams, and their cycle; for the two above and below

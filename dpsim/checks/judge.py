@@ -10,7 +10,8 @@ report later ones, even if the first is switched off. This module also skips che
 the other checks find nothing.
 
 `not_claimed` names classes that need facts which a backend does not provide. If the machine took a resource away from a
-run (`Run.lost`), only the acts of ranks are judged, and not what is missing. If the bound on ops ended a run
+run (`Run.lost`), only the acts of ranks are judged, and not what is missing. Nothing
+is judged once a rank may have learned of the loss (`behind_loss`). If the bound on ops ended a run
 (`Run.overdue`), this is the finding. It has no hangs, because all actors might have continued.
 """
 
@@ -34,6 +35,7 @@ from dpsim.checks import (
     race,
     stale,
 )
+from dpsim.checks.behind_loss import may_know
 from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
 from dpsim.checks.explained_death import behind_mismatch
@@ -103,6 +105,8 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
         findings = [finding for finding in findings if finding.check not in EVERY]
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
+    if run.lost and may_know(run):
+        return []
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     if run.overdue:

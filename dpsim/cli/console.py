@@ -3,14 +3,14 @@
     0  the run is as its scenario expects; the traces are equal; the engine answers as dpsim says
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
-    3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
-       backend cannot show what is expected, or dpsim cannot ask an installed engine: it names what it looked for
-    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. Where every rank stood
-         is said
+    3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk). Or this
+       backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names what is missing
+    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. The message says where
+         every rank stood
 
-Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
-stream is a terminal, so what is piped can be searched with grep; no traceback for a mistake of the user, for a full
-disk or for `dpsim run ... | head`.
+Results go to stdout, everything else to stderr. There are no colours, bars or line breaks to fit a width unless the
+stream is a terminal, so `grep` can search what is piped. A mistake of the user, a full disk or `dpsim run ... | head`
+gives no traceback.
 
 Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
 """
@@ -32,7 +32,8 @@ from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
-from dpsim.cli.json_alone import stdout
+from dpsim.cli.json_alone import OUTPUT, object_text, stdout
+from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
 from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
@@ -66,7 +67,7 @@ def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
 
 
 def say(text: str = "") -> None:
-    """Print to stdout. If whoever reads has gone away, the program ends silently; if the disk is full, it says so."""
+    """Print to stdout. If the reader has gone away, the program ends silently; if the disk is full, it says so."""
     out = stdout()
     try:
         print("\n".join(map(_shown, text.split("\n"))), file=out, flush=True)
@@ -76,6 +77,17 @@ def say(text: str = "") -> None:
     except OSError as error:
         silence(out)
         fail(f"cannot write to standard output: {error.strerror}", code_of(error))
+
+
+def say_json(found: dict[str, Any]) -> None:
+    """Print the object of a command."""
+    say(object_text(found))
+
+
+def say_error(message: str, code: int) -> None:
+    """Print the object of a command that ends with an error, if its user gave `--json` and has no object yet."""
+    if OUTPUT.asked and not OUTPUT.said:
+        say_json({"error": {"exit_code": code, "message": message}})
 
 
 def _shown(line: str) -> str:
@@ -113,7 +125,10 @@ def note(text: str) -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Say on stderr what is wrong, and end."""
-    note("\n".join(f"dpsim: {printable(line)}" for line in (message or "unknown error").splitlines()))
+    lines = [printable(line) for line in (message or "unknown error").splitlines()]
+    note("\n".join(f"dpsim: {line}" for line in lines))
+    if code in (BAD_INPUT, CANNOT_RUN):
+        say_error("\n".join(lines), code)
     raise typer.Exit(code)
 
 
@@ -177,7 +192,7 @@ def silence(stream: TextIO) -> None:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether somebody looks at it. A stream that was closed before we started is None."""
+    """Whether it is a terminal. A stream that was closed before dpsim started is None."""
     return stream is not None and stream.isatty()
 
 
@@ -215,7 +230,7 @@ class Progress:
     """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
 
     A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
-    thread, since this process forks. Where somebody else uses that signal, reports alone show it.
+    thread, since this process forks. Where other code uses that signal, reports alone show it.
     """
 
     AFTER_S = 0.5
@@ -246,7 +261,7 @@ class Progress:
             self._bar.stop()
 
     def __call__(self, done: int, total: int | None) -> None:
-        """`done`: steps, from 0; `total`: None if nobody knows."""
+        """`done`: steps, from 0; `total`: None if it is not known."""
         self._done = done, total
         self._show()
 

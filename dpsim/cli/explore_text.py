@@ -9,9 +9,9 @@
     assumes: no rank dies; unlimited residency; unlimited launch queue; no other effect of hardware
     expected: held; met
 
-The verdict is never "passed": *proven* says that there is nothing left to try, *sampled* how much was tried and how
-much of it was new, *bounded* what was cut off. What it assumes is what the world was not asked to do. A violation is
-reported as a run is, followed by its schedule and the commands that make the same run again.
+The verdict is never "passed". *Proven* says that nothing is left to try, *sampled* how much was tried and how much of
+it was new, *bounded* what was cut off. What it assumes is what the world was not asked to do. A violation is reported
+as a run is, followed by its schedule and the commands that make the same run again.
 """
 
 from __future__ import annotations
@@ -148,6 +148,8 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "redundant": found.redundant,
         "cut": found.cut,
         "longest": found.longest,
+        "within": found.within or None,
+        "unfinished": found.unfinished or None,
         "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},

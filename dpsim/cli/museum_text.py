@@ -4,9 +4,9 @@
     M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven (1)  1 by every strategy
 
 Where strategies differ, each is named with the median of its searches and, after a slash, the worst, `random:3/17`. A
-miss stays in the table, and counts as worse than any number: `>200` where the limit ended the search, `-` where the
-strategy had no schedule left, as first-in-first-out after its only one. The last line says how many variants are as
-they are registered; before it, each that is not.
+miss stays in the table, and counts as worse than any number. `>200` means that the limit ended the search. `-` means
+that the strategy had no schedule left, as first-in-first-out after its only one. The last line says how many variants
+are as they are registered; before it, each that is not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.explore import STRATEGIES, Exploration
 
 LEGEND = """\
 twin: the same world without the variant, and how many schedules were explored. Until found: the
-median, and after a slash the worst of {seeds} seeds; >{limit}: not in so many; -: not in any there are.
+median, and after a slash the worst of {seeds} seeds; >{limit}: not within the limit; -: not in any there are.
 """
 
 

@@ -240,6 +240,15 @@ class HostWork(Awaitable[Result]):
         stream.
         """
 
+    @abstractmethod
+    def within(self, timeout_ns: int, site: str) -> Awaitable[bool]:
+        """Wait until it is over, at most for this time, and learn whether it is. The call goes on behind a time-out: it
+        can be asked again, and has to be awaited all the same. Raises Aborted where its await does; ValueError for
+        less than 1 ns.
+
+        A time-out passes as that of a mailbox does. As `wait(timeout)` of torch's Work for a collective of gloo.
+        """
+
 
 class Received(NamedTuple):
     """The result of a receive from any source: the global rank of the sender, and the array."""

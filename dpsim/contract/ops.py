@@ -253,14 +253,16 @@ class ReceiveAny(Record):
 @record("look")
 class Look(Record):
     """The host queries whether a collective or transfer that it started is over. `of`: the site of that op, `number`:
-    its ordinal there. Its `Learned` has the answer.
+    its ordinal there. `timeout_ns`: the most ns that it waits for a yes. Its `Learned` has the answer.
     """
 
     of: str
     number: int
+    timeout_ns: int | None = None
 
     def describe(self) -> str:
-        return f"ask whether {self.of}[{self.number}] is over"
+        limit = "" if self.timeout_ns is None else f" within {self.timeout_ns / 1e6:.15g} ms"
+        return f"ask whether {self.of}[{self.number}] is over{limit}"
 
 
 @record("group")
@@ -677,7 +679,7 @@ COLLECTIVE_READS, COLLECTIVE_WRITES = _positions(Collective, "reads", "writes")
 TRANSFER_PEER, TRANSFER_GROUP = _positions(Transfer, "peer", "group")
 TRANSFER_READS, TRANSFER_WRITES = _positions(Transfer, "reads", "writes")
 ANY_COMMUNICATOR, ANY_NUMBER, ANY_COUNT, ANY_DTYPE = _positions(ReceiveAny, "communicator", "number", "count", "dtype")
-LOOK_OF, LOOK_NUMBER = _positions(Look, "of", "number")
+LOOK_OF, LOOK_NUMBER, LOOK_TIMEOUT = _positions(Look, "of", "number", "timeout_ns")
 GROUP_COMMUNICATOR, GROUP_KIND = _positions(Grouped, "communicator", "group")
 GROUP_DEVICE, GROUP_RANKS = _positions(Grouped, "device", "ranks")
 LAUNCH_READS, LAUNCH_WRITES = _positions(Launch, "reads", "writes")

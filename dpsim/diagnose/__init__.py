@@ -12,5 +12,6 @@ timeouts.py      time-outs that passed
 turning_text.py  steps of a schedule in words: the point of no return, and the events to swap
 dumps/           a hung job of torch, from the dumps of its flight recorders
 recordings/      the same, from the recordings of each rank
+pictures/        a run or a job in time: the waits, and the missing call
 injected.py      planted faults and delays that never happened
 """

@@ -9,11 +9,11 @@
 
 * **violated**: a schedule breaks something. It is kept, with its normal form.
 * **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
-* **bounded**: every class was seen, but runs were cut off after so many steps: what comes later is not known.
+* **bounded**: every class was seen, but runs were cut off after a number of steps: what comes later is not known.
 * **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
 * **lost**: the machine took away what a run needs. What was found before is kept, and nothing is known of the rest.
-* **sampled**: the budget ended first. How many schedules, how many classes among them, and how many of the last hundred
-  schedules were new classes: where that is near zero, little is left to see.
+* **sampled**: the budget ended first. The result says how many schedules and classes were seen, and how many of the
+  last hundred schedules were new classes. If that is near zero, little is left to see.
 
 A problem that many schedules show is one `Failure`: `what` of a problem says when two are the same.
 """
@@ -35,8 +35,8 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violate
 
 class Problem(NamedTuple):
     """Something wrong in a run. `what` is equal for the same problem in two runs. `causes`: the steps that it depends
-    on, as a mask of the strategy's bits; None for all. `evidence`: what whoever judged the run wants to have with it,
-    where another run along this schedule would not show it.
+    on, as a mask of the strategy's bits; None for all. `evidence`: what the judge of the run wants to keep with it, if
+    another run along this schedule would not show it.
     """
 
     klass: str
@@ -46,8 +46,8 @@ class Problem(NamedTuple):
 
 
 class Budget(NamedTuple):
-    """When to stop: so many schedules, or when `expired` says so (a clock of the caller's). `stop_at_first`: or at the
-    first failure.
+    """When to stop: after `schedules` schedules, or when `expired` says so (a clock of the caller's). `stop_at_first`:
+    also at the first failure.
     """
 
     schedules: int = 1_000
@@ -57,10 +57,10 @@ class Budget(NamedTuple):
 
 @dataclass
 class Failure:
-    """A problem, a schedule that shows it, who found it `first` in which run, and how often it was seen. `normal`: the
-    draws that did not take the first option, then the labels of its causes in normal form. Of all schedules that were
-    seen to show it, that of the least normal form is kept, so it does not matter which came first. `in_time`: the run
-    in time shows it, and no schedule.
+    """A problem, a schedule that shows it, the strategy that found it `first` and in which run, and how often it was
+    seen. `normal`: the draws that did not take the first option, then the labels of its causes in normal form. Of all
+    schedules that were seen to show it, that of the least normal form is kept, so it does not matter which came first.
+    `in_time`: the run in time shows it, and no schedule.
     """
 
     problem: Problem
@@ -93,16 +93,18 @@ Planted: TypeAlias = tuple[str, int, str]
 
 @dataclass
 class Exploration:
-    """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
-    `cut` those that grew too long, and were cut off after one of these `bounds`; `repeated`: how many were made again,
+    """What is known. `runs` counts all runs. `redundant`: those that were cut off since their class had been seen.
+    `cut`: those that grew too long, and were cut off after one of these `bounds`. `repeated`: how many were made again,
     to see whether they are functions of their schedules. `fresh`: for each whole run, whether its class was new.
     `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
-    `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
-    in any run. `idle`: runs in which nothing was issued (`Run.vacuous`). `stood`: of the last run that was cut off, or
-    that the time did not suffice for, where its ranks stood. `did`: facts of what the runs did
-    (`dpsim.campaign.assumptions.facts`). `in_time`: what is wrong with the run in time. `lost`: what the machine took
-    away, so that there is no verdict; what was found before is still here. The last seven are filled in by whoever
-    makes the runs. `outgrown`: the last run took so much that no other was begun.
+    `outgrown`: the last run took so much that no other was begun. `within`: the bounds, in words, of which every
+    schedule was tried. `unfinished`: wider bounds, of which only a part was tried.
+
+    The caller that makes the runs fills in the rest. `injected`: for what is planted in the world, why a run that
+    finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
+    (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `did`:
+    facts of what the runs did (`dpsim.campaign.assumptions.facts`). `in_time`: what is wrong with the run in time.
+    `lost`: what the machine took away, so that there is no verdict; earlier failures are still here.
     """
 
     verdict: Verdict = "sampled"
@@ -125,6 +127,8 @@ class Exploration:
     outgrown: bool = False
     in_time: Failure | None = None
     lost: str = ""
+    within: str = ""
+    unfinished: str = ""
 
     @property
     def vacuous(self) -> bool:
@@ -156,11 +160,15 @@ class Exploration:
         cut = f"{self.cut:,} of {self.runs:,} were cut off after {' or '.join(self.bounds)} and not judged"
         if not self.fresh:
             return "no schedule was judged" + (f": {cut}" if self.cut else "")
+        if self.verdict == "bounded" and self.within:
+            wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+            return f"holds in every schedule with {self.within}{wider}" + (f"; {cut}" if self.cut else "")
         if self.verdict == "bounded":
             return f"holds in every schedule that ends; {cut}"
         last = self.fresh[-100:]
         new = f"{sum(last)} of the last {len(last)} were of a new class" if len(last) > 1 else "there may be others"
-        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}" + (f"; {cut}" if self.cut else "")
+        wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}{wider}" + (f"; {cut}" if self.cut else "")
 
     def summary(self) -> str:
         """The verdict in a line, with counts."""
@@ -180,7 +188,7 @@ def explore(
 
     `once` makes one run and says what is wrong with it, the worst first. Raises what it raises; OutOfTime within a run
     ends the budget, and the run does not count. Raises Unrepeatable for a run that is not a function of its schedule,
-    unless `diverged` makes a problem of it; then that is the last run, since all others depend on it.
+    unless `diverged` makes a problem of it. Then that is the last run, since all others depend on it.
     """
     result = Exploration(longest=search.longest)
     while result.runs < budget.schedules and not budget.expired() and search.begin():

@@ -3,9 +3,8 @@ it.
 
 A failing schedule has dozens of steps, most of which have nothing to do with the failure, in an order that jumps
 about. What matters is the *causal past* of the failure: for a hang everything, for a wrong value what its host knew.
-These steps, in an order that agrees with theirs and switches actors seldom, are what a person can read; and since
-they depend on the class of the run alone, equal for every schedule that shows the same. `fingerprint` makes a short
-name of it.
+A person can read these steps in an order that agrees with theirs and switches actors seldom. Since they depend on the
+class of the run alone, they are equal for every schedule that shows the same. `fingerprint` makes a short name of it.
 
 A livelock has thousands of steps all the same. `folded` is the schedule as it is printed, with what repeats itself
 counted; what is replayed is the whole list.
@@ -32,8 +31,8 @@ SAVED = 4
 
 
 def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
-    """The steps in `causes` (default: all), ordered so that actors change seldom: go on with the present actor while
-    it has a step whose causes are all there, else take the least label.
+    """The steps in `causes` (default: all), ordered so that actors change seldom. Goes on with the present actor while
+    it has a step whose causes are all there, else takes the least label.
     """
     left = [step for step in steps if causes is None or causes & step.bit]
     wanted = 0
@@ -57,7 +56,7 @@ def switches(labels: Sequence[str]) -> int:
 
 
 def fingerprint(what: str, labels: Sequence[str]) -> str:
-    """A short name of a failure: what failed, and the normal form of how it came to that.
+    """A short name of a failure: what failed, and the normal form of the steps that led there.
 
     >>> fingerprint("HANG", ["rank 0 poll[0]"]), fingerprint("HANG", ["rank 1 poll[0]"])
     ('c4c77a9f', '443b0721')

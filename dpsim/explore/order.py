@@ -1,18 +1,18 @@
 """The order of one run: which of its steps happened before which, and which could have come the other way round.
 
 A *step* is an op that a strategy picked. Two steps are ordered by edges (the machine carries those bits in `causes`) or
-because their footprints conflict, and by everything these two give together. What has no order commutes: two runs
-whose steps have the same order are the same to everybody, and make one **class** (a Mazurkiewicz trace).
+because their footprints conflict, and by everything these two give together. What has no order commutes: two runs whose
+steps have the same order show the same, and make one **class** (a Mazurkiewicz trace).
 
-Sets of steps are bit masks. A bit belongs to a label, not to a position, so masks of two runs can be compared; labels
-get bits when they are first seen (`Labels`), and all strategies of an exploration share them.
+Sets of steps are bit masks. A bit belongs to a label, not to a position, so two runs can compare their masks. A label
+gets its bit when it is first seen (`Labels`), and all strategies of an exploration share the bits.
 
     step = order.add(label, footprint, causes)      # step.causes: with all that conflicts; step.races
 
 Two steps *race* if they conflict and neither edges nor a third step that races lie between them. A release between two
 acquires does not count as a third step: it would hide that the acquires compete. A release and an acquire race like any
-others. With one slot they cannot come the other way round, but with two they can; leaving that out, since it changes
-nothing by itself, hid all acquires that come after the release on its stream from those before it.
+others. With one slot they cannot come the other way round, but with two they can. A version without these races hid all
+acquires that come after the release on its stream from those before it.
 
 Prior art: Mazurkiewicz traces; Abdulla, Aronis, Jonsson and Sagonas, "Source sets" (JACM 2017). Python integers as sets
 of steps cost 40 ns an operation up to a thousand steps.
@@ -97,8 +97,8 @@ class Order:
             self.unusual.append(words)
 
     def before(self, footprint: Footprint, causes: int) -> tuple[int, list[Step]]:
-        """For a step with this footprint, and with these causes by edges: all its causes, which are all steps that
-        conflict with it and what is before these; and the steps that it would race with.
+        """For a step with this footprint and these causes by edges: all its causes, and the steps that it would race
+        with. Its causes are all steps that conflict with it and what is before these.
         """
         edges, touched = causes, self._touched
         found: list[Step] = []
@@ -142,8 +142,8 @@ def overlap(one: Footprint, other: Footprint) -> bool:
 
 
 def lasting(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
-    """Those of a run that may last for ever, alone or together: for each, the last of its peers did not come, or came
-    after one of these.
+    """Those of a run that may last without end, alone or together. For each, the last of its peers did not come, or
+    came after one of these.
     """
     left = [wait for wait in waits if wait.ended]
     while True:

@@ -10,15 +10,15 @@
     protocol.py        which program it runs, in which form
     expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops
-    messages.py        what comes to mailboxes from outside
-    machine.py         the machine it runs on: what is finite, who else listens on ports
+    messages.py        what mailboxes receive from outside
+    machine.py         the machine it runs on: what is finite, which other programs listen on ports
     base.py            what all models have in common: strict, frozen, a broken rule with its path
     duration.py        "20ms" in a file, nanoseconds everywhere else
     edit.py            scenarios made and changed in Python
     yaml/              scenarios as files: reading with the place of every value, and writing
     errors.py          what is wrong with a scenario, as one exception
     estimate.py        how large a run would be, and which one is refused
-    to_world.py        what a backend is told: a world, a program, its arguments
+    to_world.py        what a backend receives: a world, a program, its arguments
     locate.py          from what a user types to a file
     modules.py         from what a user types to the modules that register protocols
     schema.py          JSON Schema for editors

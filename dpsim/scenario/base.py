@@ -1,8 +1,8 @@
 """What all parts of a scenario have in common: they are strict, frozen, and say exactly where a rule was broken.
 
-A rule that spans several fields (a fault on a rank that the world does not have) is checked in a validator of
-the part that holds them all, far from the line that is to blame. So such a validator collects `Problem`s, each with
-the path of the guilty value, and hands them to `refuse`; the YAML reader finds the line of each path.
+A rule may span several fields, such as a fault on a rank that the world does not have. The validator of the part that
+holds all these fields checks it, far from the line that is to blame. So such a validator collects `Problem`s, each with
+the path of the guilty value, and hands them to `refuse`. The YAML reader finds the line of each path.
 
     refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 
@@ -105,7 +105,7 @@ def _named(value: object) -> str:
 Actor: TypeAlias = Annotated[
     Annotated[RankNumber, Tag(RANK_TAG)] | Annotated[ServiceName, Tag(SERVICE_TAG)], Discriminator(_named)
 ]
-"""Somebody who runs a part of the program: a rank, or a service."""
+"""An actor that runs a part of the program: a rank, or a service."""
 
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 """A name of a site, a communicator, a protocol, an adapter: printable ASCII without spaces."""

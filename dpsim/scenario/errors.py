@@ -1,8 +1,8 @@
 """What is wrong with a scenario, in words for the person who wrote it.
 
-Everything that can be wrong with a scenario, its file or a file that it names is one exception, `ScenarioError`, whose
-text can be shown as it is: one line a problem, each with its place, what is wrong, what was expected, and the
-nearest name where a name is unknown. Nobody who writes a scenario has to read a traceback.
+All problems of a scenario, its file or a file that it names are one exception, `ScenarioError`. A command can show its
+text as it is. The text has one line a problem: its place, what is wrong, what was expected, and the nearest name for an
+unknown one. So no author of a scenario has to read a traceback.
 
     bad.yaml:3:3: faults[0].kind: unknown kind 'skp'; expected one of skip, repeat, ...; did you mean 'skip'?
 
@@ -30,7 +30,7 @@ class FileMissing(ScenarioError):
 
 
 def refuse_pipes(path: Path, expected: str) -> None:
-    """Raise ScenarioError, unread, for what is there and is no file: whoever opens a pipe waits for its writer."""
+    """Raise ScenarioError, unread, for what is there and is no file: opening a pipe would wait for its writer."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise ScenarioError(f"{path}: not a regular file; expected {expected}")
 

@@ -5,7 +5,7 @@
     expect: {explored: proven}                                           # and no schedule may be left to try
     expect: {verdict: violated, explored: violated}                      # the first run breaks something, too
 
-`explored` says nothing about a run: of that, `verdict` is held unless it is given.
+`explored` does not apply to one run: `verdict` does, which defaults to held.
 
 A scenario that runs a variant leaves the class out: the class with which the variant is registered counts. A class in
 the file wins, so a world can expect a narrower one, and `class: "*"` expects any. A variant that is registered as
@@ -14,8 +14,8 @@ harmless has no class; what a file expects of its faults is then of any class.
     protocol: {name: waves, variant: WAVES-1}                            # registered with HANG:COLLECTIVE:MISSING_RANK
     expect: {verdict: violated}                                          # so a finding of that class
 
-The judge is `dpsim.checks.expected`; here are the words of a file, and what is refused: a class that no finding has, a
-class or a culprit where nothing is to be found.
+The judge is `dpsim.checks.expected`. This module defines the words of a file. It refuses a class that no finding has,
+and a class or a culprit where nothing is to be found.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ClassPattern = Annotated[
 
 
 class ExpectedCulprit(StrictModel):
-    """Who must be found to have done it."""
+    """The rank or service that the finding must blame."""
 
     rank: Actor
     step: Index | None = None
@@ -108,13 +108,13 @@ class Expect(ExpectAny):
         ExpectExplored | None,
         BeforeValidator(_verdict_alone, json_schema_input_type=ExpectExplored | ExploredVerdict | None),
     ] = None
-    """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
-    Left out: the same.
+    """What must come of all schedules, if it differs from one run. `explore` checks it; `run` checks the verdict above,
+    which defaults to held. Left out: the same as for one run.
     """
 
     def of_small_worlds(self) -> Expect:
-        """What must come of every small world like this one: not the culprit, since a step of this world is none of
-        theirs, and a rank may be.
+        """What must come of every small world like this one. It leaves out the culprit, whose step does not exist in
+        small worlds, though its rank may.
         """
         explored = None if self.explored is None else self.explored.model_copy(update={"culprit": None})
         return self.model_copy(update={"culprit": None, "explored": explored})

@@ -69,7 +69,7 @@ class OpAddress(StrictModel):
         return self
 
     def at(self) -> At:
-        """As a backend is told."""
+        """As a backend receives it."""
         return At(self.site, self.ordinal, self.communicator, self.seq, self.thread or MAIN)
 
 
@@ -120,7 +120,7 @@ class FaultSpec(StrictModel):
         return self
 
     def fault(self, rank: int) -> Fault:
-        """As a backend is told; `rank`: the number of the one named."""
+        """As a backend receives it; `rank`: the number of the one named."""
         change = self.change.model_dump(exclude_none=True) if isinstance(self, Alter) else {}
         return Fault(self.kind, rank, self.at.at(), change)  # type: ignore[arg-type]
 
@@ -157,7 +157,7 @@ class Raise(FaultSpec):
 
 
 class Hang(FaultSpec):
-    """The rank stands at an op for ever, with all its threads, and its process is there."""
+    """The rank stands at an op without end, with all its threads. Its process stays alive."""
 
     kind: Literal["hang"]
 
@@ -171,7 +171,7 @@ class KillSpec(StrictModel):
     at: OpAddress | None = None
     """The op from which on it may die. Left out: from the start."""
     time: Duration = 0
-    """In a run with time: how long after the start, or after the rank came to that op. Left out: at once."""
+    """In a run with time: how long after the start, or after the rank reached that op. Left out: at once."""
     partial: Flag = False
     """In a collective it may take any of its peers with it. Left out: all of them or none."""
     loses_mail: Flag = False
@@ -184,7 +184,7 @@ class KillSpec(StrictModel):
         return self
 
     def kill(self, rank: int) -> Kill:
-        """As a backend is told."""
+        """As a backend receives it."""
         return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
@@ -200,5 +200,5 @@ class DelaySpec(StrictModel):
     at: OpAddress | None = None
 
     def delay(self, rank: int) -> Delay:
-        """As a backend is told."""
+        """As a backend receives it."""
         return Delay(rank, At() if self.at is None else self.at.at(), self.by)

@@ -6,8 +6,8 @@
     scenario_path("quickstart")         else the name of a scenario that comes with dpsim, with or without .yaml,
     scenario_path("museum/stale_slot")  with its folder if it lies in one
 
-The scenarios that come with dpsim lie in `scenarios/` beside the package in a clone (an editable installation imports
-from the clone as well), and inside the package as `_scenarios/` in a wheel. Nothing is read or parsed here.
+The scenarios that come with dpsim lie in `scenarios/` beside the package in a clone, and inside the package as
+`_scenarios/` in a wheel. An editable installation imports from the clone as well. This module reads and parses no file.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _scenario_folder(package: Path) -> Path | None:
     """Where the scenarios of the dpsim package at `package` lie; None if it has none.
 
     A folder `scenarios` beside the package counts only in a clone, which a pyproject.toml gives away: in site-packages
-    it would be somebody else's.
+    it would be another package's.
     """
     in_wheel = package / "_scenarios"
     if in_wheel.is_dir():

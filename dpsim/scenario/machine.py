@@ -1,9 +1,10 @@
-"""The machine that a scenario runs on: what is finite there, how long a run may take, and who else is there.
+"""The machine that a scenario runs on: what is finite there, how long a run may take, and which other programs run
+there.
 
     limits: {stall: 2s, residency: 4}
     ports:
       - {port: 20004}                        # another program listens there, on node 0, from the start
-      - {port: 20003, node: 1, late: true}   # at some time, if nobody else does then
+      - {port: 20003, node: 1, late: true}   # at some time, if no other program does then
 
 What only the simulation has, a real backend refuses (`dpsim.scenario.to_world.only_simulated`).
 """
@@ -22,27 +23,42 @@ Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 """How much of something finite there is."""
 
 
+Many = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+"""A number, or none at all."""
+
+
 class Limits(StrictModel):
-    """When a real backend gives up (the simulation sees a hang at once and needs neither); and what is finite on a
+    """When a real backend gives up (the simulation sees a hang at once and needs neither). Also what is finite on a
     device, for the simulation alone: a real backend refuses a scenario that says so.
     """
 
     stall: PositiveDuration = 5_000_000_000
-    """It is a hang when no rank moved for so long."""
+    """A run is a hang when no rank moved for this time."""
     deadline: PositiveDuration = 600_000_000_000
     """The longest that a run may take."""
     residency: Room | None = None
-    """So many device collectives and transfers of a rank can run at a time. Left out: any number. Simulation only."""
+    """At most this number of device collectives and transfers of a rank run at a time. Left out: any number. Simulation
+    only.
+    """
     launch_queue: Room | None = None
-    """A launch waits until fewer than so many ops of its stream have not ended. Left out: never. Simulation only."""
+    """A launch waits until fewer than this number of ops of its stream have not ended. Left out: never. Simulation
+    only.
+    """
     alloc_synchronises: Flag = False
     """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
     progress: Room | None = None
-    """After the last fault, kill or delay, or after the start, no rank or service may issue more ops before the run has
-    come to its end. Left out: any number. Simulation only."""
-    early_timeouts: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = 0
+    """The most ops that a rank or service may issue after the last fault, kill or delay, or after the start. A run that
+    exceeds it is overdue. Left out: any number. Simulation only.
+    """
+    early_timeouts: Many = 0
     """This number of time-outs of a run may pass early, whatever they wait for. Left out: none. For exploring on the
     simulation only."""
+    preemptions: Many | None = None
+    """Explore all schedules with at most this number of preemptions (docs/explore-long.md). Left out: any number."""
+    late_deliveries: Many | None = None
+    """Explore all schedules with at most this number of messages that are delivered late. Left out: any number."""
+    deaths: Many | None = None
+    """Explore all schedules with at most this number of the faults kill and die. Left out: all of them."""
     lazy_communicators: Flag = False
     """A device communicator is made when all its members first use it, and not before; so is one for each pair that
     transfers. Left out: all are there from the start."""
@@ -65,5 +81,5 @@ class TakenPort(StrictModel):
     """It comes at some time, if the port is free then. Left out: it listens from the start. Simulation only."""
 
     def stranger(self) -> Stranger:
-        """As a backend is told."""
+        """As a backend receives it."""
         return Stranger(self.port, self.node, self.late)

@@ -4,9 +4,9 @@
       - {to: coordinator, mailbox: inbox, content: [wave, 3]}                       # sent when the coordinator begins
       - {to: 1, mailbox: inbox, content: pause, after: {rank: 0, site: engine.step, ordinal: 2}}
 
-A message is sent where a rank is, before what that does there, and delivered some time later, like any other: where
-schedules are explored, in every order. What is sent from outside where one rank is comes in order, to each mailbox; it
-is in no order with what the rank sends itself.
+A message is sent where a rank is, before what that does there. It is delivered some time later, like any other: an
+exploration tries every order. Messages that are sent from outside where one rank is reach each mailbox in order. They
+are in no order with what the rank sends itself.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Content = Annotated[
 
 
 class After(StrictModel):
-    """Where a message is sent: when a rank comes to an op."""
+    """Where a message is sent: when a rank reaches an op."""
 
     rank: Actor
     """The global rank, or the name of a service."""
@@ -70,7 +70,7 @@ class MessageSpec(StrictModel):
     """Where it is sent. Left out: where its receiver begins."""
 
     def message(self, to: int, by: int) -> Message:
-        """As a backend is told; `to`, `by`: the numbers of those named."""
+        """As a backend receives it; `to`, `by`: the numbers of those named."""
         at = At() if self.after is None else At(self.after.site, self.after.ordinal, thread=self.after.thread)
         return Message(to, self.mailbox, self.content, by, at)
 

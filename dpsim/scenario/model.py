@@ -54,7 +54,7 @@ class Scenario(Parameters):
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What a correct protocol has to tolerate."""
     messages: Messages = ()
-    """What comes to mailboxes from outside of the program."""
+    """Messages that mailboxes receive from outside of the program."""
     ports: Annotated[tuple[TakenPort, ...], Field(max_length=1000)] = ()
     """Other programs that listen on ports."""
     expect: Expect = Expect.model_construct()

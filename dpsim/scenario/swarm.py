@@ -1,15 +1,16 @@
 """Scenarios like a given one, in each of which other kinds of fault are possible: a swarm.
 
-Where all kinds are possible in every run, they hide one another: a run in which somebody dies early shows nothing of
-what a late message does. So each world draws which kinds are possible in it, then one or two faults of these, and no
-more: faults stop, and the run has to come to its end (`limits.progress` says how soon).
+If all kinds were possible in every run, they would hide one another. A run in which a rank dies early shows nothing of
+a late message. So each world draws which kinds are possible in it, and then one or two faults of these kinds. Faults
+stop, and the run has to end (`limits.progress` says how soon).
 
     for one in swarm_scenarios(base, places, Swarm(100, ("die", "kill", "delay")), seed=0):
         one.possible                                # ("die", "delay")
         one.scenario.faults, one.scenario.delays    # one or two of these
         one.scenario.description                    # "Possible here: die, delay."
 
-Faults lie at ops that a run without any comes to (`Place`), each of another rank or service. All of it is a function of
+Faults lie at ops that a run without faults reaches (`Place`), each of another rank or service. All of it is a function
+of
 the seed. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's simulator.
 """
 
@@ -98,8 +99,8 @@ def swarm(text: str) -> Swarm:
 
 
 def swarm_scenarios(base: Scenario, places: Sequence[Place], drawn: Swarm, seed: int = 0) -> Iterator[Drawn]:
-    """One after another. A kind for which there is no op is not possible. Raises ScenarioError where that goes for all,
-    and where `base` has faults or delays of its own.
+    """One after another. A kind for which there is no op is not possible. Raises ScenarioError if no kind is possible,
+    or if `base` itself has faults or delays.
     """
     if base.faults or base.delays:
         raise ScenarioError(f"{base.name}: --swarm draws the faults and delays, and there are some; leave them out")

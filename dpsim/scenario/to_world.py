@@ -1,4 +1,4 @@
-"""From a scenario to what a backend is told: a world, the name of a program, and plain data for it.
+"""From a scenario to what a backend receives: a world, the name of a program, and plain data for it.
 
     program, args, prepared = prepare(scenario, Path("scenarios"))
     told = world(scenario, program, prepared)
@@ -116,12 +116,12 @@ def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = N
 
 
 def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
-    """As `misnamed`, for a scenario that has just been read from a folder: silent about what its program has against
-    it, which whoever runs it is told. It costs nothing where there is nothing to look for.
+    """As `misnamed`, for a scenario that has just been read from a folder. It ignores what else the program refuses:
+    the run reports that. It costs nothing where there is nothing to look for.
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []
-    with suppress(Exception):  # of a program of somebody's own; a file that is not there
+    with suppress(Exception):  # of a user's program; a file that is not there
         program, _, made = prepare(scenario, base)
         return misnamed(scenario, program, made)
     return []

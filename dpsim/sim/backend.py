@@ -5,8 +5,9 @@ schedules.
     >>> SimBackend().unavailable(4096) is None
     True
 
-A run is wired (`dpsim.sim.wiring`), goes on until nothing can move any more, and is judged: who ended, and who stands
-where. A `SimRun` has all that is known of it. The backend itself holds how to run, and nothing of any run.
+A run is wired (`dpsim.sim.wiring`), goes on until nothing can move any more, and is judged: which actors ended, and
+where the others stand. A `SimRun` has all that is known of it. The backend itself holds how to run, and nothing of any
+run.
 """
 
 from __future__ import annotations
@@ -64,8 +65,8 @@ class SimBackend:
 
     `costs`: of the timed mode. `choose`: the untimed mode, under this strategy. `keep_order`: note in `SimRun.order`
     how visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
-    `memory`: what touches the same device memory is a choice too; where races are looked for it need not be, since a
-    run without one computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
+    `memory`: accesses to the same device memory are a choice too. A search for races does not need it: a run without a
+    race computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
     promises that flags order it (`SimRun.unordered`).
     """
 
@@ -167,7 +168,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:
-    """Say who has ended all the same, who stands where, and how that was seen."""
+    """Say which actors have ended all the same, where the others stand, and how that was seen."""
     ends = run.ends
     for rank in wiring.ranks:
         if not wiring.idle(rank) or ends[rank.rank] != "blocked":

@@ -182,7 +182,7 @@ class Wiring:
 
     @property
     def undefined(self) -> tuple[Undefined, ...]:
-        """Who brought a NaN to a reduction that compares."""
+        """The ranks that brought a NaN to a reduction that compares."""
         return tuple([undefined for one in self._shared for undefined in one.undefined])
 
     def idle(self, rank: SimRank) -> bool:

@@ -1,6 +1,6 @@
-"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.campaign.properties`), `same_on` whether a
-real backend does the same with it (`dpsim.testing.elsewhere`), and `check_backend` whether a backend keeps the contract
-of `dpsim.contract.interface`. The latter judges sim, gloo and nccl, and backends of others.
+"""For tests. `holds` checks that a scenario holds in every schedule (`dpsim.campaign.properties`). `same_on` checks
+that a real backend does the same with it (`dpsim.testing.elsewhere`). `check_backend` checks that a backend keeps the
+contract of `dpsim.contract.interface`. It judges sim, gloo and nccl, and backends of other packages.
 
     from dpsim.testing import CONFORMANCE, check_backend
 
@@ -8,10 +8,10 @@ of `dpsim.contract.interface`. The latter judges sim, gloo and nccl, and backend
     def test_mine(case):
         check_backend(MyBackend(), only=case)
 
-Each case runs small programs on the backend and on the simulation and compares: the same decisions, the same ops in the
-same order on every communicator and every stream, the same values learned, the same ends; and where something was
-planted, the right finding with the right culprit, and a backend that runs the next world. An `AssertionError` names the
-backend, the case with its rule, the rank, what was expected and what came. Times are not compared.
+Each case runs small programs on the backend and on the simulation and compares them. Decisions, learned values and ends
+must be equal, and so must the ops on every communicator and stream, in order. Where a case plants a fault, it also
+requires the right finding with the right culprit, and a backend that runs the next world. An `AssertionError` names the
+backend, the case with its rule, the rank, the expected and the actual value. Cases do not compare times.
 
     suite.py         check_backend: the cases, one after the other
     cases.py         the cases; the docstring of each is the rule that it holds a backend to
@@ -63,18 +63,35 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     if name not in homes:
         return strategy_of_a_package(name)
-    value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
+    try:
+        value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise with_cure(error) from None
     return value
+
+
+def with_cure(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error; of an extra that is not installed, with the command that installs it."""
+    if error.name not in ("hypothesis", "pytest"):
+        return error
+    cure = "install it: pip install -e '.[test]' in a clone of dpsim"
+    return ModuleNotFoundError(
+        f"dpsim.testing needs {error.name}, which is not installed here; {cure}", name=error.name
+    )
 
 
 def strategy_of_a_package(name: str) -> Any:
     """A public name of the modules of strategies; the first module that has it."""
-    from contextlib import suppress
     from importlib.metadata import entry_points
 
     for point in entry_points(group="dpsim.strategies"):
-        with suppress(ImportError, AttributeError):
+        try:
             return getattr(point.load(), name)
+        except ModuleNotFoundError as error:
+            if with_cure(error) is not error:
+                raise with_cure(error) from None
+        except (ImportError, AttributeError):
+            continue
     raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
 
 

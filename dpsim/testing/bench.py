@@ -1,8 +1,8 @@
 """A backend on the bench: runs a world on it and on the simulation, and says which rule is broken.
 
-Runs are compared by their journals, op by op and rank by rank: a journal holds what a rank issued, in order, what
-it learned and what it decided. Left out of the comparison are places in the source, which a backend may know
-differently, and the records of injections. Time is not compared.
+The bench compares runs by their journals, op by op and rank by rank. A journal holds what a rank issued, in order, what
+it learned and what it decided. The comparison leaves out places in the source, which a backend may know differently,
+and the records of injections. It does not compare time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsim.testing.programs import ODD
 from dpsim.trace.given_ports import given_ports, named
 
 STALL_NS = 2_000_000_000
-"""Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""
+"""Where a hang is planted, a real backend waits for this time until it reports it; else longer, for a busy machine."""
 
 
 class Bench:
@@ -45,7 +45,7 @@ class Bench:
         alone: bool = False,
         **more: Any,
     ) -> World:
-        """All ranks in every group; with `alone`, each rank in a group "ep" of its own. `hangs`: a hang is planted."""
+        """All ranks in every group; with `alone`, each rank has a separate group "ep". `hangs`: a hang is planted."""
         everyone = tuple(range(self.size))
         experts = [(f"ep{rank}", (rank,)) for rank in everyone] if alone else [("ep", everyone)]
         return World(
@@ -84,15 +84,15 @@ class Bench:
         return self.healthy("testing_steps", {"parts": parts}, world or self.world())
 
     def conforms(self, part: str, same: bool = True) -> Run:
-        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. That
-        of host threads is made by one that says it has some.
+        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. A
+        program with threads makes the part of host threads.
         """
         program = "conformance" if part in PARTS else "conformance_threads"
         return self.healthy(program, {"parts": (part,)}, self.world(), same)
 
     def conforms_without_time(self, part: str, same: bool = True) -> None:
-        """As `conforms`, on the machine of the simulation that has no time, where the bench is one: members are through
-        as early as they may be, and with the last.
+        """As `conforms`, on the untimed machine of the simulation, if the bench tests the simulation. Members end their
+        parts as early as the contract allows, and in another run with the last one.
         """
         if isinstance(self.backend, SimBackend):
             for pick in (0, -1):

@@ -2,8 +2,8 @@
 
     CONFORMANCE["skipped_host"](Bench(backend, 2, ...))
 
-Faults are planted in the last rank, in the middle of the program. The cases with one are slow on a backend with real
-processes: it has to see a hang and to recover from it, which is the point.
+Faults are planted in the last rank, in the middle of the program. Such a case is slow on a backend with real processes,
+which has to see a hang and to recover from it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def basics(bench: Bench) -> None:
 
 @case
 def collectives(bench: Bench) -> None:
-    """Every collective gives what its docstring says, on the host and on the device, in all its forms, whether its
-    members are through together or one by one.
+    """Every collective gives what its docstring says, on the host and on the device, in all its forms. Its members may
+    end together or one by one.
     """
     bench.conforms("collectives")
     bench.conforms_without_time("collectives")
@@ -100,7 +100,7 @@ def queries(bench: Bench) -> None:
 
 @case
 def stream_flags(bench: Bench) -> None:
-    """A stream that waits for a flag stands until the host sets it, and holds nobody else; so does each replay."""
+    """A stream that waits for a flag stands until the host sets it, and holds no other stream; so does each replay."""
     bench.conforms("stream_flags")
 
 
@@ -140,8 +140,8 @@ def made_groups(bench: Bench) -> None:
 
 @case
 def graphs(bench: Bench) -> None:
-    """A capture keeps what is put on its streams and does not run it; a replay runs it, on the buffers of the capture
-    and what they hold then, in the order of the capture; what learns is refused.
+    """A capture keeps what is put on its streams and does not run it. A replay runs it in the order of the capture, on
+    the buffers of the capture and their present contents. A capture refuses calls that learn.
     """
     bench.conforms("graphs")
 
@@ -161,14 +161,14 @@ def polling(bench: Bench) -> None:
 
 @case
 def sleep(bench: Bench) -> None:
-    """A host that sleeps stands still for at least so long."""
+    """A host that sleeps stands still for at least that time."""
     run = bench.conforms("sleep")
     bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
 
 
 @case
 def threads(bench: Bench) -> None:
-    """Host threads of a rank share all that it has; flags order them; who joins a thread learns what it raised. All
+    """Host threads of a rank share all that it has; flags order them; a join of a thread learns what it raised. All
     other parts give in a program with threads what they give in one without.
     """
     bench.conforms("threads")
@@ -178,7 +178,7 @@ def threads(bench: Bench) -> None:
 
 @case
 def stores(bench: Bench) -> None:
-    """Who listens on a port is found there until he leaves; keys hold what was set last; time-outs strike."""
+    """A listener is found on its port until it leaves; keys hold what was set last; time-outs strike."""
     bench.conforms("stores")
 
 
@@ -198,9 +198,7 @@ def services(bench: Bench) -> None:
 
 @case
 def gates(bench: Bench) -> None:
-    """A look into a mailbox that has a gate comes to what that says: to one message, whatever came before, or to
-    nothing.
-    """
+    """A look into a mailbox that has a gate finds what the gate says: one message, whatever came before, or nothing."""
     world = bench.world(services=("desk",))
     for pick in (0, -1):  # messages as early as can be, and as late
         early = SimBackend(choose=lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]
@@ -243,8 +241,8 @@ for point in entry_points(group="dpsim.cases"):  # of other packages: each runs 
 
 @case
 def order(bench: Bench) -> None:
-    """The ops of a communicator and of a stream run in the order of their issue, whatever is awaited first and however
-    far the host runs ahead.
+    """The ops of a communicator and of a stream run in the order of their issue. It makes no difference what a host
+    awaits first and how far it runs ahead.
     """
     bench.passes("ahead", "device", "host")
 

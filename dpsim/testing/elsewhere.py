@@ -3,10 +3,10 @@
     def test_mine():
         same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
 
-Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`): looks into mailboxes come to
-what they came to there, so that message races are no difference. Host threads call flags in the order that they had
-there. Compared are the traces: what each host thread issued, learned and decided, and how the actors ended. Ports and
-events have no gates; a scenario in which these race may differ.
+Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`). Looks into mailboxes find
+what they found in the simulation, so message races make no difference. Host threads call flags in the order that they
+had there. `same_on` compares the traces: what each host thread issued, learned and decided, and how the actors ended.
+Ports and events have no gates; a scenario in which these race may differ.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dpsim.scenario import Scenario
 def same_on(
     scenario: Scenario, backend: str = "gloo", *, schedules: int = 3, seed: int = 0, base: Path | None = None
 ) -> list[Again]:
-    """Run the scenario so often on the simulation, once in time and then along random schedules, and each time on the
-    backend with the same messages. `base`: the folder of the scenario's files.
+    """Run the scenario `schedules` times on the simulation, first in time and then along random schedules. Run it each
+    time on the backend with the same messages. `base`: the folder of the scenario's files.
 
-    Raises AssertionError at the first record that differs, BackendUnavailable if this machine cannot run it there,
-    ScenarioError for what cannot be run at all, and Lost if the machine took away what a run needs.
-    The backend is closed by the plugin of pytest, or by `dpsim.runner.close_backends`.
+    Raises AssertionError at the first record that differs, and BackendUnavailable if this machine cannot run it there.
+    Raises ScenarioError for what cannot be run at all, and Lost if the machine took away what a run needs.
+    The plugin of pytest, or `dpsim.runner.close_backends`, closes the backend.
     """
     reason = find_backend(backend).unavailable(scenario.size)
     if reason is not None:

@@ -38,8 +38,8 @@ def skipped_device(bench: Bench) -> None:
 
 @case
 def skipped_captured(bench: Bench) -> None:
-    """A device collective that a rank leaves out of a capture is missing in each replay: the peers hang in theirs. That
-    is told as for an eager one, and the next world runs.
+    """A device collective that a rank leaves out of a capture is missing in each replay: the peers hang in theirs. The
+    finding is that of an eager collective, and the next world runs.
     """
     skip = Fault("skip", bench.last, At("check.captured", 2 * ODD))  # each step captures it and replays it
     run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.captured", skip, "captured")
@@ -102,9 +102,9 @@ def dies_last(bench: Bench) -> None:
 
 @case
 def footprint(bench: Bench) -> None:
-    """A kernel that writes what it was given to read fails, and one that returns something does; one that is named the
-    same buffer twice may write it. The error names the launch and the line of the kernel; the host meets it at the
-    launch or at an await behind it.
+    """A kernel that writes an array of its `reads` fails, and so does one that returns something. A kernel with the
+    same buffer in `reads` and `writes` may write it. The error names the launch and the line of the kernel; the host
+    meets it at the launch or at an await behind it.
     """
     for part in ("scribbles", "returns"):
         bench.finds("CRASH:KERNELERROR", "KernelError", None, part, "host", same=False)
@@ -121,7 +121,7 @@ def raises(bench: Bench) -> None:
 
 @case
 def overwritten(bench: Bench) -> None:
-    """A read that names the version which it expects is journaled with it, and so is the write that left another one:
-    the finding is the same on every backend.
+    """A read that expects a version has it in its record, and so has the write that left another one. The finding is
+    the same on every backend.
     """
     bench.finds("STALE:VERSION", "check.read", None, "overwritten")

@@ -81,7 +81,7 @@ class PartsByStep(Program[Mapping[str, Any]]):
     async def raises(self, rank: Rank, step: int) -> None:
         """The last rank raises at the beginning of one step."""
         if step == ODD and rank.rank == rank.host("dp_cpu").size - 1:
-            raise ValueError("as it was told")
+            raise ValueError("as the case asks")
 
     async def scribbles(self, rank: Rank, step: int) -> None:
         """In one step, a kernel of the last rank writes what it was given to read."""

@@ -13,8 +13,8 @@ from dpsim.testing.fault_cases import CONFORMANCE
 def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable[str] | None = None) -> None:
     """Run the cases, or those named in `only`, with `size` ranks, on a backend or on the installed one of that name.
 
-    Raises AssertionError at the first rule that is broken, BackendUnavailable if the backend cannot run `size` ranks
-    here, ValueError for fewer than two ranks, KeyError for an unknown case. Closing the backend is left to the caller.
+    Raises AssertionError at the first broken rule, and BackendUnavailable if the backend cannot run `size` ranks here.
+    Raises ValueError for fewer than two ranks, KeyError for an unknown case. The caller closes the backend.
     """
     if size < 2:
         raise ValueError(f"size is {size}, but what ranks do to one another takes at least 2")

@@ -1,10 +1,9 @@
 """Comparing two traces: equal, or where they part first and what that probably means.
 
-Two runs of one scenario are equal if every rank made the same decisions, the same ops in the same order on each
-communicator and each stream, and learned the same from each op; it makes no difference on which backend, how fast, from
-which line of the source, or which ports the system gave (`given_ports`). In which order the host threads of a rank came
-to what they share nothing else of makes no difference either. Only the *first* difference is told, since the others
-mostly follow from it: the one in the earliest step; within a step the earliest op of a rank.
+Two runs of one scenario are equal if every rank made the same decisions and learned the same from each op. The ops on
+each communicator and stream must also be the same, in the same order. The backend, the speed, the line of the source
+and the ports that the system gave (`given_ports`) make no difference. Nor does the order in which the host threads of a
+rank use what only they share. `compare` reports only the *first* difference, since the others
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5
@@ -33,7 +32,7 @@ class Difference:
 
     `rank`: None where it lies in no single rank. `actor`: whose sequence differs ("communicator dp_cpu"); `index`:
     the position in it; `step`: the earlier step of the two ops. `a`, `b`: what each has there, in words. `meaning`:
-    what it probably means. `ends`: which of the two did not come to its end.
+    what it probably means. `ends`: which of the two did not end.
     """
 
     rank: int | None
@@ -120,8 +119,8 @@ class _Parting(NamedTuple):
 
 
 def _all_partings(a: Trace, b: Trace, given: Names, also_given: Names) -> tuple[list[_Parting], bool, bool]:
-    """Where the systems gave these ports; whether a rank that differs uses stores; and whether all that differ do so in
-    the order of their threads alone. One rank is read at a time.
+    """The partings, where the systems gave these ports. Also whether a rank that differs uses stores, and whether all
+    that differ do so in the order of their threads alone. It reads one rank at a time.
     """
     partings, has_stores, reordered = list[_Parting](), False, list[bool]()
     for rank, both in enumerate(zip(a.journals(), b.journals(), strict=True)):
@@ -201,18 +200,18 @@ def _end(trace: Trace, rank: int) -> str:
     end = trace.header.ends[rank]
     if end == "raised":
         return f"raised: {trace.messages.get(str(rank), 'no message')}"
-    return {"finished": "came to its end", "blocked": "is blocked at its end", "died": "died"}[end]
+    return {"finished": "finished", "blocked": "is blocked at its end", "died": "died"}[end]
 
 
 def _unfinished(name: str, trace: Trace) -> list[str]:
-    """Which ranks did not come to their end."""
+    """Which ranks did not finish."""
     said = []
     for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
         ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]
         if ranks:
             said.append(f"{ranks_text(ranks)} {word}")
     observed = f" ({trace.header.observed})" if trace.header.observed else ""
-    return [f"{name} did not come to its end: {'; '.join(said)}{observed}"] if said else []
+    return [f"{name} did not finish: {'; '.join(said)}{observed}"] if said else []
 
 
 def _meaning(parting: _Parting, a: Trace, b: Trace) -> str:

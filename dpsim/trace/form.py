@@ -1,16 +1,16 @@
 """The canonical form of a trace: one record, one line of JSON, one way to write it.
 
-The body of a trace is what two runs of the same scenario must have in common, on whatever backend: for each rank,
-ascending, its journal in issue order, whatever host thread issued an op. A line holds the fields of the record's
+The body of a trace is what two runs of the same scenario must have in common, on whatever backend. It holds for each
+rank, ascending, its journal in issue order, whatever host thread issued an op. A line holds the fields of the record's
 class in `dpsim.contract.ops`, and the rank:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
 
-Guarantees: keys sorted, no spaces, ASCII, every number exact, every record as short as it can be; so equal journals
-have equal bytes and an equal SHA-256 in any process. `decode` refuses what `encode` would not have written, to the
-byte. Left out, since it may differ between backends or after an edit elsewhere: `where` (file and line), the message of
-an exception, the `place` of memory, and records of injected faults.
+A line has sorted keys, no spaces, ASCII only, every number exact, and every record as short as it can be. So equal
+journals have equal bytes and an equal SHA-256 in any process. `decode` refuses what `encode` would not have written, to
+the byte. The form leaves out what may differ between backends or after an edit elsewhere. That is `where` (file and
+line), the message of an exception, the `place` of memory, and records of injected faults.
 
 A decision's value keeps its type: tuples are lists, and a float that JSON does not know is an object, {"float": "nan"}.
 Prior art: RFC 8785 (canonical JSON), git's objects. Formatting by templates made from the classes takes 1.2 us a record

@@ -1,8 +1,8 @@
-"""Ports that a system gave: who asks for any that is free has another number in each run, as in each real system.
+"""Ports that a system gave: a rank that asks for any free port gets another number in each run, as in each real system.
 
-So two runs are compared with names in the place of these numbers: -1 for the port that was given first, of rank 0 if it
-asked for one, and so on. They stand wherever a port can: in the calls of stores, in messages, in what is learned. A
-decision has none: what a rank decides must not hang on what the system gave.
+So the comparison of two runs replaces these numbers by names. -1 is the port that was given first, of rank 0 if it
+asked for one, and so on. The names stand wherever a port can: in the calls of stores, in messages, in what a rank
+learns. A decision has none: what a rank decides must not depend on what the system gave.
 
     journals = [named(journal, given) for journal in run.journals]          # given = given_ports(run.journals)
 

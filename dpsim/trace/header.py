@@ -3,9 +3,9 @@
     {"format":"dpsim-trace","version":3,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
-Only `digest` (SHA-256 of the body) and `records` (its length) speak of the body; the rest may differ between two
-backends that ran the same scenario to the same body. `scenario` is the whole scenario as plain data: a trace can be run
-again without the file that it came from.
+Only `digest` (SHA-256 of the body) and `records` (its length) describe the body. The rest may differ between two
+backends that ran the same scenario to the same body. `scenario` is the whole scenario as plain data, so dpsim can run a
+trace again without the file that it came from.
 
 The digest stands at a fixed place, so that a writer can put it in when the body is written.
 """
@@ -39,8 +39,8 @@ _ENDS = get_args(End)
 
 
 class Field(NamedTuple):
-    """How a field of the header is written: what is expected there in words, whether a value fits, and its key where
-    that is no name for a field.
+    """How a field of the header is written. `expected`: what a reader expects there, in words. `fits`: whether a value
+    fits. `key`: its key, if that is no name for a field.
     """
 
     expected: str

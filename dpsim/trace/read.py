@@ -4,9 +4,9 @@
     for journal in trace.journals(): ...            # reads and checks the body, a rank at a time
     judge(world, trace.run())                       # or all of it, as a run that checks can look at
 
-A file is what `write_trace` wrote, to the byte, or a `TraceError` names file, line, what was expected and what came:
-another kind of file, another version, a file that was cut off, a line that was changed (the SHA-256 of the body tells,
-even if the line is well formed). Only one rank's journal has to be in memory.
+A file is what `write_trace` wrote, to the byte, or a `TraceError` names file, line, what was expected and what came. It
+refuses another kind of file, another version, and a file that was cut off. The SHA-256 of the body shows a changed
+line, even if the line is well formed. Only one rank's journal has to be in memory.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ _SECTION = b'{"section":'
 class Trace:
     """A recorded run. `name` is its file, for messages.
 
-    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `chains` (place ->
-    the calls that led there), `steps_set` (as of a `Run`), `schedule` (None for a run in time) and `counts` (records by
-    kind) are known when `journals` has come to its end.
+    Some fields are known when `journals` has ended. `places`: kind -> site -> places in the source. `messages`: rank ->
+    what its exception said. `chains`: place -> the calls that led there. `steps_set`: as of a `Run`. `schedule`: None
+    for a run in time. `counts`: records by kind.
     """
 
     def __init__(

@@ -2,10 +2,10 @@
 
     dpsim run quickstart --trace quickstart.jsonl
 
-Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
-that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
-each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
-led there, a third line has them. Of a run that did not end a line has the steps that programs have set last. A rank
+Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`). Two lines follow
+that the digest does not cover, because they may differ between backends or after an edit elsewhere. They say where in
+the source each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
+led there, a third line has them. For a run that did not end, a line has the last step that each program set. A rank
 before the first op of a step has no record of that step. Traces of older versions of dpsim lack these two lines.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
@@ -13,15 +13,15 @@ before the first op of a step has no record of that step. Traces of older versio
     {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
     {"section":"steps","steps":{"0":3,"1":4}}
 
-A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
-`dpsim replay` makes the same run again.
+A run of the simulation without time has one more section, the schedule, with a separate digest. `dpsim replay` makes
+the same run again from it.
 
     {"section":"schedule","schedule":{"strategy":"dpor","digest":"5be0...","steps":["rank 2 delivers wake[0]",...]}}
 
-Guarantees: the journals are never copied, so a trace of millions of records takes no memory to speak of; the file
-appears under its name when it is complete and on the disk, and not at all when writing fails or is interrupted. The
-folder is tried out *before* a long run with `check_writable`. Where the user names a link, the file that it leads to is
-replaced; `kept` in `dpsim.campaign.files`, which chooses the name itself, takes a link away first.
+A writer never copies the journals, so a trace of millions of records takes little memory. The file appears under its
+name when it is complete and on the disk, and not at all when writing fails or is interrupted. `check_writable` tries
+the folder *before* a long run. Where the user names a link, the writer replaces the file that it leads to. `kept` in
+`dpsim.campaign.files` chooses the name itself, and takes a link away first.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def write_trace(
     `scenario`: plain data, as YAML has it. `klass`: the class of the primary finding. `versions` are added to those of
     the run. `schedule`: of a run without time.
 
-    Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold; then there is no
-    file, or the old one.
+    Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold. In both cases
+    there is no file, or the old one.
     """
     header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()

@@ -1,8 +1,8 @@
 """The total order of a run without time, as a section of its trace: what was picked and drawn, word by word.
 
-Ranks have no common order on real hardware, so the body of a trace has none; on the simulation the order is all that
-there was to choose, and this list, given to `dpsim.explore.strategies.replay`, makes the run again. Its digest is its
-own: two schedules of one class have equal bodies.
+Ranks have no common order on real hardware, so the body of a trace has none. On the simulation the order is all that
+there was to choose, and this list, given to `dpsim.explore.strategies.replay`, makes the run again. It has its own
+digest: two schedules of one class have equal bodies.
 
     >>> schedule = Schedule("dpor", ("rank 2 delivers wake[0]", "rank 0 poll[0]"))
     >>> line = json.dumps({"section": "schedule", "schedule": schedule.content()}).encode()

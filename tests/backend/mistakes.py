@@ -324,7 +324,7 @@ class Mistakes(Program[Any]):
         assert np.isnan(await x.read("read")).all()
 
     async def leaves_out_arguments(self, rank: Rank) -> None:
-        """No mistake: nobody can change a default that is plain data."""
+        """No mistake: a default that is plain data cannot change."""
         x, main = rank.stream("main").alloc(2, "int32", "x"), rank.stream("main")
         main.launch("fill", set_to_three, writes=[x])
         assert (await x.read("read")).tolist() == [3, 3]
@@ -336,7 +336,7 @@ class Mistakes(Program[Any]):
         assert (await rank.host("dp_cpu").all_gather(table, site="all")).tolist() == [*range(8)] * 2
 
     async def counts_in_numpy(self, rank: Rank) -> None:
-        """No mistake: numbers of numpy where dpsim counts, and a named tuple where nobody sends it on."""
+        """No mistake: numbers of numpy where dpsim counts, and a named tuple that no rank sends on."""
         one = np.int64(1)
         rank.step = one  # type: ignore[assignment]
         await rank.sleep(one, "nap")  # type: ignore[arg-type]
@@ -396,15 +396,15 @@ NAN = ", which equals nothing, not even itself; say None or a word in its place"
 MAKE = "; write np.array(..., dtype=np.int32)"
 TYPES = ", ".join(DTYPES)
 SENDS = (
-    "; a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
-    "message): write it without await"
+    "; a call that only sends is plain (a launch, a recorded event, a device collective, a replay, a message): "
+    "write it without await"
 )
 BLOCK = "; it is a block: async with graph.capture(stream)"
 ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.host(...)"
 STREAM = "a Stream of this backend is needed, not {} (str)"
 FOREIGN = (
-    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
-    "dpsim.contract.interface give and nothing else, rank.sleep in place of asyncio.sleep"
+    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
+    "dpsim.contract.interface: rank.sleep in place of asyncio.sleep"
 )
 ARRAY = "[0 0] (numpy.ndarray: write tuple(....tolist()))"
 
@@ -462,8 +462,8 @@ SAID = {
     "enters_a_capture_by_with": ("TypeError", f"a.capture: the capture is entered by with{BLOCK}"),
     "replays_what_was_not_captured": (
         "RuntimeError",
-        "go: graph a was not captured, so there is nothing to replay; a capture is a block, async with "
-        "graph.capture(stream), and counts where the block is left without an error",
+        "go: graph a was not captured, so there is nothing to replay. Capture it in a block, async with "
+        "graph.capture(stream); a capture counts if the block ends without an error",
     ),
     "names_a_graph_in_two_words": (
         "ValueError",

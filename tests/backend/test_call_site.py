@@ -1,4 +1,4 @@
-"""Where a program raised is a line of its own, and not of the library that it called."""
+"""Where a program raised is a line of the program, and not of the library that it called."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from dpsim.contract.world import At, Delay, Fault, World
 
 
 class Host:
-    """A thread's half of a backend: the gate takes the line of whoever calls one of its methods."""
+    """A thread's half of a backend: the gate takes the line of the caller of one of its methods."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal

@@ -21,7 +21,7 @@ from dpsim.testing import holds
 
 
 class Looks(Program[Any]):
-    """Rank 0 looks into its box, and does something of its own where it comes late enough."""
+    """Rank 0 looks into its box, and sums on its own communicator if it looks late enough."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0
@@ -60,7 +60,7 @@ def test_a_fault_that_happens_in_some_schedules_happened(jobs: int) -> None:
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> None:
-    """No run that came to its end has it."""
+    """No run that finished has it."""
     found = explored(looks(DIES), jobs)
     assert (found.verdict, found.exploration.runs) == ("violated", 2)
     assert (found.never_applied(), found.unmet) == ([], None)
@@ -82,7 +82,7 @@ def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
 
 
 def test_holds_takes_what_never_happens_for_a_mistake() -> None:
-    """A delay as well, where nobody draws it; tests/testing/test_properties.py has the twin."""
+    """A delay as well, where Hypothesis does not draw it; tests/testing/test_properties.py has the twin."""
     assert holds(replace(looks(SKIPS), expected=HELD)).verdict == "proven"
     with pytest.raises(AssertionError) as raised:
         holds(replace(looks(NOWHERE), expected=HELD))
@@ -93,7 +93,7 @@ def test_holds_takes_what_never_happens_for_a_mistake() -> None:
 
 @pytest.mark.parametrize("jobs", [0, 1, 2])
 def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
-    """Nobody can say whether the second fault would have happened."""
+    """The runs do not show whether the second fault would have happened."""
     found = explored(looks(DIES_AT_ONCE, NOWHERE), jobs)
     assert (found.verdict, found.never_applied(), found.unmet) == ("violated", [], None)
 

@@ -48,7 +48,7 @@ def told(found: list[Explored]) -> list[Any]:
 
 @pytest.mark.parametrize("names", [PROVEN, BROKEN], ids=["proven", "broken"])
 def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.002)  # many units
+    monkeypatch.setattr(plans, "UNIT_STEPS", 40)  # many units
     one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
     two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
     assert told(one) == told(two)
@@ -71,7 +71,7 @@ def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypat
         return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
 
     quick = classes(1, 3)
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)
+    monkeypatch.setattr(plans, "UNIT_STEPS", 1)
     assert classes(1, 3) == classes(2, 3) == quick
     assert strategy == "pct" or classes(1, 4) != quick
 
@@ -83,7 +83,7 @@ def test_the_limit_is_kept() -> None:
 
 
 def test_no_time_no_runs() -> None:
-    """Time that is up before it begins: nothing was tried, and that is said."""
+    """Time that is up before it begins: no schedule was tried, and the summary says so."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
         assert found.summary() == "sampled: no schedule was judged; 0 schedules (0 classes)"
@@ -168,8 +168,8 @@ def test_nobody_expects_a_loss(expected: Expected) -> None:
 def test_what_was_found_before_is_told(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The ninth run has no room: a failure that was found by then is told, and nothing is said of the rest."""
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)  # each unit is a run
+    """The ninth run has no room: the report has a failure that was found by then, and claims nothing of the rest."""
+    monkeypatch.setattr(plans, "UNIT_STEPS", 1)  # each unit is a run
     runs = tmp_path / "runs"  # of all processes
 
     def exhaust() -> None:
@@ -300,7 +300,7 @@ SCRIPT = """
 
 
 def test_an_interrupt_leaves_no_processes() -> None:
-    """The runs under way would poll for ever."""
+    """The runs under way would poll without end."""
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=False)
     assert done.stdout == "interrupted []\n", done.stderr
 

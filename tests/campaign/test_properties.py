@@ -100,7 +100,7 @@ def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tokens: list[
     says_how_it_fails(scenario, told, tmp_path)
 
 
-# ---- a protocol of one's own, on flat scenarios
+# ---- a user's protocol, on flat scenarios
 
 
 class Wakes(Program[Any]):
@@ -132,7 +132,7 @@ class Wakes(Program[Any]):
 
 
 class WakesWhenever(Wakes):
-    """The bug: whoever is woken starts a wave."""
+    """The bug: each rank that is woken starts a wave."""
 
     def is_stale(self, woken: int, wave: int) -> bool:
         return False
@@ -179,7 +179,7 @@ def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
     assert len(examples) - [failed for _, failed in examples].index(True) <= 30  # measured: 15
 
 
-# ---- what is said and what is left behind
+# ---- what the text says and what is left behind
 
 
 def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +277,7 @@ LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
 
 
 def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
-    """The twin is drawn, and small worlds may not come to it."""
+    """The twin is drawn, and small worlds may not reach it."""
     with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never reached dp\.agre; did you mean"):
         holds(smallest(delays=[LATE]))
 
@@ -350,7 +350,7 @@ def test_a_schedule_for_which_there_is_no_room_is_looked_for(tmp_path: Path) -> 
 
 class Fails(SizedProgram):
     async def run(self, rank: Rank, prepared: Any) -> None:
-        raise ValueError("as it was told")
+        raise ValueError("as the test asks")
 
 
 @pytest.mark.parametrize(("ranks", "replayed"), [(2, True), (65, False)])

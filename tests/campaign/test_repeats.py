@@ -75,7 +75,7 @@ class Seeded(Skips):
 class Counts(Program[Any]):
     """Faulty: a counter on the class."""
 
-    runs: ClassVar[Any] = (number for number in itertools.count())  # cannot be pickled, so nobody compares it
+    runs: ClassVar[Any] = (number for number in itertools.count())  # cannot be pickled, so no check compares it
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 2

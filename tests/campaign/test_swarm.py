@@ -1,4 +1,6 @@
-"""A swarm finds who goes on for ever after a fault, and says which kinds were possible; the twin holds in all of it."""
+"""A swarm finds a rank that goes on without end after a fault, and says which kinds were possible; the twin always
+holds.
+"""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_the_module_that_is_missing_is_asked_for() -> None:
 
 
 def test_a_world_that_is_too_large_is_refused_unmade(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever wrote it: this dpsim writes no such word."""
+    """It does not matter who wrote it: this dpsim writes no such word."""
     for ranks, said in ((65, "65 ranks; expected at most 64"), (4_096, "4,096 ranks; expected at most 64")):
         scenario = agreed({"ranks": ranks})
         monkeypatch.setattr(type(scenario), "arguments", None)

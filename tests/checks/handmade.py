@@ -135,7 +135,7 @@ class Hand:
         return self.note("thread", f"{name}.{how}", name=name, how=how)
 
     def ended(self, message: str = "") -> None:
-        """The present thread has come to its end."""
+        """The present thread has ended."""
         self.note("ended", "end", message=message)
 
 

@@ -1,8 +1,8 @@
 """Random programs with memory: journals of `naive.Program`, whose ops touch buffers, and perhaps one thing is wrong.
 
 A buffer is mostly used on the stream that owns it; a stream that waits for another one takes over some of its buffers.
-So many programs are in order, and many are not, in every way that the checks know. What is wrong for sure (a call left
-out, another size, a decision that differs) is one record that was changed or dropped.
+So some programs are in order, and others are not, in every way that the checks know. What is wrong for sure (a call
+left out, another size, a decision that differs) is one record that was changed or dropped.
 
     program = painted(7)          # None if not all of it happens
     program.world, program.run()
@@ -133,7 +133,7 @@ class Painter:
 
 
 def painted(seed: int) -> Made | None:
-    """None where not all of the program happens: no run of it comes to its end."""
+    """None where not all of the program happens: no run of it finishes."""
     program, rng = Program(seed), random.Random(seed)
     while any(program.sends.values()):  # what was sent is received
         program.recv(0)

@@ -1,5 +1,5 @@
-"""The certificate: what it certifies all checks pass, on random programs, scenarios and other backends; and each clause
-left out in turn is noticed, by a twin and by the random programs.
+"""The certificate. What it certifies passes all checks, on random programs, scenarios and other backends. For each
+clause, a twin and the random programs show that the certificate needs it.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ ONLY_TWINS = frozenset(
         "pending[raw[ADDRESS]] = (stream.clock, stream.number, stream.position), False",
     }
 )
-"""Clauses that programs drawn at random do not, or hardly, come to."""
+"""Clauses that programs drawn at random do not reach, or hardly ever."""
 
 
 def without(module: ModuleType, clause: str, instead: str) -> Callable[[World, Run], frozenset[str]]:

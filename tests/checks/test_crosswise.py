@@ -15,7 +15,7 @@ SITES = "MISMATCH:COLLECTIVE:SITES"
 
 
 def steps(*lists: tuple[str, ...], on: str = "dp") -> Made:
-    """What the ranks call in each step, a row a step: "ab ba" is sites a and b by rank 0, b and a by rank 1."""
+    """The calls of the ranks in each step, a row a step. In "ab ba", rank 0 calls sites a and b, rank 1 b and a."""
     made = Made(len(lists[0]))
     for step, row in enumerate(lists):
         for hand, sites in zip(made.hands, row, strict=True):
@@ -71,7 +71,7 @@ def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ..
         ([("ab", "ba"), ("ca", "cb")], False),  # it may show later
         ([("a", "b", "a"), ("ab", "ba", "ab")], False),
         ([("a", "c"), ("ab", "ba")], True),  # another name
-        ([("ab", "bc"), ("ab", "ba")], True),  # rank 0 came to b as well, so these may be crossed
+        ([("ab", "bc"), ("ab", "ba")], True),  # rank 0 reached b as well, so these may be crossed
         ([("a", "b"), ("acb", "cba")], True),  # and c is no name of theirs
     ],
 )

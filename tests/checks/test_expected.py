@@ -21,7 +21,7 @@ BY_ONE = found(culprit=Culprit(1, 2, "dp.agree", "a.py:3"))
 
 
 class Row(NamedTuple):
-    """What is expected, what came, and what is said of it."""
+    """What is expected, what came, and what the judge says of it."""
 
     expected: Expected
     came: str

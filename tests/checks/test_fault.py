@@ -64,7 +64,7 @@ def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) 
 
 @pytest.mark.parametrize("end", ["died", "raised"])
 def test_one_that_was_told_of_an_end_comes_behind_it_whatever_its_step(end: str) -> None:
-    """Rank 2 is gone; rank 1 was told, and rank 0 was told of rank 1: their steps say nothing of what was first."""
+    """Rank 2 is gone; rank 1 learns of that, and rank 0 of rank 1's end: their steps say nothing of what was first."""
     made = Made(3)
     made[2].step = 5
     made[2].add("probe", "last")

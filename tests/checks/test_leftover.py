@@ -10,7 +10,7 @@ from tests.checks.handmade import Made
 
 
 def ended(made: Made) -> Made:
-    """All programs came to their ends."""
+    """All programs finished."""
     for hand in made.hands:
         hand.add("finished", "end")
     return made
@@ -77,7 +77,7 @@ def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
 
 @pytest.mark.parametrize("end", ["finished", "raised", "died", "blocked"])
 def test_a_program_that_did_not_come_to_its_end_is_left_alone(end: str) -> None:
-    """It might have come to the await. One that stands in an idle get has ended well, and is no other."""
+    """It might have reached the await. A rank in an idle get has ended well, and is no other case."""
     made = Made(2)
     made[0].transfer("send", 1, None)
     if end == "raised":

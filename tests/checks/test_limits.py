@@ -52,7 +52,7 @@ CASES: list[tuple[Callable[[Made], None], End, str, str]] = [
 def test_who_stands_is_named_where_peers_wait_for_it(
     script: Callable[[Made], None], end: End, stands: str, runs_on: str
 ) -> None:
-    """The twin: the same journals of a run in which nobody stood so."""
+    """The twin: the same journals of a run in which no rank stood so."""
     for standing, klass in (((0,), stands), ((), runs_on)):
         made = Made(2)
         script(made)

@@ -64,7 +64,7 @@ def test_the_minority_is_the_culprit() -> None:
 
 
 def test_it_is_the_first_inversion_that_counts_and_not_what_hosts_did_not_come_to() -> None:
-    """Rank 1 runs ahead into a host collective; rank 0 waits for its device and does not come to it."""
+    """Rank 1 runs ahead into a host collective; rank 0 waits for its device and does not reach it."""
     made = Made(2)
     for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
         hand.collective("dp", "main")
@@ -249,8 +249,8 @@ def test_who_is_not_needed_keeps_nobody() -> None:
 
 @pytest.mark.parametrize("last", ["side", "third"])
 def test_order_on_one_communicator_carries_from_one_stream_to_another(last: str) -> None:
-    """On rank 0 the second dp comes behind the first, which is on another stream, and ep behind the second, if it is on
-    that stream.
+    """On rank 0 the second dp comes behind the first, which is on another stream. If ep is on the stream of the second
+    dp, ep comes behind it.
     """
     made = Made(2)
     for communicator, stream in (("dp", "main"), ("dp", "side"), ("ep", last)):

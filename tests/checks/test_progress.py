@@ -1,4 +1,4 @@
-"""After the last fault a run has to come to its end within a bound; and what is no stop is none."""
+"""After the last fault a run has to end within a bound; and what is no stop is none."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_what_stands_still_is_a_hang_all_the_same() -> None:
 
 @pytest.mark.parametrize("timed", [True, False])
 def test_a_healthy_run_that_is_cut_is_no_hang(timed: bool) -> None:
-    """Its ranks stand in collectives that a peer has not come to yet; nobody left anything out, and nothing broke."""
+    """Its ranks stand in collectives that a peer has not reached yet; no rank left anything out, and nothing broke."""
 
     async def agrees(rank: Rank) -> None:
         for rank.step in range(20):

@@ -244,7 +244,7 @@ def test_a_host_reads_from_the_stream_that_wrote(stream: str, found: list[str]) 
     a.launch("write", "side", writes=[x])
     a.read(stream, x)
     a.launch("overwrite", "copy", writes=[x])
-    assert made.classes() == found, "whoever waited for the read waited for the write"
+    assert made.classes() == found, "a wait for the read is a wait for the write"
 
 
 @pytest.mark.parametrize(("how", "outcome", "found"), [

@@ -1,4 +1,4 @@
-"""Hangs of host threads within a rank: who waits for what, at which line, and why nobody lets it go."""
+"""Hangs of host threads within a rank: which thread waits for what, at which line, and why no thread lets it go."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_who_raised_is_told_before_who_waits_for_it() -> None:
 
 
 def test_a_rank_whose_thread_stands_in_a_collective_hangs_for_its_peer() -> None:
-    """Main joins the thread. What the thread waits for is what is told, wherever that is."""
+    """Main joins the thread. The report names what the thread waits for, wherever that is."""
 
     async def left_out(rank: Rank) -> None:
         if rank.rank == 0:

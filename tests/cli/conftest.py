@@ -1,4 +1,4 @@
-"""Scenarios in a working folder of their own, and traces of them."""
+"""Scenarios in a separate working folder, and traces of them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.cli.commands import EXPECTED, HEALTHY, SKIP, dpsim_, write
 
 @pytest.fixture(autouse=True)
 def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Backends of our own, a working folder of our own."""
+    """Separate backends, and a separate working folder."""
     monkeypatch.setattr(runner, "_backends", {})
     monkeypatch.chdir(tmp_path)
 

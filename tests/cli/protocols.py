@@ -42,7 +42,7 @@ class Look(SizedProgram):
 
 @register_protocol("t_lost")
 class Lost(Look):
-    """Where both looks come too early, it waits for a message that nobody sends."""
+    """Where both looks come too early, it waits for a message that no rank sends."""
 
     async def after(self, rank: Rank, seen: list[Any]) -> None:
         if seen == [None, None]:
@@ -62,7 +62,7 @@ class Two(Look):
 
 @register_protocol("t_polls")
 class Polls(SizedProgram):
-    """Polls until something comes, which nobody sends."""
+    """Polls until something comes, which no rank sends."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         while await rank.mailbox("box").poll("poll") is None:

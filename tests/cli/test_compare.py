@@ -30,7 +30,7 @@ def test_different_traces(traces: tuple[str, str]) -> None:
     assert answer.code == 1
     assert answer.out.startswith("first difference: rank 1, communicator world_cpu, op 2, in step 2\n")
     assert "B's rank 1 has one all_reduce fewer on world_cpu from step 2 on\n" in answer.out
-    assert "B did not come to its end: ranks 0 to 2 blocked" in answer.out
+    assert "B did not finish: ranks 0 to 2 blocked" in answer.out
     assert "   three on sim, violated (HANG:COLLECTIVE:MISSING_RANK), digest " in answer.out
     assert "warning: the scenarios differ in 1 place:\n  faults: A has [], B has [{'kind': 'skip'" in answer.out
 

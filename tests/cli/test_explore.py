@@ -116,7 +116,7 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
     place = f"tests/cli/protocols.py:{Shares.run.__code__.co_firstlineno}"
     assert answer.err.splitlines()[0] == (
         f"dpsim: Shares.run ({place}) changed self.count. Ranks in one process share it, and ranks in "
-        "processes of their own do not; keep what changes in local variables of run"
+        "separate processes do not; keep what changes in local variables of run"
     )
 
 
@@ -407,7 +407,7 @@ def test_a_worker_that_is_lost() -> None:
 
 
 def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The verdict is told all the same, and so says the exit code."""
+    """dpsim prints the verdict all the same, and the exit code agrees."""
     write(Path("file"), "")
     answer = explore("t_lost", "--save", "file/folder")
     assert answer.code == 1
@@ -511,7 +511,7 @@ def test_small_worlds_that_are_too_large_to_prove() -> None:
     ],
 )
 def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: str) -> None:
-    """A planted fault is kept where its rank exists, and a world that shows it is told of; no culprit is asked for."""
+    """A planted fault is kept where its rank exists, and the output shows a world with it; it asks for no culprit."""
     file = write(broken, broken.read_text() + expect)
     answer = dpsim_("explore", file, "--all-up-to", "ranks=2,steps=4")
     assert answer.out.splitlines()[-1].startswith(f"expected: {line}")

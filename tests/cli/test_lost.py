@@ -1,4 +1,4 @@
-"""What the machine takes away is no verdict: exit code 3, the report all the same, and nobody expects it."""
+"""What the machine takes away is no verdict: exit code 3, the report all the same, and no expectation is met."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_no_expectation_is_met(planted: str, expected: str) -> None:
     assert (answer.code, answer.err) == (3, "")
     assert f"LOST  {WHY}: no verdict\n\nlast 5 ops of each rank:\n" in answer.out
     assert answer.out.splitlines()[-1].endswith(f"; NOT met: lost: {WHY}")
-    assert ("skip" in answer.out) == bool(planted), "what was injected is told"
+    assert ("skip" in answer.out) == bool(planted), "the report names what was injected"
     header = read_trace("x.jsonl").header
     assert (header.verdict, header.klass, header.observed) == ("lost", None, f"lost: {WHY}")
     found = dpsim_("run", file, "--backend", "losing", "--json").json
@@ -103,7 +103,7 @@ def test_a_whole_scope() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes by name")
 def test_a_pipe_is_refused_unread() -> None:
-    """Whoever opens one waits until somebody writes."""
+    """Opening one waits until a writer opens it, too."""
     os.mkfifo("pipe.yaml")
     for words in (("run", "pipe.yaml"), ("replay", "pipe.yaml")):
         answer = dpsim_(*words)
@@ -124,7 +124,7 @@ def test_a_folder_that_nobody_may_write_to(healthy: Path, broken: Path, planted:
 
 
 def test_the_same_where_a_file_is_in_the_way(healthy: Path, broken: Path, planted: Path) -> None:
-    """As in a folder that nobody may write to, which root may."""
+    """As in a folder without write permission, which root may write to."""
     write(Path("file"), "")
     for file, code, warns in ((healthy, 0, False), (broken, 1, True), (planted, 0, True)):
         answer = dpsim_("explore", file, "--save", "file/folder")

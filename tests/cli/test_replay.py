@@ -140,11 +140,12 @@ RUN = Look.run
 def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lost, "run", looks_elsewhere)
     answer = dpsim_("replay", trace, *MODULE)
+    possible = ["rank 0 news[0]", "rank 1 delivers wake[0]", "rank 2 delivers wake[0]"]
     assert (answer.code, answer.out) == (1, "")
     assert answer.err == (
-        f"dpsim: {trace}: step 1 of 4 of the schedule: expected 'rank 0 first[0]', possible are 'rank 0 news[0]', "
-        "'rank 1 delivers wake[0]', 'rank 2 delivers wake[0]'; likely causes: the protocol or the scenario has changed "
-        "since the schedule was noted; the run depends on something beside the schedule (a clock, an unseeded random "
+        f"dpsim: {trace}: step 1 of 4 of the schedule: expected 'rank 0 first[0]', "
+        f"possible are {', '.join(map(repr, possible))}. Likely causes: the protocol or the scenario has changed since "
+        "the schedule was noted. Or the run depends on something beside the schedule (a clock, an unseeded random "
         "number, state that outlives a run). --fallback goes on all the same\n"
     )
 

@@ -1,5 +1,5 @@
-"""Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything. What
-is registered by mistake is refused where it is registered. And which program runs for a variant.
+"""Entry points that cannot be imported. The error for a missing name says what is wrong with them, and all other names
+work. What is registered by mistake is refused where it is registered. And which program runs for a variant.
 """
 
 from __future__ import annotations

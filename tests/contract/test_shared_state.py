@@ -37,7 +37,7 @@ class Form:
 
 
 class Remembers(Program[Any]):
-    """Does to what its ranks share what it is told."""
+    """Does what the test asks to what its ranks share."""
 
     total = 0
 
@@ -87,7 +87,7 @@ def test_what_is_only_looked_at_may_be_shared(what: str) -> None:
 
 
 class Refuses:
-    """Has a way of its own to be pickled, and that fails."""
+    """Defines how it is pickled, and that fails."""
 
     def __reduce__(self) -> Any:
         raise LookupError

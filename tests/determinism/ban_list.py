@@ -3,14 +3,14 @@
     found = violations(source, "dpsim/sim/lane.py")
     str(found[0])       # "dpsim/sim/lane.py:12: iterates over a set, whose order is not that of any other process"
 
-Banned: `id` and `hash`; iteration over a set or frozenset, in whatever form; clocks and dates; random numbers, except
-of a generator that was given its seed; the environment; uuid and secrets. Allowed are uses of a set in which order
-cannot be seen: `in`, `len`, `sorted`, `min`, `max`, `sum`, `any`, `all`, another set. `sorted`, `min` and `max` with a
-key are banned, since what is equal under the key keeps the order of the set.
+Banned are `id` and `hash`, iteration over a set or frozenset in whatever form, clocks and dates. So are the
+environment, uuid and secrets, and random numbers, except of a generator with a seed. Allowed are uses of a set in which
+order cannot be seen: `in`, `len`, `sorted`, `min`, `max`, `sum`, `any`, `all`, another set. `sorted`, `min` and `max`
+with a key are banned, since what is equal under the key keeps the order of the set.
 
-A set is recognised where it is written (a literal, a comprehension, a call of `set` or `frozenset`, an operation on
-one of these), and by a name or attribute that is bound to one, or annotated as one, in the same file. A set that comes
-out of a function of another file is not seen; for what slips through there is `repeat`.
+A set is recognised where it is written: a literal, a comprehension, a call of `set` or `frozenset`, an operation on one
+of these. It is also recognised by a name or attribute that is bound to one, or annotated as one, in the same file. A
+set that comes out of a function of another file is not seen; for what slips through there is `repeat`.
 
 Prior art: the determinism lints of madsim (Rust) and of Temporal's workflow sandbox (Python).
 """
@@ -82,9 +82,9 @@ def _banned_names(tree: ast.Module) -> Iterator[tuple[ast.expr | ast.stmt, str]]
             if owner == "os" and node.attr in OS:
                 yield node, f"os.{node.attr}: not the same on every machine"
             elif owner.rpartition(".")[2] == "random" and not _is_seeded(node, called.get(id(node))):
-                yield node, f"{owner}.{node.attr}: random without a seed of its own"
+                yield node, f"{owner}.{node.attr}: random without its own seed"
         elif isinstance(node, ast.Call) and ast.unparse(node) in ("Random()", "default_rng()"):
-            yield node, f"{ast.unparse(node.func)}: random without a seed of its own"
+            yield node, f"{ast.unparse(node.func)}: random without its own seed"
 
 
 def _imported(node: ast.ImportFrom) -> Iterator[tuple[ast.stmt, str]]:
@@ -95,7 +95,7 @@ def _imported(node: ast.ImportFrom) -> Iterator[tuple[ast.stmt, str]]:
         elif module == "os" and alias.name in OS:
             yield node, f"os.{alias.name}: not the same on every machine"
         elif module.rpartition(".")[2] == "random" and alias.name not in SEEDED:
-            yield node, f"{module}.{alias.name}: random without a seed of its own"
+            yield node, f"{module}.{alias.name}: random without its own seed"
 
 
 def _is_seeded(node: ast.Attribute, call: ast.Call | None) -> bool:

@@ -1,9 +1,9 @@
-"""The trace digests of some scenarios, as JSON on stdout: what other processes and interpreters must come to as well.
+"""The trace digests of some scenarios, as JSON on stdout. Other processes and interpreters must compute the same.
 
     python -m tests.determinism.digests        # in the root of the repository
 
-Needs dpsim's dependencies, but not dpsim to be installed: it is found where the command is typed, and the simulation is
-called directly, not found by its entry point.
+Needs dpsim's dependencies, but not dpsim to be installed. Python finds dpsim in the current folder, and this module
+calls the simulation directly, not by its entry point.
 """
 
 from __future__ import annotations

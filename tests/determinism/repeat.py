@@ -1,7 +1,7 @@
 """A sample of everything that the test suite runs on the simulation runs twice, and must come out the same.
 
-`tests/conftest.py` puts a `Repeats` around `SimBackend.run_program` for the whole session. Which runs are repeated is
-decided by a checksum of the test, the world, the program's name, and how often the test ran these before; so it is the
+`tests/conftest.py` puts a `Repeats` around `SimBackend.run_program` for the whole session. A checksum of the test, the
+world, the program's name, and how often the test ran these before decides which runs are repeated. So the choice is the
 same on every machine and with any number of workers. The share is 5 %. A difference fails the test that made the run
 and names the first record that differs:
 
@@ -14,8 +14,9 @@ A run under a strategy of exploration is repeated by replaying the schedule that
 has gone on. It, and the backend that was asked, notice nothing of the second run.
 
 To repeat all runs, or none: DPSIM_REPEAT=100 pytest, DPSIM_REPEAT=0 pytest. A test whose program or function of choice
-cannot be run twice (it takes from an iterator, say) has the marker `runs_once`. A program that writes into the test, as
-to a list that the test reads afterwards, is recognised and left alone: a second run would change what the test sees.
+cannot be run twice (it takes from an iterator, say) has the marker `runs_once`. A program may write into the test, as
+to a list that the test reads afterwards. `Repeats` recognises it and leaves it alone: a second run would change what
+the test sees.
 
 Prior art: TigerBeetle's and FoundationDB's simulators replay seeds in CI to find what is not controlled by the seed.
 """
@@ -108,8 +109,8 @@ def taken(strategy: Any) -> list[str]:
 
 
 def another(backend: Any, asked: int) -> Any:
-    """A backend like this one that makes its last run again, before which `asked` words of the schedule were there;
-    None where nobody knows how.
+    """A backend like this one that makes its last run again; None if there is no way. `asked`: the number of words of
+    the schedule before that run.
     """
     strategy, again = backend.strategy, copy.copy(backend)
     if isinstance(strategy, Picker):

@@ -29,7 +29,7 @@ PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
 
 
 class Decides(Program[Any]):
-    """Decides three times; what, is to be said below. Rank 0 decides nothing but zeros."""
+    """Decides three times; the subclasses say what. Rank 0 decides nothing but zeros."""
 
     def value(self, rank: Rank) -> Any:
         return rank.rank
@@ -41,7 +41,7 @@ class Decides(Program[Any]):
 
 
 class Random(Decides):
-    """Faulty: numbers from a generator that nobody seeded."""
+    """Faulty: numbers from a generator without a seed."""
 
     def value(self, rank: Rank) -> Any:
         return random.random()

@@ -1,4 +1,4 @@
-"""Faults and delays that never happened are told with the name of a rank or service, and with its sites."""
+"""Messages on faults and delays that never happened have the name of a rank or service, and its sites."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tests.programs import set_to
 
 
 def test_which_replay_overwrote_what_is_read() -> None:
-    """It was not the last one: that is of a pool of its own."""
+    """It was not the last one: that graph has another pool."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")

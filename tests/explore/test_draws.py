@@ -1,4 +1,4 @@
-"""Eager or rendezvous: DPOR makes an op wait only where a run has shown that the wait would last for ever.
+"""Eager or rendezvous: DPOR makes an op wait only where a run has shown that the wait would never end.
 
 Each world here is decided by one draw, and each has a twin, in the machine or in DPOR, that misses it.
 """
@@ -62,7 +62,7 @@ def test_what_holds_only_if_a_send_waits_is_found() -> None:
     assert found.verdict == "violated"
 
 
-# ---- the first so many of a line
+# ---- the first ones of a line
 
 
 async def waits_in_the_second(rank: Rank) -> None:

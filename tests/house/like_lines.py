@@ -6,8 +6,8 @@
 Two lines are *like* if they are equal once white space is folded: names, numbers and texts have to be the same. What
 every file has is passed over, as if it was not there: blank lines, comments, docstrings, imports, and lines of
 punctuation alone. A *pair* is two places, in two files or apart in one, from which on at least six like lines follow
-one another, and it reaches as far as they do. So code that stands in three places counts as three pairs, and code
-that was renamed on its way counts as none.
+one another. It reaches as far as they do. So code that stands in three places counts as three pairs, and code that was
+renamed on its way counts as none.
 
 The number is a thermometer and no limit: six like lines may be one call to the same helper, which is what is wanted.
 """
@@ -45,7 +45,7 @@ class Place(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two places that share so many like lines."""
+    """Two places that share `lines` like lines."""
 
     lines: int
     one: Place

@@ -1,4 +1,4 @@
-"""What `like_lines` counts and what it passes over. What it counts here is nobody's limit, so no test has a number."""
+"""What `like_lines` counts and what it passes over. The counts are no limits, so no test has a number."""
 
 from __future__ import annotations
 

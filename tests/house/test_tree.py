@@ -1,4 +1,4 @@
-"""The tree keeps its rules, and a tree that breaks one is told so."""
+"""The tree keeps its rules, and a complaint names each rule that a tree breaks."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@
 * Every function has less than 70 lines.
 * A class name stands for one class, but for the few of NAMESAKES.
 
-A new room is a new name here. That is on purpose: whoever adds one sees what there is.
+A new room is a new name here. That is on purpose: the author of a room sees what there is.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ OF_SEVERAL = {
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
-    "plugin": "dpsim/pytest_plugin.py, in projects of its own",
+    "plugin": "dpsim/pytest_plugin.py, in separate projects",
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",
     "real/record": "the recorder, which is a folder of `real`",

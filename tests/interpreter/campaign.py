@@ -50,7 +50,7 @@ def _features(script: Script, compared: Compared) -> set[str]:
         "that may hang": "blocked" in ends,
         "that raise": "raised" in ends,
         "with a race": bool(compared.least.races),
-        "that read what nobody wrote": compared.least.unwritten,
+        "that read unwritten memory": compared.least.unwritten,
         "with kills": bool(script.mortal),
         "with slots": script.residency is not None,
         "of more than one outcome": not compared.least.bad and len(compared.least.outcomes) > 1,

@@ -3,7 +3,7 @@
     compare(script).difference      # "" or one of: missed, invented, race missed, race invented
 
 Outcomes of a script with a race depend on what it reads, so of such a script only the verdict is compared. dpsim judges
-accesses when they are issued. Where a stream stands for ever before one, it may call that a race, and need not.
+accesses when they are issued. Where a stream never reaches one, it may call that a race, and need not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What streams do: items in order, each when it pleases.
 
-A kernel is one step. A part that meets others has two: it comes, which others can see, and it is through, at the
-latest when all have come for whom it may wait. A step that need not be taken is *free*: a send that is eager, a member
-that does not wait for those who bring it nothing. Whatever has only free steps left may stand there for ever.
+A kernel is one step. A part that meets others has two: its arrival, which others can see, and its end. It ends at the
+latest when all have come for whom it may wait. A step that need not be taken is *free*: an eager send, or a member that
+does not wait for those who bring it nothing. A rank or stream that has only free steps left may stand there without
+end.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def outcome(script: Script, rank: int, call: Call, came: Mapping[Token, Any]) ->
 
 
 def done(host: Host, stream: int) -> Host:
-    """The stream's first item is done, and whoever waited for it waits for less."""
+    """The stream's first item is done, and what waited for it waits for less."""
     place = {host.queues[stream][0].place}
     queues = []
     for number, queue in enumerate(host.queues):

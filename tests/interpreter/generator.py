@@ -1,13 +1,13 @@
 """Random scripts from a seed: small, of every kind of instruction, and mostly but not always without a race.
 
 Actions come one after the other: of one rank, or of several that meet. A rank's own calls then change places at random,
-so that ranks come to different communicators in different orders; some lists are cut off. What a communicator is asked
+so that ranks reach different communicators in different orders; some lists are cut off. What a communicator is asked
 for stays in order on each rank, for all members have to make the same calls.
 
-What the contract leaves open is left out: groups, and calls that move nothing, where slots are few; two transfers to
-one peer in a group; device work of a rank that raises. And dpsim kills no rank between two plain calls, of which others
-notice the second, nor between the start of a host collective and its await: ranks that may die make none of these
-(`test_comparison` shows what is missed otherwise).
+The scripts leave out what the contract leaves open. That is groups, and calls that move nothing, where slots are few.
+It is also two transfers to one peer in a group, and device work of a rank that raises. dpsim kills no rank between two
+plain calls, of which others notice the second. Nor does it kill one between the start of a host collective and its
+await. So ranks that may die make none of these (`test_comparison` shows what is missed otherwise).
 """
 
 from __future__ import annotations

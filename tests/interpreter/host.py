@@ -132,7 +132,7 @@ def step(script: Script, state: State, rank: int, mode: str = clock.EARLY) -> tu
 
 
 def _pass(script: Script, state: State, rank: int, host: Host, how: list[Any]) -> State:
-    """A device collective in which the rank has no part: nothing happens on its stream, and nobody need wait for it."""
+    """A device collective in which the rank has no part: nothing happens on its stream, and no rank waits for it."""
     kind, _, op, shape, _ = how
     host, call = _call(script, host, rank, kind, op, shape)
     return goes_on(state._replace(came=state.came.plus(call.token, ())), rank, host)

@@ -2,15 +2,15 @@
 
     allowed = interpret(script)
     allowed.outcomes        # for each rank how it ended, and what each awaited call returned
-    allowed.bad             # some execution has a race, or reads what nobody wrote: then outcomes mean nothing
+    allowed.bad             # some execution has a race, or reads unwritten memory: then outcomes mean nothing
 
 Hosts run, streams work, messages arrive and ranks die one step at a time, in every order. Steps that need not be taken
 are free (see `device`): where no other is left the execution may end. Nothing else is left out, and each state is
 looked at once.
 
-A rank that dies takes the work of its streams with it, as far as they had not come to it. What it had posted arrives.
-In a collective that it had come to, and with which nobody is through, it takes all its peers with it or none. Nobody
-says what becomes of a transfer, of a collective with which some are through, or of peers that get nothing from it:
+A rank that dies takes the work of its streams with it, as far as they had not reached it. What it had posted arrives.
+If it had reached a collective that no member has left, it takes all its peers with it or none. The contract leaves open
+what becomes of a transfer, of a collective that some members have left, or of peers that get nothing from it.
 `generous` lets these be lost, too.
 """
 
@@ -33,9 +33,9 @@ Outcome: TypeAlias = tuple[tuple[str, Noted], ...]
 
 @dataclass
 class Allowed:
-    """`races`: in some execution both accesses are made; `doubtful`: one is not, as its stream stands for ever.
+    """`races`: in some execution both accesses are made; `doubtful`: one is not, as its stream stands without end.
     `some` and `always`: marks (`State`) of some executions, and of all. `standing`: in some execution a stream stands
-    for ever before work on memory. `complete`: the limit was not met.
+    without end before work on memory. `complete`: the limit was not met.
     """
 
     outcomes: set[Outcome] = field(default_factory=set)
@@ -106,7 +106,7 @@ def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bo
 
 
 def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
-    """An outcome. Of a rank that may die only that is told: what it learned last, nobody else knows."""
+    """An outcome. Of a rank that may die it says only that: no other rank knows what it learned last."""
     return tuple(
         ("died", ()) if rank in script.mortal and end != "raised" else (end, noted)
         for rank, (end, noted) in enumerate(ranks)
@@ -114,7 +114,7 @@ def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
 
 
 def _settled(script: Script, state: State) -> State:
-    """Prompt steps are taken at once, and messages for which nobody will look are gone."""
+    """Prompt steps are taken at once, and messages for which no rank will look are gone."""
     going = True
     while going:
         going = False
@@ -222,7 +222,7 @@ def _waiting(state: State) -> set[Token]:
 
 
 def _peers(token: Token, state: State) -> set[Token]:
-    """Tokens of the others that have come to the same."""
+    """Tokens of the others that have reached the same."""
     if token[0] == "member":
         return {other for other in state.came if other[:3] == token[:3] and other != token}
     return {("recv" if token[0] == "send" else "send", *token[1:])} & state.came.keys()

@@ -33,9 +33,9 @@ Every awaited call is noted with its place in the list and its result; that, and
 
 A view is (buffer, first, end). Buffers, events and handles have a name each, used once in a rank's list.
 
-Shapes by op: all_reduce (size,), broadcast, reduce, gather and scatter (size, root; of a scatter that of a piece),
-all_gather and reduce_scatter (size of each member's piece), all_to_all (row of member 0, row of member 1, ...),
-barrier (), send (size, to), recv (size, from).
+Shapes by op: all_reduce (size,), broadcast, reduce, gather and scatter (size, root). The size of a scatter is that of a
+piece. all_gather and reduce_scatter have (size of each member's piece). The others are all_to_all (row of member 0, row
+of member 1, ...), barrier (), send (size, to), recv (size, from).
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def unwrapped(instruction: Instruction) -> Instruction:
 
 
 def tidy(script: Script) -> Script:
-    """Without communicators that nobody uses."""
+    """Without communicators that no rank uses."""
     used = {how[2] for rank in script.ranks for how in map(unwrapped, rank) if how[0] == "start"}
     used |= {
         how[1] for rank in script.ranks for how in map(unwrapped, rank) if how[0] in ("device", "transfer", "group")

@@ -1,7 +1,7 @@
 """Collectives: whose elements a member gets, and what comes of it.
 
-"It waits for those whose elements it gets, and for nobody else for sure": `sources` are these. Whether it waits for the
-others too is open; who takes a step knows.
+"It waits for those whose elements it gets, and surely for no others": `sources` are these. Whether it waits for the
+others too is open; the step decides.
 
     sources("broadcast", (1, 0), members=(0, 1, 2), me=2)      # {0}
     sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # none: the root has its elements
@@ -19,7 +19,7 @@ import numpy as np
 from tests.interpreter.language import Shape
 
 Values: TypeAlias = tuple[int | None, ...]
-"""None: nobody wrote it."""
+"""None: unwritten."""
 
 
 def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozenset[int]:
@@ -124,7 +124,7 @@ def is_idle(op: str, shape: Shape, members: tuple[int, ...], me: int) -> bool:
 
 
 def marks(op: str, shape: Shape) -> list[str]:
-    """What comes to light when a member is through: of ("float", (reduction, value of each member))."""
+    """What shows when a member is through: of ("float", (reduction, value of each member))."""
     if op != "float":
         return []
     reduction, values = shape

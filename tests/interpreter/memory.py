@@ -1,14 +1,14 @@
 """Races, without any order worked out: two accesses are unordered if they can be at work at the same time.
 
-In each state the accesses are collected that could be at work now: the part of a stream that was reached and is not
-over, and a read of the host that has nothing to wait for. Two on the same elements, of which one writes, are a race.
-Slots do not count: nobody may rely on who gets one first.
+The interpreter collects in each state the accesses that could be at work now. These are the reached part of a stream
+that is not over, and a read of the host that has nothing to wait for. Two on the same elements, of which one writes,
+are a race. Slots do not count: no program may rely on which rank gets one first.
 
 A transfer's memory is not in use as long as nothing was sent, nor when the peer is through. The interface does not say
 so, but how else could it be? A race that is none for this reason is doubtful: whether dpsim sees one is its affair.
 
-Memory that was given back may be in any later buffer of its stream. So when a write of such a buffer could be at work,
-all that uses the old one has to be over, also what its stream has not come to.
+Memory that was given back may be in any later buffer of its stream. When a write of such a buffer could be at work, all
+uses of the old one have to be over. That includes those that its stream has not reached.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _open(state: State, item: Item, rank: int, working: bool) -> Iterator[Access
 
 
 def _sure(state: State, part: Part, working: bool) -> bool:
-    """Nobody receives what was not sent yet; and what was received is read."""
+    """A member receives only what was sent; and what was received is read."""
     if part.what == "recv" and part.call is not None:
         return not working or part.call.sure <= state.came.keys()
     if part.what == "send" and part.call is not None:

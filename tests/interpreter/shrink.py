@@ -83,8 +83,8 @@ def _with(script: Script, rank: int, instructions: tuple[Instruction, ...]) -> S
 
 
 def sound(script: Script) -> bool:
-    """Whether each name is used after it was given, and no buffer after it was freed, and each call awaited; and the
-    members of a communicator make the same calls, as far as they come.
+    """Whether each name is used after it was given, no buffer after it was freed, and each call is awaited. The members
+    of a communicator also make the same calls, as far as they come.
     """
     calls: dict[str, list[tuple[object, ...]]] = {}
     for instructions in script.ranks:

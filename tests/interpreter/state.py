@@ -4,8 +4,8 @@ Work on a stream is an `Item`, named by the place of its instruction in the rank
 if it is a group of transfers, or none if it makes the stream wait. When a part comes it brings a *token* to the others,
 who wait for tokens. `sure`: those that it waits for in any case; `perhaps`: those and the ones that it may wait for.
 
-    ("member", "dp", 3, 1)      rank 1 has come to collective 3 on dp
-    ("send", "dp", 0, 1, 2)     rank 0 has come to its send 2 to rank 1
+    ("member", "dp", 3, 1)      rank 1 has reached collective 3 on dp
+    ("send", "dp", 0, 1, 2)     rank 0 has reached its send 2 to rank 1
 """
 
 from __future__ import annotations
@@ -129,10 +129,10 @@ class Host(NamedTuple):
 
 class State(NamedTuple):
     """`came`: tokens, with the elements that came with them. `flying`: messages by (sender, receiver, mailbox);
-    `boxes`: those that arrived, by (rank, mailbox). `watched`: who is to be told of whom, (rank, peer, mailbox, place).
+    `boxes`: those that arrived, by (rank, mailbox). `watched`: the notices that are due, (rank, peer, mailbox, place).
     `modules`: what modules would have if ranks shared them. `marks`: what has happened that a verdict must tell:
 
-        unwritten   something was read that nobody wrote
+        unwritten   a read found memory that was never written
         leaked      a rank found in a module what another rank has put there
         left        the same, of what a run before has put there
         unordered   two threads use one list, one of them changes it, and nothing orders the two

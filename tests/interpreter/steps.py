@@ -1,7 +1,7 @@
 """What one rank does by itself, drawn at random: kernels, reads, events, and memory that is taken and given back.
 
-A buffer is mostly used in order with what used it before: a stream waits for the one that had it last, or the host
-does. Where it does not, the script has a race, and that is on purpose, too.
+A buffer is mostly used in order with earlier uses: a stream waits for the one that had it last, or the host does. Where
+neither does, the script has a race, and that is on purpose, too.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Steps:
         return name, 0, size
 
     def view(self, size: int, stream: str, written: bool = True) -> View:
-        """So many elements to use on a stream, mostly in order with what used them before."""
+        """`size` elements to use on a stream, mostly in order with what used them before."""
         known = [name for name, buffer in self.buffers.items() if buffer.size >= size and not buffer.freed]
         if not known or not size or self.rng.random() < 0.3:
             return self.fresh(size, stream, written)

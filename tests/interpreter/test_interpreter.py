@@ -49,7 +49,7 @@ def test_messages_of_one_sender_stay_in_order_and_those_of_two_do_not() -> None:
 
 
 def test_a_receiver_hears_of_the_root_and_the_root_of_nobody() -> None:
-    """Whoever is through tells the other, who looks before it comes."""
+    """The member that is through tells the other, which looks before it arrives."""
     comes, tells, looks = call("w", "broadcast", (1, 0)), ("post", 1, "p"), ("poll", "p")
     root_first = Script(((*comes, tells), (looks, *comes)), HOSTS)
     assert {told for _, (told, _) in learned(root_first)} == {None, 7}

@@ -1,4 +1,4 @@
-"""Ranks that are told of the end of others: dpsim and the interpreter on random scripts to which watches are added.
+"""Notices of the end of ranks: dpsim and the interpreter on random scripts with added watches.
 
 They agree that a notice comes after the messages of who is gone that were sent at all, and whatever ended it. The
 scripts are those of `generator` as they are, so that its seeds go on to mean what they mean. Aborts are left out: what
@@ -38,8 +38,8 @@ def watching(seed: int) -> Script:
 
 
 def allowed(script: Script, difference: str) -> bool:
-    """The contract leaves open whether what a rank had begun on its device before it died still goes on for a peer that
-    comes later. In dpsim it does not; that a peer comes later nobody can tell but who was told of the death.
+    """The contract leaves open whether device work that a rank had begun before its death still goes on for a peer that
+    comes later. In dpsim it does not. Only a rank with a notice of the death can tell that a peer comes later.
     """
     return difference == "missed" and bool(script.mortal and script.devices)
 

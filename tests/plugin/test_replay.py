@@ -267,7 +267,7 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
     ],
 )
 def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: pytest.Pytester, file: str) -> None:
-    """With the line that is a usage error elsewhere: two tests, and a variant that nobody registers."""
+    """With the line that is a usage error elsewhere: two tests, and a variant that is not registered."""
     pytest.importorskip("xdist")
     write(pytester, BROKEN + PROPERTY)
     [_, option] = replay_line(run(pytester))

@@ -20,7 +20,7 @@ SECOND = 1_000_000_000
 
 @register_protocol("t_clash")
 class Clash(SizedProgram):
-    """Rank 0 opens the port, and rank 1 joins whoever listens there; the store is kept until all jobs have tried."""
+    """Rank 0 opens the port, and rank 1 joins its listener; the store is kept until all jobs have tried."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

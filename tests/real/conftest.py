@@ -1,5 +1,5 @@
-"""One pool of workers for each backend, for all tests in this folder, and one of NCCL for all of the session; those of
-gloo run on one worker of xdist.
+"""One pool of workers for each backend, for all tests in this folder, and one of NCCL for all of the session. The tests
+of gloo run on one worker of xdist.
 """
 
 from __future__ import annotations

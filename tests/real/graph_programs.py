@@ -1,5 +1,5 @@
-"""Programs of graphs, for the tests of backends: a model of four layers, each with a sum, an uneven exchange and two
-branches; what a capture forbids; events that are recorded again.
+"""Programs of graphs, for the tests of backends. A model of four layers, each with a sum, an uneven exchange and two
+branches. What a capture forbids. Events that are recorded again.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Model:
 
 @register_protocol("real_layers")
 class Layers(Program[Mapping[str, Any]]):
-    """`how`: "eager", "full" (one graph a step) or "piecewise" (two, and a kernel between). `steps`: each has inputs of
-    its own. `absent`: the rank that leaves its last replay out.
+    """`how`: "eager", "full" (one graph a step) or "piecewise" (two, and a kernel between). `steps`: each has other
+    inputs. `absent`: the rank that leaves its last replay out.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:

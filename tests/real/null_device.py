@@ -1,5 +1,5 @@
-"""A GPU that does nothing, for tests of what the host does at each op: memory is main memory, streams and events only
-write down what they are told, and a process group answers at once.
+"""A GPU that does nothing, for tests of what the host does at each op. Memory is main memory, streams and events only
+write down the calls, and a process group answers at once.
 
     rank = null_rank(calls)
     rank.stream("main").launch("fill", fill, writes=[buffer])
@@ -64,7 +64,7 @@ class NullEvent:
 
 
 class NullCalls(CudaCalls):
-    """What a device calls in the place of torch. `told`: what its streams, events and process groups were told."""
+    """What a device calls in the place of torch. `told`: the calls of its streams, events and process groups."""
 
     __slots__ = ("blocks", "events", "fails", "now", "passed", "pools", "told")
 

@@ -86,7 +86,7 @@ class Misbehaves(Program[Any]):
         await buffer.read("read")
 
     async def holds_the_lock(self, rank: Rank) -> None:
-        re.match(r"(a+)+$", "a" * 64 + "b")  # for ever, in C, and no other thread of Python runs
+        re.match(r"(a+)+$", "a" * 64 + "b")  # endless, in C, and no other thread of Python runs
 
 
 @register_protocol("real_shares")
@@ -152,9 +152,9 @@ class Waits(Program[Any]):
 
 @register_protocol("real_mismatch")
 class Mismatch(Program[Any]):
-    """Five steps with a sum and a broadcast, each on a communicator of its own; in the third one rank 0 does `what`
-    differently. 64 bytes in each call. It is not the root of the broadcast: a root that need not wait for anybody would
-    get through in any order.
+    """Five steps with a sum and a broadcast, each on a separate communicator; in the third one rank 0 does `what`
+    differently. 64 bytes in each call. It is not the root of the broadcast: a root that waits for no member would get
+    through in any order.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:

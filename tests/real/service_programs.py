@@ -227,7 +227,7 @@ class Lazy(Program[Any]):
 
 @register_protocol("real_outside")
 class Outside(Program[Any]):
-    """Who waits for messages that nobody of the program sends, and passes them on. One get is in vain."""
+    """Waits for messages that no rank of the program sends, and passes them on. One get is in vain."""
 
     def services(self, prepared: Any) -> tuple[str, ...]:
         return ("desk",)

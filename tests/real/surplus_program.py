@@ -1,4 +1,4 @@
-"""A program whose root may tell its peer once more than that one asks, and go on: the run comes to its end."""
+"""A program whose root may send its peer one broadcast more than the peer asks for, and go on: the run finishes."""
 
 from __future__ import annotations
 

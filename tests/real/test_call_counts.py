@@ -1,4 +1,4 @@
-"""How many Python functions of ours each op calls on a real backend.
+"""How many Python functions of dpsim each op calls on a real backend.
 
 Between calls of CUDA each costs several times what it costs in a loop, and time cannot be tested; this number can. It
 is counted on a device that does nothing, with a journal that is written. Functions of torch and of the test do not
@@ -32,7 +32,7 @@ OURS = tuple(f"{ROOT / package}/" for package in ("dpsim", "real"))
 
 
 def called(op: Callable[[], object]) -> Counter[str]:
-    """Functions of ours that this calls, with how often."""
+    """Functions of dpsim that this calls, with how often."""
     found: Counter[str] = Counter()
 
     def look(frame: FrameType, event: str, argument: object) -> None:
@@ -157,7 +157,7 @@ def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], 
 
 
 def test_a_layer_more_is_seen(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same op, with a function of ours around one that it calls."""
+    """The same op, with another function of dpsim around one that it calls."""
     from dpsim.backend.journal.journal import Journal
 
     once = alloc(rank)

@@ -76,7 +76,7 @@ def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
     assert len(backend.pool.crew.workers) == 4
     on_both(backend, world, "real_rounds", {"rounds": 2})  # a world may be smaller than the pool
     assert len(backend.pool.crew.workers) == 4
-    assert backend.pool.processes[:2] == pair  # it grew, and started nobody anew
+    assert backend.pool.processes[:2] == pair  # it grew, and started no worker anew
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What an abort breaks off on a GPU, on a device that does nothing: who waits behind it is told, and nobody else."""
+"""What an abort breaks off on a GPU, on a device that does nothing: only a wait behind it raises Aborted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Case:
         self.rank.device(kind).all_reduce(self.buffer, stream or self.main)
 
     def abort(self, kind: str = "dp", over: bool = False) -> None:
-        """`over`: what was put on it has come to its end."""
+        """`over`: what was put on it has ended."""
         self.calls.passed = lambda: over
         self.rank.device(kind).abort()
         self.calls.passed = lambda: True  # since its kernels were ended
@@ -37,7 +37,7 @@ class Case:
 
 
 def told(wait: Awaitable[Any]) -> bool:
-    """Whether who waits for this is told of the abort. Nothing of a real backend is suspended."""
+    """Whether this wait raises Aborted. Nothing of a real backend is suspended."""
     try:
         next(wait.__await__())
     except StopIteration:

@@ -174,7 +174,7 @@ def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> 
 
 
 def test_a_read_that_was_given_up_keeps_its_memory(calls: NullCalls) -> None:
-    """The copy may still be on its way into it; so does one that nobody awaits."""
+    """The copy may still be on its way into it; so does one that is never awaited."""
     rank = null_rank(calls)
     buffer = rank.stream("main").alloc(4, "int32", "buffer")
     buffer.read("nobody")
@@ -300,7 +300,7 @@ def test_nccl_has_no_bitwise_reductions_so_all_is_gathered(calls: NullCalls, op:
 
 
 def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
-    """With memory of its own, since the program's has not that size."""
+    """With separate memory, since the program's has not that size."""
     fault = Fault("alter", 0, At("sum", 0), {"count": 7})
     rank = null_rank(calls, faults=(fault,))
     main, device = rank.stream("main"), rank.device("dp")

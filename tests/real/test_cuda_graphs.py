@@ -38,7 +38,7 @@ def synchronises(buffer: Any) -> None:
 
 
 def told_by(calls: NullCalls, script: Coroutine[Any, Any, None]) -> list[str]:
-    """What the device is told meanwhile."""
+    """The calls that the device receives meanwhile."""
     before = len(calls.told)
     drive(script)
     return calls.told[before:]
@@ -175,7 +175,7 @@ def test_memory_of_a_graph_is_let_go_and_can_be_read(calls: NullCalls) -> None:
     assert not rank.taken
 
 
-# ---- captures that come to nothing
+# ---- captures that keep nothing
 
 
 def abandoned(rank: RealRank, body: Callable[[], object]) -> Exception:
@@ -348,7 +348,7 @@ def test_a_capture_that_cuda_gave_up_is_ended_though_no_branch_can_be_joined(
 
 
 def test_streams_go_back_after_a_job() -> None:
-    """However many names a session has, no job has more streams than names of its own."""
+    """However many names a session has, no job has more streams than it has names."""
     made: list[int] = []
 
     def warm() -> int:

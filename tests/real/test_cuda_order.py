@@ -1,5 +1,5 @@
-"""When the event behind a replay is recorded, on a device that does nothing: once somebody may wait for it, and before
-anything else that may wait is put on its stream.
+"""When the event behind a replay is recorded, on a device that does nothing. It is recorded once a stream or host may
+wait for it, and before anything else that may wait is put on its stream.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Case:
         self.rank.device(kind).all_reduce(self.buffer, self.side if side else self.main)
 
     def told(self, does: Callable[[Case], object]) -> list[str]:
-        """What the device is told after a replay, other than which stream is current."""
+        """The calls that the device receives after a replay, other than which stream is current."""
         self.first.replay(self.main, "go")
         before = len(self.calls.told)
         does(self)

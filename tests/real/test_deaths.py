@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 on_each = pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
 BOTH = {"rounds": 3, "device": True}
 STALL_NS = 5_000_000_000
-"""Within so long a peer has to be told."""
+"""A peer has to learn of the death within this time."""
 
 
 def size_on(backend: TorchBackend) -> int:
@@ -37,7 +37,7 @@ def with_fault(backend: TorchBackend, kind: Any, at: At, program: str = "survivo
 
 
 def good_run(backend: TorchBackend) -> None:
-    """The next run, on communicators that nobody has aborted."""
+    """The next run, on communicators that no rank has aborted."""
     run = backend.run(make_world(size_on(backend), ["dp"]), "survivors", BOTH)
     assert (run.ends, run.observed) == (["finished"] * size_on(backend), "")
 
@@ -54,7 +54,7 @@ def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
 @on_each
 @pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 1)], ids=str)
 def test_every_peer_of_a_dead_rank_ends_and_says_who_is_gone(backend: TorchBackend, at: At) -> None:
-    """Not in its last read: a GPU does what it was told without the process, and then nobody waits for it any more."""
+    """Not in its last read: a GPU does its work without the process, and then no rank waits for it any more."""
     run = with_fault(backend, "die", at)
     assert run.ends == ["raised", "died", "raised"][: size_on(backend)], run.observed
     for rank in range(0, size_on(backend), 2):

@@ -103,7 +103,7 @@ def test_what_a_protocol_may_not_do(
     run = backend.run(world, "real_misbehaves", {"how": how})
     assert run.ends == ["finished", "raised"]
     assert run.observed == "rank 1 raised"
-    assert backend.pool.processes == before  # nobody was stuck
+    assert backend.pool.processes == before  # no rank was stuck
     raised: Any = as_record(run.journals[1][-1])
     assert (raised.kind, raised.step, raised.site) == ("raised", 7, site)
     assert raised.message.startswith(message)

@@ -1,5 +1,5 @@
 """The fused ops of a GPU against the shared half of the contract: one program through both, on a device that does
-nothing. Records, what the device is told, what is learned and errors have to be the same.
+nothing. Records, calls of the device, learned values and errors have to be the same.
 """
 
 from __future__ import annotations
@@ -254,7 +254,7 @@ def mistaken(use: Use) -> Callable[[RealRank, NullCalls, list[object]], None]:
 def test_a_program_is_the_same(program: Callable[..., None]) -> None:
     one, other = through(program, fused=False), through(program, fused=True)
     assert one == other
-    assert program is captures or type not in map(type, one.said), "it came to its end"
+    assert program is captures or type not in map(type, one.said), "it finished"
 
 
 @pytest.mark.parametrize("kernel", [gives, raises, writes_what_it_reads])

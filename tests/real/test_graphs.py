@@ -1,5 +1,5 @@
-"""Captured graphs on real backends: the numbers and the journals of the simulation, and what happens where a replay
-hangs or a capture comes to nothing. gloo issues the calls again; NCCL's are captured by CUDA.
+"""Captured graphs on real backends: the numbers and the journals of the simulation, a replay that hangs, and a capture
+that keeps nothing. gloo issues the calls again; NCCL's are captured by CUDA.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def test_a_hang_in_a_replay_is_reported(backend: TorchBackend, world: World, cau
 
 
 def lost_bytes(backend: TorchBackend, world: World, run: Callable[[], object]) -> float:
-    """What a GPU lacks after such a run that it had before: the median, since a worker that starts or leaves beside it,
-    as those of a reserve do, changes what is free once.
+    """What a GPU lacks after such a run that it had before. It is the median, since a worker that starts or leaves
+    beside it, as those of a reserve do, changes what is free once.
     """
     free = []
     for _ in range(6):

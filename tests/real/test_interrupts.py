@@ -25,7 +25,7 @@ pytestmark = pytest.mark.xdist_group("gloo")
 def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(
     sends: str, code: int, said: str, tmp_path: Path
 ) -> None:
-    """Both ranks meet and then poll for ever, and the second one sends the signal."""
+    """Both ranks meet and then poll without end, and the second one sends the signal."""
     done = ended(tmp_path, "t_meets", sends, "run", "--backend", "gloo")
     assert (done.returncode, done.stdout) == (code, "")
     lines = done.stderr.splitlines()

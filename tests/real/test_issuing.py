@@ -170,7 +170,7 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
 
 
 def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The faulty twin of a property that workers are tested for: a thread is held up between its record and the stream,
+    """The faulty twin of a property that workers are tested for. A thread is held up between its record and the stream,
     and another one comes first.
     """
     records: list[RawRecord] = []
@@ -212,7 +212,7 @@ def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatc
 
 @pytest.mark.parametrize("how", ["eager", "captured"])
 def test_two_threads_on_one_stream_of_a_gpu(how: str) -> None:
-    """What the device is told, by the threads in turn: in a capture of main, they put their work into it."""
+    """The calls that the device receives, by the threads in turn: in a capture of main, they put their work into it."""
     records: list[RawRecord] = []
     calls = NullCalls()
     rank = null_rank(calls, records.append, threaded=True)

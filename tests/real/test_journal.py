@@ -203,7 +203,7 @@ def test_it_is_read_while_python_s_lock_is_held(path: Path) -> None:
         file = JournalFile(str(path))
         file.write(LAUNCH)
         os.write(tell, b"!")
-        ctypes.PyDLL(None).pause()  # in C, for ever, and no other thread of Python runs
+        ctypes.PyDLL(None).pause()  # in C, endless, and no other thread of Python runs
 
     process = in_a_fork(stuck)
     try:

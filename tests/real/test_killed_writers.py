@@ -1,7 +1,7 @@
 """Ranks that are killed at random moments leave journals that read back to their last whole record.
 
-Two things show that. What is read is a beginning of what the same rank writes in a healthy run; and no op is missing of
-which a peer knows: a peer that came out of a sum knows that this rank had gone into it.
+Two things show that. What is read is a beginning of what the same rank writes in a healthy run. And no op is missing of
+which a peer knows. A peer that came out of a sum knows that this rank had gone into it.
 """
 
 from __future__ import annotations

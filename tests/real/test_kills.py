@@ -3,8 +3,8 @@ they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s 
 
     what                                           times  exit codes       longest  left behind
 
-What a kill can do is nothing at all (it came too late), or a loss: never a verdict that the same command without it
-does not have, and never more than the deadlines allow.
+A kill has no effect (it came too late), or it is a loss. It is never a verdict that the same command without it does
+not have, and never more than the deadlines allow.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) 
 @many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
 def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit is given out again, so that most kills cost nothing but time."""
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.05)
+    monkeypatch.setattr(plans, "UNIT_STEPS", 100)
     names = ("t_look", "t_two", "t_lost")
     files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]
     words = ["explore", *files, "--module", "tests.cli.protocols", "--jobs", "2", "--keep-going", "--schedules", "300"]

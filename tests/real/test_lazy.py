@@ -47,7 +47,7 @@ def test_a_first_use_is_as_on_the_simulation(backend: TorchBackend, world: World
 @pytest.mark.slow
 @on_reusable
 def test_a_host_that_does_not_come_holds_its_peers(backend: TorchBackend, world: World) -> None:
-    """With communicators that are there already the same program comes to its end: the twin."""
+    """With communicators that are there already the same program finishes: the twin."""
     world = replace(world, stall_ns=1_000_000_000)
     run = backend.run(replace(world, lazy=True), "real_lazy", {"how": "one_is_busy"})
     assert (run.ends, run.observed) == (["blocked", "blocked"], "no rank moved for 1 s")
@@ -81,7 +81,7 @@ def test_a_pair_has_a_communicator_of_its_own_among_three(backend: TorchBackend)
 
 
 class Counter:
-    """A store's counter, whose other members come after so many looks."""
+    """A store's counter, whose other members come after `looks` looks."""
 
     def __init__(self, looks: int) -> None:
         self.count = 0
@@ -103,7 +103,7 @@ def test_a_rendezvous_is_once_for_each_set_of_members() -> None:
     made.meet((0, 1))
     assert (store.count, store.looks, made.knows((0, 1))) == (2, 0, True)
     made.meet((0, 1))
-    assert store.looks == 0, "nobody is asked again"
+    assert store.looks == 0, "the store is not asked again"
 
 
 def test_a_rendezvous_can_be_called_off() -> None:
@@ -114,7 +114,7 @@ def test_a_rendezvous_can_be_called_off() -> None:
 
 
 def test_a_gpu_s_calls_wait_for_the_rendezvous() -> None:
-    """On a GPU that does nothing: before the process group is told, once; and a capture refuses to make one."""
+    """On a GPU that does nothing: before the call of the process group, once; and a capture refuses to make one."""
     calls = NullCalls()
     rank = null_rank(calls, lazy=True)
     main, group = rank.stream("main"), rank.device("dp")

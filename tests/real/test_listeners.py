@@ -1,4 +1,4 @@
-"""Nobody outside this machine can reach a pool: what the parent and the workers listen on is on loopback."""
+"""No process outside this machine can reach a pool: what the parent and the workers listen on is on loopback."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What one job leaves on its communicators does not come to the next one.
+"""What one job leaves on its communicators does not reach the next one.
 
-NCCL takes what is broadcast before anybody asks for it; over gloo the root waits, so that such a run is a hang.
+NCCL takes broadcast data before a receiver asks for it; over gloo the root waits, so that such a run is a hang.
 """
 
 from __future__ import annotations

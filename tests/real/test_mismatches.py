@@ -1,15 +1,16 @@
 """What mismatched collectives do on hardware, and that we say the same of them on every backend.
 
 A library does not compare what the members of a group call. Where they differ, NCCL and gloo may complete with
-undefined numbers, hang at that call or at a later one, or end the process, by version, size and transport. The journals
+undefined numbers, hang at that call or at a later one, or end the process. Version, size and transport decide. The
+journals
 do not depend on it: each rank notes its call before it makes it, and the ledger compares the calls step by step. So
 the same program gets the same class and the same culprit wherever it runs.
 
-What was seen on real machines is recorded where it is certain: that a stream or a host which waits for a call that
-nobody makes waits for ever; that a broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. The
-rest comes out one way or another: with 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200s,
-and completes them elsewhere. A broadcast's root does not wait for its receivers there: a root that broadcasts too
-early gets through, and so do all others.
+The table records what real machines did where it is certain. A stream or a host that waits for a call that no rank
+makes never returns. A broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. The rest comes out
+one way or another. With 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200s, and completes them
+elsewhere. A broadcast's root does not wait for its receivers there: a root that broadcasts too early gets through, and
+so do all others.
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ CLASSES = {
     "rank": "HANG:COLLECTIVE:MISSING_RANK",
 }
 """What the program does differently, and the class of the primary finding. A rank that hangs in the second call before
-it made the first one has left it out so far, whether or not it was going to make it: the cycle is the second finding.
+it made the first one has left the first one out so far. It makes no difference whether it was going to make it. The
+cycle is the second finding.
 """
 
 CERTAIN = {

@@ -28,8 +28,8 @@ from tests.real.worlds import NCCL
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-# A parent that prints the process ids of its workers and of what forked them, and then that rank 0 waits for rank 1,
-# which holds Python's lock.
+# A parent that prints the process ids of its workers and of what forked them. Then it prints that rank 0 waits for
+# rank 1, which holds Python's lock.
 PARENT = """
 import pathlib
 import signal
@@ -50,7 +50,7 @@ backend.run(world, "real_misbehaves", {"how": "holds_the_lock", "wait": True}, l
 
 
 def is_gone(process: int) -> bool:
-    """Ended, with all its threads; a zombie that nobody waits for has."""
+    """Ended, with all its threads; a zombie that no process waits for has."""
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
         return state in "ZX" and len(os.listdir(f"/proc/{process}/task")) <= 1
@@ -196,7 +196,7 @@ def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, w
 @pytest.mark.slow
 @forked
 def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
-    """Then nobody is left who could say how the workers ended."""
+    """Then no process is left that knows how the workers ended."""
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     server, before = backend.pool.crew.server, backend.pool.processes
     assert server is not None

@@ -206,7 +206,7 @@ def test_nothing_is_left_listening(backend: TorchBackend, world: World, port: in
 def test_a_pool_that_tells_nobody_leaves_a_listener(
     backend: TorchBackend, world: World, port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The twin: a program has finished, and its store is there for ever."""
+    """The twin: a program has finished, and its store stays."""
     with monkeypatch.context() as patched:
         patched.setattr(Pool, "_leave", lambda self, watch: True)
         assert backend.run(world, "real_stores", {"how": "opens", "others": "ends", "port": port}).finished
@@ -250,7 +250,7 @@ def test_a_port_in_use_is_none_and_other_errors_are_errors(busy: int, monkeypatc
 
 
 def test_a_port_whose_connections_were_closed_is_free(port: int) -> None:
-    """The system keeps them for a minute; a listener that must not have the port then would be an error of its own."""
+    """The system keeps them for a minute; a listener that must not have the port then would be another error."""
     listener = listen(0, port)
     assert listener is not None
     caller = reach(0, port)

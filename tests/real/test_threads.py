@@ -1,5 +1,5 @@
-"""Host threads on real backends: they do what they do on the simulation, thread by thread; the journal has the order of
-issue; and what a thread raises, or waits for in vain, ends neither the worker nor the next run.
+"""Host threads on real backends. They do what they do on the simulation, thread by thread. The journal has the order of
+issue. What a thread raises, or waits for in vain, ends neither the worker nor the next run.
 
 What is marked for GPUs is the same on CUDA, and what CUDA alone does.
 """
@@ -77,7 +77,7 @@ def good_run(backend: TorchBackend, world: World) -> None:
 
 
 def alone(backend: TorchBackend, world: World, how: str, stall_ns: int = STALL_NS, **more: Any) -> Run:
-    """Rank 1 does what `how` says of `real_thread_ends`, and nobody waits for it."""
+    """Rank 1 does what `how` says of `real_thread_ends`, and no rank waits for it."""
     args = {"how": how, "alone": True, "meets": False, **more}
     return backend.run(replace(world, stall_ns=stall_ns), "real_thread_ends", args)
 
@@ -97,7 +97,7 @@ def outputs(run: Run) -> list[list[Any]]:
 
 
 def turns(run: Run) -> list[list[str]]:
-    """Whose work came to the stream, one after the other, by rank."""
+    """The threads whose work reached the stream, one after the other, by rank."""
     journals = [
         [one for one in journal if one[SITE] == "work" and one[KIND] in ("launch", "kept")] for journal in run.journals
     ]
@@ -159,8 +159,8 @@ def mixed(order: list[int]) -> int:
 @on_each
 @pytest.mark.parametrize("how", ["races", "races_in_a_capture"])
 def test_the_journal_has_the_order_of_issue(backend: TorchBackend, world: World, how: str) -> None:
-    """Of threads that call whenever they like and are held up as often as Python can: what the journal says they put on
-    a stream, in that order, gives what is read of it. Numbers of buffers and events are given out in the order, too.
+    """Threads call whenever they like and are held up as often as Python can. The result of a read is that of the
+    journal's order of work on a stream. Numbers of buffers and events are given out in the order, too.
     """
     run = backend.run(world, "real_many_threads", {"how": how})
     assert run.finished, run
@@ -266,7 +266,7 @@ def test_a_rank_dies_in_a_thread(backend: TorchBackend, world: World) -> None:
 
 @on_each
 def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
-    """At its start, and at a site of its own: nothing but time changes."""
+    """At its start, and at one of its sites: nothing but time changes."""
     late = [Delay(1, At(thread="even"), 50_000_000), Delay(1, At("work", 1, thread="odd"), 50_000_000)]
     run = on_both(backend, replace(world, delays=tuple(late)), "real_batons", {"how": "eager"})
     assert run.finished

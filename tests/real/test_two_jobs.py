@@ -27,7 +27,7 @@ JOBS = 2
 
 
 def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> list[tuple[int, str]]:
-    """Run each file as a job of its own: how it ended, and what it said."""
+    """Run each file as a separate job: how it ended, and what it said."""
     for name in ("told", "temporary", "work"):
         (tmp_path / name).mkdir()
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT), **environ}

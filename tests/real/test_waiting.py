@@ -1,4 +1,4 @@
-"""How a host waits: it polls, it sleeps where polls are at others' cost, and it gives up when it is told to."""
+"""How a host waits: it polls, it sleeps where polls are at others' cost, and it gives up when the parent asks."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class Clock:
     ],
 )
 def test_polls_are_without_a_pause_at_first(ready_ns: int, pauses: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody sleeps through what takes 100 us; and a hang is waited for in longer and longer pauses."""
+    """No host sleeps through what takes 100 us; and a hang is waited for in longer and longer pauses."""
     clock = Clock()
     monkeypatch.setattr(waiting, "time", clock)
     Patience(threading.Event(), polls=True).until(lambda: clock.ns >= ready_ns)
@@ -197,7 +197,7 @@ def test_gloo_can_be_asked_again_after_a_wait_that_was_too_short(monkeypatch: py
 
 
 class Once:
-    """A transfer of gloo: a second wait stands for ever."""
+    """A transfer of gloo: a second wait never returns."""
 
     def __init__(self) -> None:
         self.waited = False
@@ -208,7 +208,7 @@ class Once:
 
 
 def test_a_transfer_is_waited_for_once() -> None:
-    """The thread of a wait that can be called off waits for it, and then whoever wanted it takes what came."""
+    """The thread of a wait that can be called off waits for it, and then the host takes what came."""
     pytest.importorskip("torch")
     from real.gloo_calls import Pending
 

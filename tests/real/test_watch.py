@@ -1,4 +1,4 @@
-"""A parent that was stopped itself does not take that time for the ranks'. The clock is planted: nobody waits."""
+"""A parent that was stopped itself does not take that time for the ranks'. The clock is planted: no test waits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL = SECOND // 20
 
 
 class Planted:
-    """Time passes only where a look at the workers is said to take it."""
+    """Time passes only where a look at the workers takes some."""
 
     def __init__(self) -> None:
         self.now = 17 * SECOND
@@ -140,7 +140,7 @@ class Gone(Silent):
 def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, planned: bool
 ) -> None:
-    """The twin, that nobody wanted to die, is."""
+    """The twin, whose death was not planned, is."""
 
     def speaking(*_: object) -> list[Child]:
         planted.now += POLL

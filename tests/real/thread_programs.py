@@ -79,8 +79,8 @@ class Batons(Threaded):
         return x
 
     async def both(self, rank: Rank, x: Buffer, forgets: bool) -> None:
-        """`forgets`: the first leaves its own baton as it is, and goes on in the turns of the other. Nobody has to hold
-        it up for that: it comes to its end before the other begins.
+        """`forgets`: the first leaves its own baton as it is, and goes on in the turns of the other. No delay is needed
+        for that: it ends before the other begins.
         """
         flags = [rank.flag("even"), rank.flag("odd")]
         flags[0].set("begin")
@@ -259,7 +259,7 @@ class ManyThreads(Threaded):
         await x.read("out")
 
     async def all_of(self, rank: Rank, lives: list[Life]) -> None:
-        """Each in a thread of its own, held up as often as Python can."""
+        """Each in a separate thread, held up as often as Python can."""
         before = sys.getswitchinterval()
         sys.setswitchinterval(1e-6)
         try:
@@ -294,7 +294,7 @@ class ManyThreads(Threaded):
 
 @register_protocol("real_thread_products")
 class Products(Threaded):
-    """Two threads multiply matrices on streams of their own, eagerly and in a graph that outlives them."""
+    """Two threads multiply matrices on separate streams, eagerly and in a graph that outlives them."""
 
     async def multiplies(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         main, graph = rank.stream("main"), rank.graph("g")

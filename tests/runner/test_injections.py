@@ -1,4 +1,4 @@
-"""A planted fault that never happens is said, and is not a success."""
+"""If no rank reaches a planted fault's address, the run reports it and fails."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def test_a_node_that_is_none_is_refused() -> None:
 
 
 def test_a_file_is_read_where_nobody_knows_its_program_s_services() -> None:
-    """Whoever runs it is told what the program has against it."""
+    """The run reports what the program has against it."""
     scenario = parse_scenario(
         "name: odd\nprotocol: {name: t_served, params: {ranks: 3, nodes: 2}}\nfaults: [{kind: kill, rank: no_such}]\n"
     )

@@ -12,10 +12,11 @@ A program is a coroutine over the contract, `async def script(rank)`; what it re
             side.wait_stream(main)
 
 Every twin is run timed and under six choosers of schedules (first, last, four that pick by a checksum). The healthy one
-finishes, learns the values given and has no finding, whatever the schedule. Of the wrong one, every finding has the
-class named (or one that `also` allows), and there is one in every mode, or in those that `modes` names.
+Every twin is run timed and under six choosers of schedules (first, last, four that pick by a checksum). The healthy one
+finishes, learns the values given and has no finding, whatever the schedule. Every finding of the wrong one has the
+class named (or one that `also` allows). There is one in every mode, or in those that `modes` names.
 
-What a rank learned is journaled as a decision of a group of its own, so it is part of what determinism is tested on.
+What a rank learned is journaled as a decision of a group of one, so it is part of what determinism is tested on.
 """
 
 from __future__ import annotations
@@ -108,7 +109,7 @@ class Seen:
 
     @property
     def learned(self) -> list[Any]:
-        """What each rank's program returned; None for one that did not come to its end."""
+        """What each rank's program returned; None for one that did not finish."""
         last = [
             next((raw for raw in reversed(journal) if raw[SITE] == "learned"), None) for journal in self.run.journals
         ]

@@ -1,5 +1,5 @@
-"""Communicators that a rank aborts: whoever of it waits goes on and hears of that, and its peers may be left standing.
-Brute force is the judge of what exploring sees.
+"""Communicators that a rank aborts: its waits go on and learn of the abort, and its peers may be left standing. Brute
+force is the judge of what exploring sees.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ KIB, MIB = 1 << 10, 1 << 20
 
 
 def sizes(*requests: int, stream: str = "s", expandable: bool = False) -> tuple[list[int], int]:
-    """The sizes of blocks for requests of so many bytes, all held, and the memory taken from the device."""
+    """The sizes of blocks for requests of this number of bytes, all held, and the memory taken from the device."""
     pool = CachingAllocator(expandable)
     return [pool.alloc(stream, request).size for request in requests], pool.reserved
 
@@ -86,7 +86,7 @@ def test_streams_do_not_share_segments(expandable: bool) -> None:
 
 @pytest.mark.parametrize(("expandable", "segments", "again"), [(False, [0, 1, 2], 3), (True, [0, 0, 0], 0)])
 def test_a_segment_that_grows_merges_what_fixed_ones_cannot(expandable: bool, segments: list[int], again: int) -> None:
-    """Three blocks of 15 MiB, freed: one request of 45 MiB fits where they lay, or needs a segment of its own."""
+    """Three blocks of 15 MiB, freed: one request of 45 MiB fits where they lay, or needs another segment."""
     pool = CachingAllocator(expandable)
     blocks = [pool.alloc("s", 15 * MIB) for _ in range(3)]
     assert [block.segment.number for block in blocks] == segments

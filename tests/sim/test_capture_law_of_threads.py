@@ -165,7 +165,7 @@ def codes(act: Act, other: bool, mode: str) -> set[Any]:
 @pytest.mark.parametrize("other", [False, True], ids=["own", "other"])
 @pytest.mark.parametrize("act", LAW, ids=lambda act: act.__name__)
 def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
-    """A refusal destroys the capture (901), whoever is refused."""
+    """A refusal destroys the capture (901), whichever thread is refused."""
     wanted = LAW[act][other][MODES.index(mode)]
     assert codes(act, other, mode) == {(wanted, 901 if wanted else 0)}
 

@@ -192,7 +192,7 @@ async def a_device_collective_has_its_place_in_its_stream(rank: Rank, right: boo
 
 @twins("RACE:BUFFER", learned=[(1, 2), (1, 2)])
 async def the_source_of_a_gather_may_lie_in_its_output(rank: Rank, right: bool) -> Any:
-    """NCCL's in-place all_gather: a rank's own part is read and written by one op. Nobody else may touch it then."""
+    """NCCL's in-place all_gather: one op reads and writes a rank's own part. No other op may touch it then."""
     main, side = rank.stream("main"), rank.stream("side")
     output = filled(main, [0, 0])
     part = output.view(rank.rank, rank.rank + 1)
@@ -206,8 +206,9 @@ async def the_source_of_a_gather_may_lie_in_its_output(rank: Rank, right: bool) 
 
 @twins("MISMATCH:COLLECTIVE:COUNT", learned=[(3, 30, 30), (3, 30, 30)])
 async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, right: bool) -> Any:
-    """Calls pair up by their place in the sequence of a communicator. Two over the same ranks are two sequences, so
-    that the ranks may come to them in opposite order; on one, the first call pairs with the peer's first."""
+    """Calls pair up by their place in the sequence of a communicator. Two over the same ranks are two sequences, so the
+    ranks may reach them in opposite order. On one, the first call pairs with the peer's first.
+    """
     one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
     x, y = filled(one, [rank.rank + 1], "x"), filled(two, [10 * (rank.rank + 1)] * 2, "y")
     calls = [("d", x, one), (kind, y, two)]
@@ -218,7 +219,7 @@ async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, 
 
 @twins("HANG", learned=[(2, 20), (2, 20)], world=told(groups=("d", "e", "t")))
 async def a_communicator_runs_one_collective_at_a_time(rank: Rank, right: bool) -> Any:
-    """Also on two streams. Rank 1 comes to the first when rank 0 has read the result of the second: a sibling's."""
+    """Also on two streams. Rank 1 reaches the first when rank 0 has read the result of the second: a sibling's."""
     one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
     x, y, token = filled(one, [1], "x"), filled(two, [10], "y"), filled(two if rank.rank == 0 else one, [0], "token")
     if rank.rank == 1:

@@ -1,7 +1,7 @@
 """What goes wrong on a device or takes a rank away: kernels that raise, ranks that die, GPUs that are full.
 
-The world shows it as hardware does: an error of a kernel comes to light where its host next waits for the device; what
-a dead rank had under way never happens, and its peers wait; a collective that waits for its peers occupies its GPU.
+The world shows it as hardware does. An error of a kernel shows where its host next waits for the device. What a dead
+rank had under way never happens, and its peers wait. A collective that waits for its peers occupies its GPU.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
 
 
 def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
-    """Its peers' collectives hang; whoever needs nothing of it goes on."""
+    """Its peers' collectives hang; a rank that needs nothing of it goes on."""
 
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")

@@ -1,4 +1,4 @@
-"""Gates: looks into mailboxes come to what they came to in another run, in every schedule."""
+"""Gates: looks into mailboxes find what they found in another run, in every schedule."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def runs(world: World, program: Program[Any]) -> list[Run]:
 
 
 class Threads(Program[Any]):
-    """Two threads of rank 0 take from one box, each in its own way; the last look may stand there for ever."""
+    """Two threads of rank 0 take from one box, each in its own way; the last look may stand there without end."""
 
     threaded = True
 
@@ -69,7 +69,7 @@ def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: P
 
 
 def by_thread(run: Run) -> Any:
-    """Each thread's records in its order: in what order two threads come to do something is no matter of messages."""
+    """Each thread's records in its order: messages do not order what two threads do."""
     threads = [sorted({raw[2] for raw in journal}) for journal in run.journals]
     return [
         [[raw for raw in journal if raw[2] == name] for name in names]

@@ -1,7 +1,7 @@
 """Memory of graphs that share a pool, against the contract alone: random captures, frees and replays on one stream.
 
-The contract in two lines: what was given back holds what the last replay left, until memory of the pool that was taken
-after it was given back is written; and each kernel takes memory for itself, and gives it back at once.
+The contract says two things. Memory that was given back holds what the last replay left, until memory of the pool that
+was taken after that is written. And each kernel takes memory for itself, and gives it back at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Model:
         return self.time
 
     def write(self, name: str, value: int | None, call: int) -> None:
-        """Whoever may share the memory has lost it, or that which the kernel of then takes for itself."""
+        """A buffer that may share the memory, or the memory that the kernel of then takes for itself, has lost it."""
         never = self.time + 1
         for other in self.taken:
             if call < self.taken[other] or self.released.get(other, never) < call:

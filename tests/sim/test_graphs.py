@@ -223,7 +223,7 @@ async def kernels_take_memory_for_themselves(rank: Rank, right: bool) -> Any:
 
 @twins("STALE", learned=[(6, 6)], world=told(1))
 async def memory_of_a_pool_is_shared_on_one_stream(rank: Rank, right: bool) -> Any:
-    """What was given back on a branch nobody gets on the captured stream; nor does a large block get a small one's."""
+    """The captured stream does not get what a branch gave back; nor does a large block get a small one's."""
     main, side = rank.stream("main"), rank.stream("side")
     source = filled(main, 5)
     first, second = rank.graph("first", "pool"), rank.graph("second", "pool")

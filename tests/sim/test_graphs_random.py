@@ -1,5 +1,5 @@
-"""A replay is its calls, made by hand: random programs that capture and replay, against the same that issue each call
-again, streams that joined the capture being streams of their own.
+"""A replay is its calls, made by hand. Random programs that capture and replay are compared with the same that issue
+each call again, where streams that joined the capture are separate streams.
 """
 
 from __future__ import annotations

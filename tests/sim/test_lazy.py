@@ -38,7 +38,7 @@ def test_it_computes_the_same() -> None:
 
 
 async def crosswise(rank: Rank) -> Any:
-    """Each uses another communicator first: on streams of their own that is no order, for hosts it is."""
+    """Each uses another communicator first: on separate streams that is no order, for hosts it is."""
     order = ("d", "e") if rank.rank else ("e", "d")
     kept = []
     for kind in order:
@@ -86,7 +86,7 @@ def test_a_first_use_in_a_capture_is_refused(warm: bool) -> None:
 
 
 async def pairs(rank: Rank) -> Any:
-    """A transfer has a communicator of its own for its pair, so rank 2 is not waited for."""
+    """A transfer has a separate communicator for its pair, so rank 2 is not waited for."""
     main = rank.stream("main")
     x = filled(main, [rank.rank])
     if rank.rank == 0:

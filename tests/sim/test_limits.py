@@ -254,7 +254,7 @@ def fails(target: Any) -> None:
 
 
 def launches_then(end: str) -> Script:
-    """Rank 0 comes to its end after a launch that finds its queue full; its peer joins in the collective or not."""
+    """Rank 0 ends after a launch that finds its queue full; its peer joins in the collective or not."""
 
     async def script(rank: Rank) -> None:
         main = rank.stream("main")

@@ -61,7 +61,7 @@ def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
 
 
 def test_others_stop_where_they_are() -> None:
-    """Also one that would go on for ever."""
+    """Also one that would never end."""
 
     async def script(rank: Rank) -> None:
         rank.step = 4
@@ -73,7 +73,7 @@ def test_others_stop_where_they_are() -> None:
 
     done, found = told(script)
     assert (done.lost, done.ends, found) == ("no memory (rank 1 in step 4)", ["blocked", "raised"], [])
-    assert done.journals[1][-1][KIND] == "raised", "where it was is told"
+    assert done.journals[1][-1][KIND] == "raised", "the loss names where it was"
 
 
 def test_the_machine_has_no_memory_for_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def run(script: Any, ranks: int = 2, costs: Costs = FREE, **more: Any) -> Run:
 
 
 def fail(buffer: Any) -> None:
-    raise ZeroDivisionError("by nobody")
+    raise ZeroDivisionError("by no number")
 
 
 async def two_kernels(rank: Rank) -> None:
@@ -129,7 +129,7 @@ def test_an_exception_in_a_kernel_names_the_launch() -> None:
     assert done.ends[0] == "raised"
     assert done.journals[0][-1][KIND] == "raised"
     assert "test_machine.py:" in done.journals[0][-1][WHERE], "the line of the kernel"
-    assert "rank 0 boom[0]: ZeroDivisionError: by nobody" in done.journals[0][-1][RAISED_MESSAGE]
+    assert "rank 0 boom[0]: ZeroDivisionError: by no number" in done.journals[0][-1][RAISED_MESSAGE]
 
 
 async def closure_kernel(rank: Rank) -> None:

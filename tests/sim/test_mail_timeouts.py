@@ -29,7 +29,7 @@ async def a_get_in_vain_ends(rank: Rank, right: bool) -> Any:
 
 @twins("LIVELOCK:POLL", learned=[3, None])
 async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
-    """Other time-outs pass meanwhile. Wrong: nobody answers, and to ask for ever is a poll loop."""
+    """Other time-outs pass meanwhile. Wrong: no rank answers, and asking without end is a poll loop."""
     if rank.rank:
         await rank.mailbox("in").get("pause", timeout_ns=5 * SECOND // 2)
         if right:

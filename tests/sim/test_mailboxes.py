@@ -1,4 +1,4 @@
-"""Mailboxes: messages of one sender come in order, those of several in any, and only an idle get may wait for ever."""
+"""Mailboxes: messages of one sender come in order, those of several in any, and only an idle get may never return."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def boxes_of_one_rank_are_apart(rank: Rank, right: bool) -> Any:
 
 @twins("DISAGREEMENT:ORDER", world=PAIRED, modes=["timed"])
 async def messages_of_two_senders_come_in_no_order(rank: Rank, right: bool) -> Any:
-    """Two ranks that are told the same by two others may not act on the order in which they hear it."""
+    """Two ranks that get the same messages from two others may not act on their order of arrival."""
     if rank.rank < 2:
         for to in (2, 3) if rank.rank else (3, 2):
             await rank.sleep(80_000 * (to == 2 + rank.rank), "sleep")

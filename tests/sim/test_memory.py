@@ -57,7 +57,7 @@ async def record_stream_names_the_stream_that_uses_it(rank: Rank, right: bool) -
 
 
 async def round_trip(rank: Rank, keeps: bool) -> Any:
-    """The side stream comes to its copy after a message that was sent when the memory had been written anew. There and
+    """The side stream reaches its copy after a message that was sent when the memory had been written anew. There and
     back on two communicators: on one, the receive would have to end before the send.
     """
     main, side, there, back = rank.stream("main"), rank.stream("side"), rank.device("d"), rank.device("e")

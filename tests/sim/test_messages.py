@@ -63,7 +63,7 @@ def test_a_message_is_sent_when_the_rank_is_there_and_not_before() -> None:
 
 
 def test_who_takes_a_message_from_outside_knows_what_was_known_where_it_was_sent() -> None:
-    """Rank 0 overwrites what it had read before rank 1 came to the op. Sent at the start it knows of nothing."""
+    """Rank 0 overwrites what it had read before rank 1 reached the op. Sent at the start it knows of nothing."""
 
     async def script(rank: Rank) -> Any:
         if rank.rank == 1:

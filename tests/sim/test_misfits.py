@@ -1,7 +1,7 @@
 """Collectives that do not fit, come late or are left out: what the machine does then, and what names it.
 
-A mismatch does not stop the machine: on NCCL a broadcast against an all-reduce, another root or another count has been
-seen to complete on all ranks, and to do its harm later. So the ledger has to find it, not a hang.
+A mismatch does not stop the machine. On NCCL a broadcast against an all-reduce, another root or another count has
+completed on all ranks, and did its harm later. So the ledger has to find it, not a hang.
 """
 
 from __future__ import annotations
@@ -142,8 +142,9 @@ def test_a_wrong_root_does_its_harm_later_and_the_first_finding_is_the_cause(rig
 @pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
 @pytest.mark.parametrize("makes_up_for_it", [False, True])
 def test_a_skipped_collective_pairs_up_silently_and_the_step_names_it(makes_up_for_it: bool, device: bool) -> None:
-    """Rank 1 leaves out step 2 of 4. Its peer gets numbers of another step from then on, and the run hangs at its
-    end, or, if rank 1 makes one more call, not at all."""
+    """Rank 1 leaves out step 2 of 4. Its peer gets numbers of another step from then on. The run hangs at its end, or,
+    if rank 1 makes one more call, not at all.
+    """
 
     async def script(rank: Rank) -> Any:
         main = rank.stream("main")

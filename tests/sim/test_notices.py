@@ -1,4 +1,4 @@
-"""That an actor is gone, as those who watch it are told: once, behind its messages, at some time after its end; and no
+"""Notices that an actor is gone. A watcher gets one notice, behind the actor's messages, at some time after its end. No
 run waits for an end that does not come. Brute force is the judge of what exploring sees.
 """
 

@@ -1,8 +1,8 @@
 """What a rank puts on one communicator happens in that order, on whatever streams: as NCCL does it, and as hangs show.
 
-A receive that is posted early on a side stream, before a send on the main stream of the same communicator, holds the
-send up until it has ended; where the peer answers only after it got something, both wait for ever. On two
-communicators over the same ranks nothing holds it up.
+Let a receive be posted early on a side stream, before a send on the main stream of the same communicator. It holds the
+send up until it has ended. If the peer answers only after it got something, both never return. On two communicators
+over the same ranks nothing holds it up.
 """
 
 from __future__ import annotations

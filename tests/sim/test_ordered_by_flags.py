@@ -55,8 +55,8 @@ class Ordered(Flags):
 def outcomes(
     program: Program[Any], threads: tuple[Any, ...], by_itself: bool = False, world: World = ALONE
 ) -> tuple[set[Any], int]:
-    """How runs can end: of each thread, what it learned in order, and whether it came to its end. `by_itself`: only
-    what queries found, and how the rank ended.
+    """How runs can end: of each thread, what it learned in order, and whether it finished. `by_itself`: only what
+    queries found, and how the rank ended.
     """
     seen: set[Any] = set()
     subject = Subject(world, program, threads, repeats=False)
@@ -210,7 +210,7 @@ def test_a_promise_that_is_broken_hides_what_it_was_about() -> None:
 
 
 def test_a_wait_and_a_clear_do_not_commute(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: where they are taken to, a wait that is let go on, or stands for ever, is not seen."""
+    """The twin: where they commute, the search does not see a wait that is let go on, or that never returns."""
     threads: tuple[Calls, ...] = ((("set", "f"), ("clear", "f")), (("wait", "f"),))
     everything, _ = outcomes(Flags(), threads)
     assert outcomes(Ordered(), threads)[0] == everything

@@ -116,7 +116,7 @@ def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
 
 
 def test_what_was_given_may_be_overwritten_on_its_stream() -> None:
-    """A receiver that comes late gets what the root had when it gave it, whoever is root and on whatever streams."""
+    """A receiver that comes late gets what the root had when it gave it, for every root and on all streams."""
 
     async def script(rank: Rank) -> Any:
         main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
@@ -180,7 +180,7 @@ def test_an_early_root_gives_its_slot_back_when_it_is_through() -> None:
 
 
 def behind_a_sum(group: str) -> Script:
-    """Rank 0 broadcasts after a sum, which rank 1 joins when it is told that the broadcast is through."""
+    """Rank 0 broadcasts after a sum, which rank 1 joins when it learns that the broadcast is through."""
 
     async def script(rank: Rank) -> Any:
         main, side = rank.stream("main"), rank.stream("side")

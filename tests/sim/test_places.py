@@ -1,4 +1,4 @@
-"""Collectives that take several places of a device at once: two of them can hold one another up for ever."""
+"""Collectives that take several places of a device at once: two of them can deadlock."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def ends_of(residency: int, captured: bool) -> set[tuple[str, ...]]:
 @pytest.mark.parametrize("captured", [False, True])
 @pytest.mark.parametrize(("residency", "hangs"), [(4, True), (5, True), (6, False)])
 def test_places_are_taken_all_at_once(residency: int, hangs: bool, captured: bool) -> None:
-    """Rank 0 gives its places to the one, rank 1 to the other; with room for both nobody waits. A graph keeps what its
-    capture took, whatever is said later.
+    """Rank 0 gives its places to the one, rank 1 to the other; with room for both no rank waits. A graph keeps what its
+    capture took, also after a later call of `occupy`.
     """
     ends = ends_of(residency, captured)
     assert (("blocked", "blocked") in ends) == hangs

@@ -2,16 +2,16 @@
 
 `torch.cuda._sanitizer` keeps, for each stream, how far it knows each other one, and for each data pointer the last
 write and the reads since. Its tests (test/test_cuda_sanitizer.py, class TestEventHandler: all twenty of them) tell it
-of kernels, events and synchronisations by hand. The same situations are programs over our contract here: on one rank,
-with buffers that a stream filled and the host waited for before the case begins, as the sanitizer's have no history
-either. `CASES` has them with the pairs of kernels that race. Where torch is installed, its sanitizer is told the same
-and has to say the same: of these cases, and of programs made at random.
+of kernels, events and synchronisations by hand. The same situations are programs over our contract here, on one rank. A
+stream filled their buffers, and the host waited for that before the case begins, as the sanitizer's have no history
+either. `CASES` has them with the pairs of kernels that race. Where torch is installed, its sanitizer gets the same and
+has to say the same: of these cases, and of programs made at random.
 
 The contract has other words for some things:
 
 * it records a new event each time. To record one again, to delete or to create it anew takes away the possibility to
   wait for the old one. To wait for one that was never recorded does nothing in CUDA, and cannot be written here;
-* a device is synchronised by synchronising an event of each of its streams, a stream by one of its own.
+* a device is synchronised by synchronising an event of each of its streams, a stream by one of its events.
 
 Not expressible, and not carried over:
 

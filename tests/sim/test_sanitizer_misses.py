@@ -1,8 +1,8 @@
 """What PyTorch's CUDA sanitizer does not find and is found here, and what it finds that is none.
 
-It forgets what was freed, so that memory which is reused in flight is new to it; it knows memory by where a tensor
-begins, so that views which overlap otherwise have nothing to do with one another; and it does not hear of queries. Each
-is shown of it where torch is installed.
+It forgets freed memory, so memory that is reused in flight is new to it. It knows memory by where a tensor begins, so
+views which overlap otherwise have nothing to do with one another. And it does not learn of queries. Each is shown of it
+where torch is installed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stores: who joins a port gets whoever listens there, the last value counts, and a time-out passes last.
+"""Stores: a rank that joins a port gets its listener, the last value counts, and a time-out passes last.
 
 Small worlds are held against all of their schedules, one by one: DPOR finds every outcome and every class, each once.
 """

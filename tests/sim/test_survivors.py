@@ -46,7 +46,7 @@ ADDRESSES = [At("watch", 0), At("agree", 1), At("put", 0), At("sum", 1), At("rea
 def test_every_peer_ends_and_says_who_is_gone(kind: Any, at: At) -> None:
     done = run(world(3, faults=(Fault(kind, 1, at),)), Survivors())
     if kind == "raise" and at.thread != "main":
-        assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as nobody joined it"
+        assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as no thread joined it"
         return
     assert done.ends == ["raised", "died" if kind == "die" else "raised", "raised"]
     said = {done.journals[rank][-1][RAISED_MESSAGE] for rank in (0, 2)}
@@ -81,7 +81,7 @@ def test_the_twins_hang(program: Program[Any]) -> None:
 
 
 def test_who_watches_one_that_hangs_hangs_with_it() -> None:
-    """A rank that stands there for ever is not gone."""
+    """A rank that stands there without end is not gone."""
     done = run(world(3, faults=(Fault("hang", 1, At("agree", 1)),)), Survivors())
     assert done.ends == ["blocked"] * 3
 
@@ -90,4 +90,4 @@ def test_how_long_a_death_goes_unnoticed() -> None:
     done = run(world(3, faults=(Fault("die", 1, At("agree", 1)),)), Survivors())
     assert told_text(done, 1) == "rank 1 is gone: told were rank 0 within 5 ops, rank 2 within 5 ops; K = 5"
     blind = run(world(2, faults=(Fault("die", 1, At("agree", 1)),)), Blind())
-    assert told_text(blind, 1) == "rank 1: nobody was told of its end"
+    assert told_text(blind, 1) == "rank 1: no rank learned of its end"

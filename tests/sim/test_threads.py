@@ -199,7 +199,7 @@ def test_a_name_is_used_again(choose: Any) -> None:
 
 
 def test_two_threads_do_not_start_one_of_the_same_name() -> None:
-    """Each looked before it came to its turn, and saw none."""
+    """Each looked before its turn, and saw none."""
 
     async def starts(rank: Rank) -> None:
         rank.start("v", naps)
@@ -280,7 +280,7 @@ def same_order(seed: int) -> bool:
 @pytest.mark.runs_once  # the chooser draws on
 def test_threads_that_a_full_queue_holds_up_go_on_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all(same_order(seed) for seed in range(40))
-    monkeypatch.setattr(TurningHost, "turns", False)  # the twin: whoever comes first
+    monkeypatch.setattr(TurningHost, "turns", False)  # the twin: the first to come
     assert not all(same_order(seed) for seed in range(40))
 
 
@@ -390,7 +390,7 @@ def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.Mon
     "choose", [pytest.param(FIRST[0], marks=pytest.mark.slow, id="timed"), pytest.param(FIRST[1], id="untimed")]
 )
 def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does one in which a thread stands for ever. The twin leaves threads as they are."""
+    """Nor does one in which a thread never returns. The twin leaves threads as they are."""
 
     async def waits(rank: Rank) -> None:
         await rank.flag("f").wait("wait")

@@ -91,7 +91,7 @@ async def a_group_holds_its_stream_until_all_of_it_is_through(rank: Rank, right:
 
 @twins("HANG:P2P:UNMATCHED_RECV", learned=[None, (1, 2, 3)])
 async def transfers_of_a_pair_arrive_in_order(rank: Rank, right: bool) -> Any:
-    """One receive more than there are sends, and the last one waits for ever."""
+    """One receive more than there are sends, and the last one never returns."""
     main, group = rank.stream("main"), rank.device("d")
     if rank.rank == 0:
         for value in (1, 2, 3) if right else (1, 2):

@@ -18,7 +18,7 @@ twins = Twins()
 
 @twins("STALE:VERSION", learned=[(1,)])
 async def a_staging_buffer_is_read_before_it_is_filled_again(rank: Rank, right: bool) -> Any:
-    """It lives for ever, and all of its uses are in order: that of the next batch is too early."""
+    """It is never freed, and all of its uses are in order: that of the next batch is too early."""
     main, side = rank.stream("main"), rank.stream("side")
     staging, result = main.alloc(1, "int32", "staging"), side.alloc(1, "int32", "result")
     for batch in (1, 2):

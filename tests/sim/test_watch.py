@@ -372,7 +372,7 @@ def clock(runs: int) -> Iterator[bool]:
 
 @pytest.mark.parametrize("script", [launches, polls, decides], ids=lambda script: script.__name__)
 def test_a_budget_holds_within_a_run(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time is up at the fourth time that somebody asks; nothing is said of the run."""
+    """Time is up at the fourth look at the clock; the result claims nothing of the run."""
     from dpsim.campaign.searches import search_subject
 
     monkeypatch.setattr(watch, "REPEATS", 10**9)

@@ -46,8 +46,8 @@ async def one_call(host: HostCommunicator, what: str) -> HostArray:
 
 @register_protocol("sound_late")
 class Late(Program[Mapping[str, Any]]):
-    """Rank `late` comes late to the collective `what`. Whoever is through tells it; the late rank fails at the end if
-    somebody told it before it came.
+    """Rank `late` comes late to the collective `what`. A rank that is through says so to it. The late rank fails at the
+    end if a message came before it arrived.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:

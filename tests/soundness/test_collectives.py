@@ -117,8 +117,8 @@ def through_on_the_device(call: Callable[[DeviceCommunicator, Stream], Buffer], 
 
 
 def test_the_root_of_a_host_broadcast_waits_for_nobody() -> None:
-    """A root has its data already. A library that buffers lets it go on; gloo lets it go on before
-    those come to which others pass the data.
+    """A root has its data already. A library that buffers lets it go on; gloo lets it go on before the members arrive
+    that get the data from others.
     """
     assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_broadcast)), TOLD_EARLY)
 
@@ -258,15 +258,15 @@ def test_a_collective_takes_no_slot_before_its_turn(slots: int) -> None:
 
 
 async def crossed(rank: Rank) -> None:
-    """The ranks make the collectives of two communicators in opposite order, each on a stream of its own."""
+    """The ranks make the collectives of two communicators in opposite order, each on a separate stream."""
     calls = [(rank.device(kind), filled(rank.stream(kind), kind), rank.stream(kind)) for kind in ("a", "b")]
     for device, buffer, stream in calls if rank.rank == 0 else reversed(calls):
         device.all_reduce(buffer, stream)
 
 
 def test_a_verdict_names_the_residency_that_it_assumes() -> None:
-    """A GPU has room for so many waiting kernels only, and then this world hangs: the verdict has to say "assumes: no
-    rank dies; unlimited residency".
+    """A GPU has room for a limited number of waiting kernels, and then this world hangs. So the verdict has to say
+    "assumes: no rank dies; unlimited residency".
     """
     assert "unlimited residency" in explored(world_of(2, devices=["a", "b"]), crossed).summary()
 

@@ -27,7 +27,7 @@ from tests.worlds.test_machine_gaps import case_of, fails
 ONE = np.ones(1, np.int32)
 NONE_MISSED = (0, 0, 0)
 
-# ---- who may be killed from some op on may stand for ever before it
+# ---- a rank that may be killed from some op on may also stand before it without end
 
 
 async def sends_and_serves(rank: Rank) -> None:
@@ -52,7 +52,9 @@ def all_of_them(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
 def test_a_rank_may_stand_for_ever_before_the_op_from_which_it_may_die(
     script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In a send that nobody receives. The twin: who comes to that op dies, so no run says that the send may last."""
+    """In a send that no rank receives. The twin: a rank that reaches that op dies, so no run says that the send may
+    last.
+    """
     case = case_of(world_of(2, ["h"], kills=(Kill(0, at=At("serve", 0)),)), script)
     assert missed(case) == NONE_MISSED
     monkeypatch.setattr(machine, "in_the_end", all_of_them)
@@ -156,7 +158,7 @@ def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(("size", "end"), [(0, "finished"), (1, "blocked")])
 def test_an_allocation_of_nothing_waits_for_nobody(size: int, end: str) -> None:
-    """The second stream has no memory yet, and the first stands in a collective to which nobody comes."""
+    """The second stream has no memory yet, and the first stands in a collective that no peer joins."""
 
     async def script(rank: Rank) -> None:
         if rank.rank == 1:

@@ -51,8 +51,8 @@ EARLY = [
 
 @pytest.mark.parametrize(("what", "late"), EARLY)
 def test_exploring_finds_what_gloo_shows(gloo: Backend, what: str, late: int) -> None:
-    """On gloo somebody is through before the late rank comes: only the members that pass data on to
-    one another wait, and where a member has nothing to bring nobody waits for it.
+    """On gloo some rank is through before the late rank comes. Only the members that pass data on to one another wait,
+    and where a member has nothing to bring no rank waits for it.
     """
     args = {"what": what, "late": late}
     shown = on_gloo(gloo, 4, args)
@@ -71,7 +71,7 @@ MEETINGS = [
 
 @pytest.mark.parametrize(("what", "late"), slow_but(MEETINGS, every(3, MEETINGS).__contains__))
 def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -> None:
-    """Nobody gets through without data of the late rank."""
+    """No rank gets through without data of the late rank."""
     args = {"what": what, "late": late}
     assert on_gloo(gloo, 4, args) == explored(4, args) == set()
 

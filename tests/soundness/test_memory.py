@@ -1,4 +1,4 @@
-"""Which block an allocation gets depends on time and on the allocator, and nobody may count on it."""
+"""Which block an allocation gets depends on time and on the allocator, and no program may rely on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A schedule that does not fit stops the run that follows it, and a program that is no function of it is told so."""
+"""A schedule that does not fit stops the run that follows it; a program that is no function of it is a finding."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def replayed(script: Script) -> None:
 
 
 def test_a_draw_that_does_not_fit_stops_the_replay() -> None:
-    """It is no CRASH of the protocol: the schedule does not fit, and whoever replays it has to hear that."""
+    """It is no CRASH of the protocol: the schedule does not fit, and the user who replays it has to know that."""
     assert raised(lambda: replayed(sends)) is Mismatch
 
 
@@ -94,7 +94,7 @@ def in_turn(first: Script, second: Script) -> Script:
 
 @pytest.mark.parametrize("second", [pytest.param(asks_elsewhere, id="in a step"), pytest.param(sends, id="in a draw")])
 def test_a_run_that_does_not_repeat_is_a_finding(second: Script) -> None:
-    """It is no crash of the protocol, and no error of whoever explores. Nothing else can be said of such a world."""
+    """It is no crash of the protocol, and no error of the explorer. The verdict on such a world says nothing else."""
     found = explored(world_of(2, hosts=["h"]), in_turn(writes_or_polls, second))
     assert found.verdict == "violated"
     assert [finding.klass for finding in found.findings] == ["NONDETERMINISM:REPEAT"]

@@ -45,7 +45,7 @@ async def second_device_send_waits(rank: Rank) -> None:
 
 
 def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
-    """A buffer that has room for one message and not for two makes rank 1 wait for ever."""
+    """A buffer that has room for one message and not for two makes rank 1 wait without end."""
     assert shows(explored(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
 
 
@@ -217,7 +217,7 @@ def overwrites_what_was_acknowledged(named: bool) -> Script:
 
 @pytest.mark.parametrize("named", [pytest.param(False, id="equal"), pytest.param(True, id="named")])
 def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
-    """Whoever has counted both knows that both peers have what was sent, if the acknowledgements are equal too."""
+    """A rank that has counted both knows that both peers have its data, if the acknowledgements are equal too."""
     assert explored(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
 
 
@@ -233,7 +233,7 @@ async def sends_once_too_often(rank: Rank) -> None:
 
 
 async def forgets_a_send(rank: Rank) -> None:
-    """Rank 0 does not await its second send, which nobody receives."""
+    """Rank 0 does not await its second send, which no rank receives."""
     if rank.rank == 0:
         await rank.host("h").send(np.ones(1, np.int32), 1)
         rank.host("h").send(np.ones(1, np.int32), 1)
@@ -242,7 +242,7 @@ async def forgets_a_send(rank: Rank) -> None:
 
 
 async def forgets_a_receive(rank: Rank) -> None:
-    """Rank 0 does not await a receive, for which nobody sends."""
+    """Rank 0 does not await a receive, for which no rank sends."""
     if rank.rank == 0:
         rank.host("h").recv(1, "int32", 1)
 
@@ -259,15 +259,13 @@ LEFT_OVER = [sends_once_too_often, forgets_a_send, forgets_a_receive]
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
-    """A transfer without a partner shifts all later ones, and an operation that nobody
-    awaits may fail unheard.
-    """
+    """A transfer without a partner shifts all later ones, and an operation that is never awaited may fail unheard."""
     assert judged(world_of(2, hosts=["h"]), script)
 
 
 @pytest.mark.parametrize("script", LEFT_OVER)
 def test_exploring_reports_what_is_left_over(script: Script) -> None:
-    """Also where nobody awaits the transfer: it is left over in every schedule."""
+    """Also where no rank awaits the transfer: it is left over in every schedule."""
     assert explored(world_of(2, hosts=["h"]), script).verdict == "violated"
 
 

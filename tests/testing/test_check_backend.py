@@ -34,11 +34,11 @@ from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRe
 from dpsim.contract.rules import store_changes
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.calls import asked as sim_asked
 from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
-from dpsim.sim.calls import underway as sim_underway
 from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
@@ -90,7 +90,7 @@ def test_nccl(case: str, dpsim_backend: Callable[..., Backend]) -> None:
 
 
 class Twin(SimBackend):
-    """The simulation, for a twin to break: what it is told, what it says, or (by `broken`) how its machine works."""
+    """The simulation, for a twin to break: what it gets, what it returns, or (by `broken`) how its machine works."""
 
     name = "twin"
     patch: pytest.MonkeyPatch
@@ -262,14 +262,14 @@ class ForgetsAnEnd(Twin):
             return next(answers)
             yield
 
-        self.patch.setattr(sim_underway.Asked, "query", lambda _: outcome)
+        self.patch.setattr(sim_asked.Asked, "query", lambda _: outcome)
 
 
 class LooksAhead(Twin):
     """A look says that a call is over as soon as the rank has made it."""
 
     def broken(self) -> None:
-        self.patch.setattr(sim_underway.Asked, "_is_seen", lambda _: True)
+        self.patch.setattr(sim_asked.Asked, "_is_seen", lambda _: True)
 
 
 class MakesOneGroup(Twin):
@@ -345,7 +345,7 @@ def forgetful(again: Any) -> Any:
 
 
 class GivesGraphsTheMemoryOfStreams(Twin):
-    """A graph has no pool of its own."""
+    """A graph has no separate pool."""
 
     def broken(self) -> None:
         alloc = CachingAllocator.alloc
@@ -353,7 +353,7 @@ class GivesGraphsTheMemoryOfStreams(Twin):
 
 
 class HangsInAnIdleGet(Twin):
-    """A rank that stands in an idle get is said to be blocked."""
+    """A rank that stands in an idle get ends as blocked."""
 
     def said(self, run: Run) -> Run:
         idle = [journal[-1][KIND] == "take" for journal in run.journals]
@@ -362,7 +362,7 @@ class HangsInAnIdleGet(Twin):
 
 
 class LeavesLetters(Twin):
-    """What nobody took is found by the program that runs next."""
+    """The next program finds a message that was not taken."""
 
     letters: tuple[Any, ...] = ()
 
@@ -407,7 +407,7 @@ class TakesCallsOnWhatWasAborted(Twin):
 
 
 class LetsFlagsGo(Twin):
-    """Nobody waits for a flag."""
+    """No wait for a flag waits."""
 
     def broken(self) -> None:
         def passes() -> Any:
@@ -568,7 +568,7 @@ class TakesAttributes(Twin):
 
 
 class SwallowsExceptions(Twin):
-    """A rank whose program raised is said to be blocked."""
+    """A rank whose program raised ends as blocked."""
 
     def said(self, run: Run) -> Run:
         journals = [[raw for raw in journal if raw[KIND] != "raised"] for journal in run.journals]
@@ -664,7 +664,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),
     (ForgetsThatStreamsJoin, "graphs", "a copy on the other stream: .*a stream that waits for an event"),
-    (GivesGraphsTheMemoryOfStreams, "graphs", "memory of the program: .*a graph has memory of its own"),
+    (GivesGraphsTheMemoryOfStreams, "graphs", "memory of the program: .*a graph has its own memory"),
     (HangsInAnIdleGet, "mail", "expected the ends"),
     (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),

@@ -66,7 +66,7 @@ WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
     tells_nobody: ("conformance_services", ""),
     tells_once: ("conformance_services", ""),
 }
-"""What the program says; nothing where it stands for ever."""
+"""What the program says; nothing where it never ends."""
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)

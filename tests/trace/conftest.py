@@ -20,7 +20,7 @@ def healthy() -> Run:
 
 @pytest.fixture
 def hung() -> Run:
-    """Rank 1 leaves out its third agreement, and nobody can move any more."""
+    """Rank 1 leaves out its third agreement, and no rank can move any more."""
     return simulate(("skip", 1, "dp.agree", 2))
 
 

@@ -34,7 +34,7 @@ def digest_in_format_1(path: Path) -> str:
 
 
 def digest_in_header(path: Path) -> str:
-    """What a trace of whatever format says of its own body."""
+    """The digest that a trace of whatever format has of its body."""
     with path.open("rb") as file:
         return str(json.loads(file.readline())["digest"])
 

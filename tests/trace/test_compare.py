@@ -144,7 +144,7 @@ def test_a_missing_tail(healthy: Run, edited: Edited) -> None:
     assert (found.rank, found.actor, found.step) == (1, "communicator dp_cpu", 4)
     assert found.b == "nothing; rank 1 died"
     assert found.meaning == "B ends earlier than A: there, rank 1 died, in step 4"
-    assert found.ends == ("B did not come to its end: rank 1 died; ranks 0, 2 blocked (no rank moved for 5 s)",)
+    assert found.ends == ("B did not finish: rank 1 died; ranks 0, 2 blocked (no rank moved for 5 s)",)
     assert first(cut, healthy).meaning == "A ends earlier than B: there, rank 1 died, in step 4"
 
 
@@ -194,7 +194,7 @@ def test_a_skipped_agreement(healthy: Run, hung: Run) -> None:
         f"  A  step 2  dp.agree[2]  all_reduce int32[3] on dp_cpu #2  at {place('dp.agree')}\n"
         "  B  nothing; rank 1 is blocked at its end\n"
         "  B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on\n"
-        "B did not come to its end: ranks 0 to 2 blocked (nothing can move any more)"
+        "B did not finish: ranks 0 to 2 blocked (nothing can move any more)"
     )
 
 
@@ -223,7 +223,7 @@ def test_a_crash(crashed: Run) -> None:
     assert found.meaning.startswith(
         "B ends earlier than A: there, rank 1 raised: no batch is padded to 5 agreed tokens"
     )
-    assert found.ends == ("B did not come to its end: ranks 1, 2 raised; rank 0 blocked (nothing can move any more)",)
+    assert found.ends == ("B did not finish: ranks 1, 2 raised; rank 0 blocked (nothing can move any more)",)
 
 
 # ---- reading, and scenarios

@@ -1,4 +1,4 @@
-"""Data parallel agreement with expert collectives, on host or device: nobody polls, so there is one class.
+"""Data parallel agreement with expert collectives, on host or device: no rank polls, so there is one class.
 
 The bug, an idle rank that leaves its step out, shows in every schedule.
 """
@@ -53,7 +53,7 @@ class Agreement(Program[Any]):
         return agreed
 
     def skips(self, tokens: int) -> bool:
-        """Whether a rank with so many tokens leaves out the step."""
+        """Whether a rank with this number of tokens leaves out the step."""
         return False
 
 

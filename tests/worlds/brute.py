@@ -6,9 +6,10 @@ at all. It is slow, and there is little in it that could be wrong.
     found = enumerate_schedules(case, limit=20_000)
     found.schedules, len(found.classes), len(found.outcomes), found.failing
 
-Two schedules are of one *class* if they fire the same ops and order in the same way all pairs of them of which one
-precedes the other by an edge or which conflict. A class is written down as exactly that, a set of labels and pairs
-of labels: nothing is inferred, no clocks, no races, no transitive closure, so nothing is shared with how a partial
+Two schedules are of one *class* if they fire the same ops and order the same way all pairs of them that matter. A pair
+matters if one precedes the other by an edge, or if they conflict. A class is written down as exactly that, a set of
+labels and pairs of labels. Nothing is inferred, no clocks, no races, no transitive closure, so nothing is shared with
+how a partial
 order reduction finds classes. An *outcome* is what all ranks wrote into their journals and how they ended. It does not
 depend on what footprints say: an explorer that misses an outcome misses a bug, whatever the classes are.
 

@@ -1,8 +1,8 @@
 """All worlds to explore, by name, and how many schedules those have that can be counted.
 
-`COUNTED` maps a name to (schedules, classes, outcomes, failing schedules), as counted one by one by `brute`. Classes
-are what an optimal partial order reduction needs as many runs as; outcomes are what any explorer has to have seen
-before it says that a world is proven.
+`COUNTED` maps a name to (schedules, classes, outcomes, failing schedules), as counted one by one by `brute`. An optimal
+partial order reduction needs one run a class. An explorer must have seen all outcomes before it says that a world is
+proven.
 """
 
 from __future__ import annotations

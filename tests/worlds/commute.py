@@ -1,8 +1,8 @@
 """Do footprints say the truth? Two ops that do not conflict must commute.
 
-From a state that a random walk comes to, two ops that could happen next and do not conflict there happen in both
-orders. Nothing may tell the two runs apart: right afterwards the same ops with the same footprints could happen, and
-when both runs go on in the same way they fire the same ops and end with the same journals, in the same class.
+From a state that a random walk reaches, two ops that could happen next and do not conflict there happen in both orders.
+Nothing may tell the two runs apart. Right afterwards the same ops with the same footprints could happen. When both runs
+go on in the same way they fire the same ops and end with the same journals, in the same class.
 
     complaints(case, seed=3)       # [] if that holds for all such pairs along the walk
 

@@ -1,8 +1,8 @@
 """Two microbatches on two streams: one computes and records an event, the other waits for it and sends.
 
-Waiting for an event that nobody has recorded yet does nothing, as on CUDA. Here a rank has one host thread, so a
-message that it may find or not decides which microbatch goes first in each layer. The bug: the second microbatch does
-not look whether the first has recorded. Then its stream reads what nobody wrote yet, or what is just being written.
+Waiting for an event that was not recorded yet does nothing, as on CUDA. Here a rank has one host thread, so a message
+that it may find or not decides which microbatch goes first in each layer. The bug: the second microbatch does not look
+whether the first has recorded. Then its stream reads unwritten memory, or memory that is just being written.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A bug of depth three under decoys: something published in two boxes, seen half.
 
-The reader must look into the first box before the message is there, look again after it came, and look into the second
-box before that message is there. Other ranks make choices that have nothing to do with it; a strategy that
-spends its few preemptions on them misses the bug.
+The reader must look into the first box before the message is there, and look again after it came. Then it must look
+into the second box before that message is there. Other ranks make choices that have nothing to do with it; a strategy
+that spends its few preemptions on them misses the bug.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Data parallel ranks that look for work in a mailbox, then take part in a collective of every step.
 
 The bug is one of vLLM's: a rank with nothing to do leaves the collective out. Its peers pair up with a later one of
-it, or wait for ever. It shows unless all ranks see their work in the same step.
+it, or never return. It shows unless all ranks see their work in the same step.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 missed(case)       # (0, 0, 0): outcomes and classes that it missed, runs that it made twice
 
-Of classes in which an op waited that need not (a rendezvous) DPOR sees those in which the wait lasts, and some in which
-it ends; those are no outcomes of their own. So only classes are compared in which no op did.
+An op may wait that need not (a rendezvous). Of such classes DPOR sees those in which the wait lasts, and some in which
+it ends; those are no separate outcomes. So only classes are compared in which no op did.
 """
 
 from __future__ import annotations

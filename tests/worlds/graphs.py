@@ -1,13 +1,13 @@
 """Captured graphs where schedules differ: replays on two streams, a receive inside of a graph, a rank that may die.
 
-*turns*: a graph that writes and a graph that reads, each on a stream of its own. A message that a rank may find or not
+*turns*: a graph that writes and a graph that reads, each on a separate stream. A message that a rank may find or not
 says which it replays first. The bug: the reader's stream does not wait for the writer's replay.
 
-*recv*: two stages have their transfer in a graph and replay it for each batch that the first one announces. The bug:
-it looks by itself whether to stop, as the first does, and they may come to different answers.
+*recv*: two stages have their transfer in a graph and replay it for each batch that the first one announces. The bug: it
+looks by itself whether to stop, as the first does, and they may decide differently.
 
-*kill*: an all_reduce in a graph, replayed in each step by two ranks of which one may die, before its capture or behind
-any of its replays. The bug is that of `kills`: a handshake after a step.
+*kill*: an all_reduce in a graph, replayed in each step by two ranks, of which one may die. It may die before its
+capture or behind any of its replays. The bug is that of `kills`: a handshake after a step.
 """
 
 from __future__ import annotations

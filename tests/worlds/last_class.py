@@ -1,8 +1,8 @@
 """A bug in exactly one of many classes, whichever one likes.
 
 A rank looks into two boxes in turn, `polls` times into each; to each box comes one message. What it found, and when,
-tells the classes apart: (polls + 1) squared of them. It raises if it found exactly `target`. Who says of a world that
-it was searched to its end must have found the bug for every target, so also for the one that it would come to last.
+tells the classes apart: (polls + 1) squared of them. It raises if it found exactly `target`. An explorer that has
+searched the whole world must have found the bug for every target, so also for the one that it reaches last.
 """
 
 from __future__ import annotations

@@ -2,13 +2,13 @@
 
 Every rank computes the same schedule from the requests: which slots are freed, which request gets one, which rows run.
 Hidden states go from stage to stage on the main stream. The last stage samples and broadcasts the tokens on the side
-stream; the others take them from a queue of as many entries as there are stages, write them into the state of their
-slots and so know the token from which the row's next step starts. A slot may meanwhile belong to another request: its
-generation, counted up when it is freed, is noted in the entry and compared when the entry is taken.
+stream. The others take them from a queue of as many entries as there are stages, and write them into the state of their
+slots. So they know the token from which the row's next step starts. A slot may meanwhile belong to another request. So
+the entry has the slot's generation, counted up when it is freed, and compared when the entry is taken.
 
 The first bug leaves that comparison out: the new request goes on from a token of the old one. The second does not tell
 the allocator that the other stream uses the tokens' memory. The oracle is exact: what a request must get is a function
-of its prompt. Nobody polls, so there is one class; what has to be found is the scope (`small_scopes`), not the
+of its prompt. No rank polls, so there is one class; what has to be found is the scope (`small_scopes`), not the
 schedule.
 """
 
@@ -291,9 +291,9 @@ def case(scope: Scope = REUSE, bug: str | None = None, memory: bool = False) -> 
 def small_scopes() -> Iterator[Scope]:
     """All small scopes on two stages and one slot: 1 to 3 requests, 3 to 5 steps.
 
-    They arrive in step 0 or 1, in order of their numbers; each wants 1 or 2 tokens and is aborted in step 1, 2 or 3 or
-    never: 8 ways. With 2, 3 and 4 non-decreasing lists of arrivals for 1, 2 and 3 requests that is
-    (2 * 8 + 3 * 8 ** 2 + 4 * 8 ** 3) * 3 = 6,768.
+    They arrive in step 0 or 1, in order of their numbers. Each wants 1 or 2 tokens and is aborted in step 1, 2 or 3 or
+    never: 8 ways. There are 2, 3 and 4 non-decreasing lists of arrivals for 1, 2 and 3 requests. That makes (2 * 8 + 3
+    * 8 ** 2 + 4 * 8 ** 3) * 3 = 6,768.
     """
     ways = list(itertools.product((1, 2), (NEVER, 1, 2, 3)))
     for steps in (3, 4, 5):

@@ -1,6 +1,6 @@
 """Small random worlds whose ranks have several host threads, as in `random_world`.
 
-The threads of a rank share a number and its streams, buffers and mailboxes; what one of them learns goes into the
+The threads of a rank share a number and its streams, buffers and mailboxes. What one of them learns goes into the
 number, so the order in which they go on shows in some journal.
 
     case = threaded_case(seed=7)

@@ -1,8 +1,8 @@
 """Small random worlds: few ops of every kind the machine has, on two or three ranks.
 
-A rank has a number, and a list of things to do; what it learns goes into the number, the number into what it sends, and
-some things it does only if the number is odd. So an order that the machine has and an explorer does not see shows in
-some journal.
+A rank has a number, and a list of things to do. What it learns goes into the number, the number goes into what it
+sends, and some things it does only if the number is odd. So an order that the machine has and an explorer does not see
+shows in some journal.
 
     case = random_case(seed=7)
     enumerate_schedules(case, limit=5_000).outcomes      # what an explorer has to see
@@ -301,8 +301,8 @@ def _collect(rng: random.Random, ranks: int) -> Action:
 
 
 def losing_case(seed: int) -> Case:
-    """A random world in which devices stop: of a rank that dies at an op, of one whose kernel raises, of one or two
-    that may be killed.
+    """A random world in which devices stop. They are of a rank that dies at an op, of one whose kernel raises, of one
+    or two that may be killed.
     """
     case, rng = random_case(seed, waits=True), random.Random(f"losing {seed}")
     lists, size = [[*actions] for actions in case.args], case.world.size

@@ -1,10 +1,10 @@
 """Two device communicators on two streams, and few slots in which a rank's collectives can stand.
 
 All ranks issue both in the same order. With one slot a rank it is open which of them gets it; if ranks give it to
-different ones they wait for each other for ever. With two slots, or on one stream, they never do.
+different ones they deadlock. With two slots, or on one stream, they never do.
 
-Where odd ranks issue them in the *opposite* order it is the plain run that hangs, and what comes after it in another
-order is never seen to happen there.
+Where odd ranks issue them in the *opposite* order the plain run hangs. What comes after it in another order is never
+seen to happen there.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Small random worlds whose streams wait for a flag, which one or two host threads set and clear.
 
-Threads make a few calls, in any order: a stream is told to wait for the flag, and is given a kernel; its end is asked
-for; the flag is set or cleared. In the end main waits for all streams, so a rank of which one stands for ever hangs.
+Threads make a few calls, in any order. They make a stream wait for the flag, and launch a kernel on it; they ask for
+its end; they set or clear the flag. In the end main waits for all streams, so a rank hangs if one of its streams never
+ends.
 
     one_host(seed=7)       two_threads(seed=7)
 """

@@ -1,8 +1,8 @@
 """The explorer on all worlds: DPOR's classes are those that were counted one by one, and every planted bug is found.
 
-What is held here: DPOR visits each class once and says "proven" after the last and not before; actors that have
-nothing to do with a world add no runs; what thousands of random schedules see, DPOR has seen; the bugs of all worlds
-are found by DPOR and by the portfolio within a few schedules, and what single strategies need is printed (`-s`).
+The tests show four things. DPOR visits each class once and says "proven" after the last and not before. Actors that
+have nothing to do with a world add no runs. What thousands of random schedules see, DPOR has seen. DPOR and the
+portfolio find the bugs of all worlds within a few schedules, and `-s` prints what single strategies need.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED, DRAWN
 
 SLOTS_FOR_ALL = [name for name in CASES if "2 slots" in name]
-"""Whether a slot is taken before or after another is given back is an order, but no race: classes that differ in
+"""Whether a slot is taken before or after another is given back is an order, but no race. Classes that differ in
 nothing else are one to DPOR.
 """
 BUGS = [name for name, case in CASES.items() if case.bug is not None]
@@ -102,7 +102,7 @@ def test_a_proof_is_not_claimed_before_the_last_schedule() -> None:
 
 
 def test_every_planted_bug_is_found_soon() -> None:
-    """By DPOR and by the portfolio. The hang for want of a slot within 6 schedules."""
+    """By DPOR and by the portfolio. The hang in which a slot is missing is found within 6 schedules."""
     needed: dict[str, dict[str, int]] = {}
     for name in BUGS:
         for by in ("dpor", "portfolio", "random", "pct", "pos", "fifo"):

@@ -149,7 +149,7 @@ async def one_device_fails(rank: Rank) -> None:
 
 
 def test_a_kernel_that_fails_is_found_in_every_schedule() -> None:
-    """It stops what its device has under way, and does not conflict with that. It need not: what fails in one schedule
+    """It stops what its device has under way, and does not conflict with that. It need not. What fails in one schedule
     fails in all, for what it computes does not depend on the schedule unless there is a race.
     """
     found = every(world_of(2, devices=["dp"]), one_device_fails, memory=True)

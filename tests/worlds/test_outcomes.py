@@ -29,7 +29,7 @@ FAST = 150  # schedules
     [pytest.param(name, marks=[pytest.mark.slow] * (row[0] > FAST), id=name) for name, row in COUNTED.items()],
 )
 def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
-    """Nor does it miss a class: that with slots to spare nobody needs some of them is seen only after the fact."""
+    """Nor does it miss a class: that with slots to spare no op needs some of them is seen only after the fact."""
     assert missed(CASES[name]) == (0, 0, 0)
 
 
@@ -164,7 +164,7 @@ def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None
 
 @pytest.mark.slow
 def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin. What decides which waits are tried has worlds of its own, in tests/explore/test_draws.py."""
+    """The twin. tests/explore/test_draws.py has worlds for what decides which waits are tried."""
     monkeypatch.setattr(dpor_module, "lasting", lambda waits: [])
     assert any(missed(case)[0] for case in small_random_worlds(0, 70, limit=50, waits=True))
 

@@ -11,7 +11,7 @@ from tests.worlds.explored import explored, missed
 from tests.worlds.stream_flags import one_host, two_threads
 
 MISSES = 0
-"""A seed of `one_host`: a stream may come to look when the flag was cleared for good."""
+"""A seed of `one_host`: a stream may look when the flag was cleared for good."""
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -1,7 +1,7 @@
 """Every schedule of every small world: the healthy are healthy in all of them, a bug shows in some and not in all.
 
-What is counted here is what explorers are held against, so the counts are in the tests: they change only if the
-machine offers other choices.
+Explorers are held against these counts, so the counts are in the tests: they change only if the machine offers other
+choices.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def test_unrelated_ranks_add_schedules_and_no_classes() -> None:
 
 
 def test_a_stale_wake_needs_two_steps() -> None:
-    """With one step nobody looks into the box while it runs, so no wake is ever late."""
+    """With one step no rank looks into the box while it runs, so no wake is ever late."""
     assert enumerate_schedules(wake_pause.case(2, 1, bug=True)).failing == 0
 
 

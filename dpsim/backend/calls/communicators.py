@@ -1,8 +1,7 @@
-"""Device communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an
-issue.
+"""Device communicators of a rank: argument checks, default sites, the journal. A backend adds how to start an issue.
 
-Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
-if it was repeated. The methods of collectives are those of their files (`dpsim.contract.collectives`).
+Every method plans an `Issue`, journals it, and hands the resulting issues to the backend. A skipped call gives none, a
+repeated call gives two. The methods of collectives are those of their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
         self.places = 1
-        """So many places of the device each issue takes, where these are finite."""
+        """The number of places of the device that each issue takes, on a device with finitely many."""
         self._group: int | None = None
         self._together: Stream | None = None
 

@@ -1,18 +1,18 @@
 """Captured graphs: kept once, replayed as a whole. What is the same on every backend.
 
-A graph keeps the plain calls that were made while it was captured (`dpsim.backend.graphs.capture`), and a replay makes
-them again (`dpsim.backend.graphs.kept`): one record of its own, then ordinary ones, so that every check sees what it
-always sees. The simulation and gloo issue the calls one by one; a CUDA device launches what it captured itself, and the
-records are all that is left to do.
+A graph keeps the plain calls that the program makes during its capture (`dpsim.backend.graphs.capture`). A replay makes
+them again (`dpsim.backend.graphs.kept`). It writes one `replay` record and then ordinary records, so every check reads
+records that it knows. The simulation and gloo issue the kept calls one by one. A CUDA device launches what it captured,
+and this module only writes the records.
 
-Work on the captured stream goes out on the stream of the replay. Streams that joined the capture are *branches* of the
-graph then, not the streams of the program: they have names of their own, "side@decode", and nothing but the events of
-the capture orders them.
+Work on the captured stream goes out on the stream of the replay. Streams that joined the capture become *branches* of
+the graph and differ from the program's streams. A branch has its own name, "side@decode", and only the events of the
+capture order it.
 
     replay 3 of decode on main
         launch a on main; record e on main; side@decode waits for e; launch b on side@decode; ...
 
-Replays of one graph run one after the other: where the stream is another one than last time, it waits.
+Replays of one graph run one after the other: a replay on another stream waits for the one before it.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class JournaledGraph(Graph):
             self._own(stream)  # which says what is wrong
         if kept is None:
             raise RuntimeError(
-                f"{site}: graph {self.name} was not captured, so there is nothing to replay; a capture is a block, "
-                "async with graph.capture(stream), and counts where the block is left without an error"
+                f"{site}: graph {self.name} was not captured, so there is nothing to replay. Capture it in a block, "
+                "async with graph.capture(stream); a capture counts if the block ends without an error"
             )
         if own.capture is not None:
             own.capture.refuse(900, f"{site}: graph {self.name} is replayed on a stream that is captured")

@@ -57,8 +57,8 @@ class JournaledMailbox(Mailbox):
         if timeout_ns is not None:
             timeout_ns = whole(timeout_ns, "the time-out", site, 0)
             if idle:
-                raise ValueError(f"{site}: a get with a time-out does not wait for ever; leave out idle or timeout_ns")
-        if timeout_ns == 0:  # who does not wait polls: the mailbox may well be empty, whatever is under way
+                raise ValueError(f"{site}: a get with a time-out cannot be idle; leave out idle or timeout_ns")
+        if timeout_ns == 0:  # a get that does not wait is a poll: the mailbox may well be empty, whatever is under way
             how, timeout_ns = "poll", None
         journal = self.rank.journal
         if journal.turn is not None:
@@ -168,7 +168,7 @@ class JournaledRank(Rank):
         if not 0 <= actor < self.world.actors or actor == self.rank:
             raise ValueError(
                 f"{site}: rank {self.rank} watches rank {actor}; there are ranks 0 to {self.world.actors - 1}, and "
-                "none is told of its own end"
+                "no rank can watch itself"
             )
         self.journal.note("watch", site, (actor, mailbox))
         self._watch(actor, mailbox)
@@ -266,8 +266,8 @@ class JournaledRank(Rank):
 
     @abstractmethod
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
-        """Look into a mailbox, `how` as in the record `Take`; learns the message, or None for a poll that finds
-        none and for a get whose time is up.
+        """Look into a mailbox; the record `Take` explains `how`. Learns the message, or None for an empty poll and for
+        a get whose time is up.
         """
 
     @abstractmethod

@@ -207,7 +207,7 @@ class JournaledStream(OwnStream):
         if own.journal.shared is not journal.shared:
             raise ValueError(
                 f"{site}: stream {self.name} of rank {journal.rank} cannot wait for flag {own.name} of rank "
-                f"{own.journal.rank}; a stream waits for a flag of its own rank, which a host thread there has to set"
+                f"{own.journal.rank}; pass a flag of the stream's rank"
             )
         journal.about = "flag", own.name, "wait_flag"
         if journal.turn is not None:

@@ -1,7 +1,8 @@
 """The streams of a capture: which have joined it, and which were joined again.
 
-A stream joins when it waits for an event of the capture. At the end the captured stream has to come after all that was
-put on those: told by clocks, which say of each stream how many calls of each other one come before its next call.
+A stream joins when it waits for an event of the capture. At the end, the captured stream must come after all calls on
+the joined streams. Vector clocks decide this: the clock of a stream counts the calls of each other stream that precede
+its next call.
 
     main    launch a; e = record      .                    wait f; launch c
     side              wait e; launch b; f = record                              main knows all of side: it is joined

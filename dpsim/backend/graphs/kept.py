@@ -1,8 +1,8 @@
 """What a capture keeps: the plain calls of a graph, and how a replay makes each of them again.
 
-A kept call has all that its record needs but what is of the moment: sequence numbers, ordinals, the numbers of events
-and of memory. `again` journals it, and issues it where the backend keeps graphs by itself; where the device keeps them
-(CUDA), it has been issued as part of the whole.
+A kept call has all fields of its record but those of the moment: sequence numbers, ordinals, the numbers of events and
+of memory. `again` journals the call. Where the backend keeps graphs by itself, `again` also issues it; a CUDA device
+has already issued it with the whole graph.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class KeptTransfers(KeptCall):
 
 @contextmanager
 def _places(communicator: Communicator, places: int) -> Iterator[None]:
-    """Issues take so many places, as when they were kept."""
+    """Issues take this number of places, as when the capture kept them."""
     now, communicator.places = communicator.places, places
     try:
         yield

@@ -2,16 +2,17 @@
 
 A call names buffers, not their memory, so it may be issued again later, when the buffers hold something else.
 
-A kernel is a plain function, and all it knows is in `reads`, `writes` and `args`. What else can be called, and a list
-as a default, may hold what the program changes before the stream comes to the kernel: a partial function, a method
-(also a built-in one, of a list), an object. No function of an array library is a kernel either: it returns its result.
+A kernel is a plain function, and it depends on nothing but `reads`, `writes` and `args`. Other callables may hold state
+that the program changes before the stream runs the kernel. Examples are a partial function, a method (also a built-in
+one, of a list), an object, and a list as a default. A function of an array library is no kernel either, because it
+returns its result.
 
 The globals that a kernel reads are in `dpsim.backend.graphs.kernel_globals`.
 
-A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
-the same buffer is named in `writes`, and it returns nothing. It keeps none of its arrays, since the program might use
-them later, and the machine would not see that. In the simulation the first calls of a kernel get new arrays on the same
-memory, whose references are counted (`OnTrial`).
+A kernel keeps to its footprint, on every backend. It may not write an array of `reads`, even if `writes` names the same
+buffer. It returns nothing. It keeps none of its arrays, since the program might use them later, and the machine would
+not see that. In the simulation the first calls of a kernel get new arrays on the same memory, whose references the
+simulation counts (`OnTrial`).
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ class KernelCall:
 
 
 def check_kernel(kernel: Any, site: str) -> None:
-    """Raise TypeError for what is no plain function, and for one that would read tomorrow's state: a closure, and one
-    with a default that is no plain data.
+    """Raise TypeError unless the kernel is a plain function that reads no later state. A closure reads later state, and
+    so may a default that is not plain data.
     """
     if not callable(kernel):
         raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
@@ -168,7 +169,7 @@ class KernelError(RuntimeError):
 
 
 class WroteWhatItReads(Exception):
-    """A kernel wrote what it was given to read. Where arrays can be read-only, they raise an error of their own."""
+    """A kernel wrote an array of its `reads`. A library with read-only arrays raises its own error instead."""
 
 
 class GaveResult(Exception):

@@ -4,7 +4,7 @@
     rank.host("experts")                                # the same
 
 A rank first journals which ranks it names. Then comes the group's first collective, a barrier, in which the members
-meet. So who has not come is missing there, and every check of collectives holds for it.
+meet. So a rank that has not come is missing there, and every check of collectives holds for it.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class JournaledStore(Store):
 
     @abstractmethod
     def _close(self) -> None:
-        """Leave it; who listens gives the port back."""
+        """Leave it; the listener gives the port back."""
 
 
 class StoreWork(Work):

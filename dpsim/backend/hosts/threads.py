@@ -1,9 +1,9 @@
 """Host threads of a rank and the flags between them: the public half, journaled.
 
-The threads of a rank share all that it has. Each writes the rank's journal under its own name: a `Journal` is what one
-thread owns, and the objects of the contract hold a *front*, a journal that is always that of the thread which calls.
-How a front is made is the backend's: the simulation changes it when it lets another thread go on, real threads find
-their own by `threading.local`.
+The threads of a rank share all objects of the rank, and each writes the rank's journal under its own name. One thread
+owns one `Journal`. The objects of the contract hold a *front*, a journal that always stands for the calling thread's.
+The backend makes the front. The simulation changes it when it lets another thread go on; real threads find theirs by
+`threading.local`.
 
     flag = rank.flag("baton.1")
     thread = rank.start("ubatch.1", program)
@@ -71,7 +71,7 @@ class JournaledFlag(Flag):
 
     @abstractmethod
     def _stand(self, ns: int) -> None:
-        """Hold the thread up for so long: an injected delay."""
+        """Hold the thread up for `ns`: an injected delay."""
 
     @abstractmethod
     def _set(self) -> None:
@@ -83,15 +83,15 @@ class JournaledFlag(Flag):
 
     @abstractmethod
     def _wait(self, late_ns: int) -> Outcome:
-        """Wait until it is set, and go on so much later; learns None."""
+        """Wait until it is set, and go on `late_ns` later; learns None."""
 
     @abstractmethod
     def _query(self, late_ns: int) -> Outcome:
-        """Learns whether it is set, so much later."""
+        """Learns whether it is set, `late_ns` later."""
 
 
 class JournaledThread(Thread):
-    """A host thread that was started. `heard`: somebody has joined it, so what it raised is known."""
+    """A host thread that was started. `heard`: a thread has joined it, so what it raised is known."""
 
     __slots__ = ("heard", "journal")
 
@@ -135,7 +135,7 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
 
 
 def refuse_again(rank: Starter, name: str) -> None:
-    """Raise RuntimeError if there is such a thread. Its starter is at its turn, so nobody else starts it meanwhile."""
+    """Raise RuntimeError if there is such a thread. Its starter has its turn, so no other thread starts it."""
     earlier = rank.started.get(name)
     if earlier is not None and not earlier.heard:
         raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

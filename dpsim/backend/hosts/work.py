@@ -1,6 +1,6 @@
 """What a host awaits.
 
-Whoever forgets the await holds the `Work` in place of the array, and hears of it when the array is used:
+A program that forgets the await holds the `Work` instead of the array, and the first use of it raises:
 
     table = rank.host("dp_cpu").all_reduce(mine, site="agree")
     table.max()                         # AttributeError: agree[0]: did you forget await? ...

@@ -1,7 +1,7 @@
 """Where in the source an op was issued, and which code belongs to a backend and never to a program.
 
-A place is "dpsim/vllm/museum/batch.py:88". It is worked out once for each call in the source and then found again by
-the position in the bytecode: a journal asks for one at every op.
+A place is "dpsim/vllm/museum/batch.py:88". This module computes it once for each call in the source. A journal asks
+for one at every op, so later calls find it by the position in the bytecode.
 
 A backend says which packages are its own in its `__init__`, for itself and for the libraries that it calls:
 
@@ -12,8 +12,8 @@ A backend says which packages are its own in its `__init__`, for itself and for 
 Beside each place stand the calls that led there first in this process (`chains`), of the innermost frames. They are
 worked out with the place, so an op that the program issues again costs nothing more.
 
-Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
-that it called, as numpy.
+The place where a program raised is the innermost frame of the program's code (`raised_at`). Frames of a backend and of
+a library that the program called, such as numpy, do not count.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What the journal of a host thread writes of graphs: calls that a capture keeps, and those that a replay makes again.
 
-A kept call is an op like others: it has an address, a place in the source, and faults and delays may name it. What it
-has not yet are a sequence number and the numbers of events. A call of a replay is at the site and place of the kept one
-and is never injected: on a device a replay is one launch.
+A kept call is an op like others: it has an address, a place in the source, and faults and delays may name it. It has no
+sequence number and no event numbers yet. A call of a replay has the site and place of the kept call. No fault or delay
+applies to it, because on a device a replay is one launch.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Lawful(Protocol):
 
 
 Row: TypeAlias = tuple[str, str, str, str | None, tuple[Any, ...]]
-"""A call as a replay makes it: kind, site, place, the communicator if it is a collective, and the fields of its record;
-of a collective stream, communicator, and those after `seq`.
+"""A call as a replay makes it: kind, site, place, the communicator if it is a collective, and the fields of its record.
+A collective has the fields stream, communicator, and those after `seq`.
 """
 
 
@@ -51,15 +51,15 @@ class GraphRecords(ABC):
 
     @abstractmethod
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread comes to a site once more."""
+        """The thread arrives at a site once more."""
 
     @abstractmethod
     def _first(self, site: str) -> Site:
-        """The thread comes to a site for the first time."""
+        """The thread arrives at a site for the first time."""
 
     @abstractmethod
     def _take_turn(self, site: str) -> None:
-        """Stand still until it is the thread's turn, if it has not come to it before."""
+        """Stand still until it is the thread's turn, unless the thread has already had its turn for this op."""
 
     @abstractmethod
     def _again(self, site: str) -> int:
@@ -114,8 +114,8 @@ class GraphRecords(ABC):
         self._sink((call, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def rows(self, rows: Iterable[Row]) -> None:
-        """Journal calls of a replay one after the other, as `again` does each: all in one loop, since the calls of a
-        graph on a device cost no more than their records.
+        """Journal calls of a replay one after the other, as `again` does for each. One loop writes them all, since the
+        calls of a graph on a device cost no more than their records.
         """
         step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self._seqs, self._sink
         for call, site, where, line, form in rows:

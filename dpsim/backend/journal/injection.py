@@ -80,8 +80,8 @@ class Injections:
             if kill.rank == rank and kill.at is not None:
                 self._kills[_key(kill.at)] = kill
         self.doom: Callable[[Kill], None] = lambda kill: None
-        """Called when the rank comes to the op from which on it may be killed. The simulation hears of it; the others
-        refuse such a world.
+        """Called when the rank reaches the op from which on a kill may end it. The simulation sets it; other backends
+        refuse a world with such a kill.
         """
         self._delays: dict[Key, int] = {}
         for delay in world.delays:
@@ -121,14 +121,14 @@ class Injections:
         return self._faults.get((None, communicator, seq))
 
     def come(self, where: str | None, what: str, number: int) -> None:
-        """The rank comes to an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
+        """The rank reaches an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
         kills = self._kills
         kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
         if kill is not None:
             self.doom(kill)
 
     def messages(self, thread: str, site: str | None, ordinal: int | None) -> Sequence[tuple[int, Message]]:
-        """What is sent when the rank comes to an op, or to the start of a thread, with its number in the world."""
+        """What is sent when the rank reaches an op, or the start of a thread, with its number in the world."""
         return self._messages.get((thread, site, ordinal), ())
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:

@@ -4,9 +4,9 @@
     issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as records have it
     issue.rules                             # all that holds for an all_reduce
 
-Most issues are the same in every step, and for all members of a group. So they are planned once, by their arguments,
-and whoever looks at one finds plain fields: it is looked at a dozen times in each collective, and a named tuple takes
-ten times as long to find one.
+Most issues are the same in every step, and for all members of a group. So `plan` makes one issue for equal arguments.
+An `Issue` has plain fields, because each collective reads it a dozen times, and a named tuple takes ten times as long
+to read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Issue:
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Issue) and self._values() == other._values()
 
-    __hash__ = object.__hash__  # nobody looks one up by what it says
+    __hash__ = object.__hash__  # no table looks one up by its values
 
     def __repr__(self) -> str:
         return f"Issue({', '.join(f'{name}={value!r}' for name, value in zip(_FIELDS, self._values(), strict=True))})"

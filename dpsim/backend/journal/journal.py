@@ -1,25 +1,24 @@
 """A rank's journal, and the gate through which all its ops go. Shared by every backend.
 
-`Journal` does for each op what must mean the same everywhere: it gives the op its address, writes its record, and
-applies the faults and delays of the scenario that name the address. A backend calls one method of it per op and
-then does what the answer says:
+`Journal` does the part of each op that must mean the same everywhere. It gives the op its address, writes its record,
+and applies the faults and delays of the scenario that name the address. A backend calls one method of it per op and
+then follows the answer:
 
     for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
         ...                                            # zero times: skipped; twice: repeated
 
 A rank has one journal, in the order in which its host threads issue ops, and each thread has its own view of it. A
 `RankJournal` is what the threads share: the records, the sequence numbers of communicators, the numbers of buffers and
-events, the injections. A `Journal` is what one thread owns: its step, and how often it came to each site.
+events, the injections. A `Journal` is what one thread owns: its step, and how often it reached each site.
 
-Rules, as on real hardware: a skipped collective uses an ordinal of its site but no sequence number, so the rank's
-next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
+The rules are those of real hardware. A skipped collective uses an ordinal of its site but no sequence number, so the
+rank's next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
 collective leaves the buffer.
 
 `look` is called at every 256th visit of a site, and at every 256th new site: a backend ends endless loops there.
 
-`sink` takes the records one by one: a list's `append` in the simulation; a file in a worker process, written
-through at once, so that the parent can read how far a rank came while the rank is stuck in a call that never
-returns.
+`sink` takes the records one by one. In the simulation it is the `append` of a list. In a worker process it writes
+through to a file. So the parent reads how far a rank has run, even if the rank is stuck in a call.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class Journal(FaultInjector):
         """Whether it looks before each op: for an injection, a capture or other threads."""
         self.turn: Callable[[str, int], None] | None = None
         """Called before a thread of several does something, with site and ordinal. It may be held up there."""
-        self._has_turn = ""  # at which site it has come to its turn before its record
+        self._has_turn = ""  # the site at which the thread has had its turn before its record
         self.about = REST
         """What the next call is on (a flag, a thread or another object, by name), and what it does to it."""
 
@@ -115,7 +114,7 @@ class Journal(FaultInjector):
             self.about = kind, name, "use"
 
     def come(self, site: str) -> None:
-        """The thread comes to an op that does something before it is journaled."""
+        """The thread reaches an op that does something before it is journaled."""
         if self.turn is not None:
             known = self._sites.get(site)
             self.turn(site, 0 if known is None else known.count)
@@ -215,7 +214,7 @@ class Journal(FaultInjector):
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
-        """A free has the address of its alloc, and came to its turn before. The answer is where it was called."""
+        """A free has the address of its alloc, and its thread has already had its turn. Returns where it was called."""
         where = place_of(site, _getframe(2), self)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
@@ -246,12 +245,12 @@ class Journal(FaultInjector):
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
-        """The program raised: the innermost place of its own is where. `packages`: those of protocols."""
+        """The program raised, at the innermost place in its own code. `packages`: those of protocols."""
         where = raised_at(error, packages)
         self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)[:500]))
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
-        """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
+        """A thread other than main ended, or raised. Returns what it raised, in words."""
         self.about = "thread", self.thread, "end"
         self.come("end")
         self._has_turn, self.about = "", REST
@@ -265,7 +264,7 @@ class Journal(FaultInjector):
     # ---- inside
 
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread comes to a site once more, by a call in this frame. The answer is the call's place."""
+        """The thread arrives at a site once more, by a call in this frame. Returns the call's place."""
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
@@ -278,7 +277,7 @@ class Journal(FaultInjector):
         return where if code is frame.f_code else place_of(site, frame, self)
 
     def _first(self, site: str) -> Site:
-        """The thread comes to a site for the first time. Raises ValueError for a site that is no word."""
+        """The thread arrives at a site for the first time. Raises ValueError for a site that is no word."""
         known = self._sites[site] = Site(site)
         if len(self._sites) & 255 == 0:
             self.shared.look()

@@ -1,11 +1,11 @@
-"""What is said of mistakes that Python, or a library, would tell of in words of its own.
+"""Messages for mistakes that Python, or a library, would report in words that the contract does not use.
 
     rank.send(1, "box", 4)          # send of a Rank lacks 'site'; write send(to, mailbox, message, site)
     rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
     await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
 
-Python names a backend's class where it means a class of the contract, so one mistake would be two sentences on two
-backends. Both are put into the contract's words when the error is journaled: until then nothing is spent on them.
+Python names a backend's class where it means a class of the contract, so two backends would report one mistake in two
+sentences. The journal puts both into the contract's words when it writes the error: until then this costs no time.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from dpsim.contract.interface import (
 from dpsim.contract.words import did_you_mean
 
 FOREIGN = (
-    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
-    "dpsim.contract.interface give and nothing else, rank.sleep in place of asyncio.sleep"
+    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
+    "dpsim.contract.interface: rank.sleep in place of asyncio.sleep"
 )
 
 PLAIN = (
-    "a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
-    "message): write it without await"
+    "a call that only sends is plain (a launch, a recorded event, a device collective, a replay, a message): "
+    "write it without await"
 )
 
 CONTRACT: tuple[type, ...] = (
@@ -65,7 +65,7 @@ _ARGUMENTS = re.compile(r"(\w+)\.(\w+)\(\) (missing|takes|got) (.*)")
 
 class ForeignAwait(BaseException):
     """Raised where a program suspends by an await that no backend can answer. A BaseException: a program that catches
-    it and awaits the same again would never come to an end.
+    an Exception and awaits again would never end.
     """
 
     def __init__(self) -> None:

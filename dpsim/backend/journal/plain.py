@@ -8,8 +8,8 @@ tuple in a message: a rank in another process would get one without names.
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)
 
-NaN is refused as well in what is compared (messages, decisions, tags): it equals nothing, not even itself, so ranks
-that all decide it would not agree.
+Compared values (messages, decisions, tags) must not be NaN either. NaN equals nothing, not even itself, so ranks that
+all decide NaN would not agree.
 
 Numbers that dpsim itself counts with (steps, shapes, sizes, ranks, nanoseconds) may be of any integer type, and become
 an int.
@@ -30,7 +30,7 @@ PLAIN = frozenset({int, float, bool, str, type(None)})
 """The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
 
 SETTLED = PLAIN - {float}
-"""Those of them of which each value equals itself."""
+"""The types whose values all equal themselves."""
 
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
@@ -72,9 +72,8 @@ def shape_of(shape: Any, site: str) -> tuple[int, ...]:
 
 
 def typed(value: Any, cured: bool = False) -> str:
-    """A value with its type; `cured`: and what plain data to write instead where that is known. Without addresses of
-    objects: what is told goes into journals, and a run made again has others.
-
+    """A value with its type; `cured` adds the plain data to write instead where this is known. The text has no
+    addresses of objects: journals keep it, and a repeated run has other addresses.
     >>> typed(3.5), typed([object()])
     ('3.5 (float)', '[<object object>] (list)')
     """

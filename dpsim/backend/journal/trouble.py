@@ -1,16 +1,17 @@
-"""Trouble of the machine: what it takes away from a process says nothing of a protocol, so it is no verdict.
+"""Trouble of the machine. A resource that the machine denies a process says nothing of a protocol, so it is no verdict.
 
-    trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and nobody raised anything
+    trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and the program is not at
+                                            fault
     trouble(ValueError("count"))            # "": a finding
     is_stopped(4711)                        # SIGSTOP, a debugger: it will not answer
     is_ending(4711)                         # its end is a matter of time
     free_descriptors(80)                    # 17 of them: no start of a pool
-    limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
+    limit(link.fileno(), 60.0)              # a read of the rest of a message fails after 60 seconds
 
-No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
-chain of an exception it lies. A signal ends a process from outside: the out-of-memory killer, a limit, a batch system's
-warning, a user. Only `FAULTS`, an exit status and an error of CUDA are what the program did. A backend
-says so in `Run.lost`, or raises `dpsim.contract.world.Lost` where there is no run yet.
+A lack of memory, disk space, descriptors or threads comes from this machine, wherever it lies in the chain of an
+exception. A signal ends a process from outside: the out-of-memory killer, a limit, a batch system's warning, a user.
+Only `FAULTS`, an exit status and an error of CUDA are what the program did. A backend reports trouble in `Run.lost`, or
+raises `dpsim.contract.world.Lost` where there is no run yet.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
 """Signals that a process gives itself. Any other one comes from outside."""
 
 NO_THREAD = "can't start new thread"
-"""What Python says then, in an exception that has no type of its own."""
+"""The message of Python's exception if it cannot start a thread; the exception has no special type."""
 
 AGAIN = os.strerror(errno.EAGAIN)
-"""What C++ says then, and nothing else."""
+"""The message of C++ in this case, and nothing else."""
 
 NO_ROOM = ("failed to map segment from shared object", "cannot allocate memory", "std::bad_alloc", "bad allocation")
 """What the loader of shared libraries and libraries in C++ say where there is no memory."""
@@ -112,8 +113,8 @@ def free_descriptors(most: int) -> int:
 
 
 def limit(descriptor: int, seconds: float) -> None:
-    """Have reads and writes of a socket fail with OSError after so long. A process that is stopped within a message
-    would hold the other side for ever.
+    """Have reads and writes of a socket fail with OSError after this time. Otherwise a process that is stopped within a
+    message would block the other side without end.
     """
     time = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
     with socket.socket(fileno=os.dup(descriptor)) as same:

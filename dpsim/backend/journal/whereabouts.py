@@ -1,15 +1,15 @@
-"""Where every rank stands, from its journal: what is told of a run that somebody stopped.
+"""Where every rank stands, from its journal: the summary of a run that a user stopped.
 
     rank 0 in step 3: poll inbox at awake[7], waves.py:26
     ranks 1, 2 in step 2: all_reduce int32[1] on dp_cpu #2 at agree[2], waves.py:29
     rank 3 ended
     rank 4 (u1) in step 3: wait flag baton.1 at turn[5], waves.py:40
 
-Ranks that stand at one place share a line. Of a rank that started host threads each one has a place, until it ends. On
-a machine that is stopped between two ops this is the last op that a thread issued: it stands there, or is on its way to
-the next one. A replay of a graph is one op.
+Ranks that stand at one place share a line. Each running thread of a rank with host threads has a place. If the machine
+stops between two ops, the place is the last op that the thread issued. The thread stands there, or is on its way to the
+next op. A replay of a graph is one op.
 
-What is said by the way, of a run that was cut off, has at most FEW lines.
+The summary of a run that was cut off has at most FEW lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEW = 8
 
 
 def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None) -> str:
-    """A line for each place; the first so many, and one that counts the ranks elsewhere."""
+    """A line for each place, at most `most` of them, and one that counts the ranks elsewhere."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         for place in _places(journal):

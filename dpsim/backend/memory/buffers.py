@@ -40,7 +40,7 @@ class OwnStream(Stream):
 
     @abstractmethod
     def _spin(self, ns: int) -> None:
-        """Hold the stream for so long: an injected delay."""
+        """Hold the stream for `ns`: an injected delay."""
 
 
 class JournaledBuffer(Buffer):

@@ -1,10 +1,10 @@
 """Memory of a graph's pool: which of it a replay takes again, and what that does to the rest.
 
-The memory of a captured graph has fixed addresses. What the program gives back there another allocation of the pool may
-get, in this capture or in a later one; then both have the same addresses for good, and each replay of the one destroys
-what the other holds. Kernels and collectives take and give back memory of their own, too: a *scratch*, which may lie
-wherever memory lies that was taken later, or was given back before. As PyTorch's allocator has it, memory is shared on
-one stream of the capture alone, and small blocks never share with large ones.
+The memory of a captured graph has fixed addresses. If the program frees some, a later allocation of the pool may get
+it, in this capture or in another one. Both then have the same addresses for good, and each replay of one destroys what
+the other holds. Kernels and collectives also take and give back memory, a *scratch*. A scratch may lie wherever memory
+lies that was taken later, or was given back before. As PyTorch's allocator has it, memory is shared on one stream of
+the capture alone, and small blocks never share with large ones.
 
 Records have no word for that, and need none. A replay *takes again* what was given back: an ordinary alloc, under a new
 number. What may share memory with it is freed before, by an ordinary free. So the checks of ordinary memory judge
@@ -12,11 +12,12 @@ graphs as well:
 
     capture a:  alloc x; write x; free x            capture b:  alloc y; write y
     replay a:   alloc x'; write x'
-    replay b:   free x'; alloc y'; write y'         <- whoever still uses x' comes after its free
+    replay b:   free x'; alloc y'; write y'         <- a later use of x' comes after its free
 
 * Memory that was given back is *loose*: a weak reference to it is good until the pool gives something out.
-* Memory that was not given back, taken after some of a graph was: the graph's replay ends its life. It is *lost*, and
-  begins another one, unwritten, when somebody names it.
+* Memory that was not given back, but taken after a graph gave some back, ends its life at that graph's replay. It is
+  *lost*, and
+  begins another life, unwritten, when the program names it.
 
 Numbers change with each life, so what is kept of a call names a `PoolMemory`, and looks up its number when it is
 replayed.
@@ -107,12 +108,12 @@ class PoolMemory:
     def give_back(self) -> None:
         """The pool has it again."""
         self.released = self.pool.tick()
-        self.gone.clear()  # a weak reference asks nobody
+        self.gone.clear()  # a weak reference needs no answer
         if self.alive:
             self.pool.loose.append(self)
 
     def ref(self) -> int:
-        """Its number, for one who names it: if it was lost, it begins another life."""
+        """Its number, for a call that names it: if it was lost, it begins another life."""
         if not (self.alive or self.released):
             self.pool.take(self, self.capture.journal)
         return self.number
@@ -137,8 +138,9 @@ class PoolMemory:
 
 
 class Scratch(PoolMemory):
-    """What the kernels of a graph take for themselves on one stream, of one kind of blocks. Each takes it, writes it
-    and gives it back: it may lie where memory lies that was taken after the first of them, or given back before one.
+    """The memory that the kernels of a graph take for themselves on one stream, of one kind of blocks. Each kernel
+    takes it, writes it and gives it back. It may lie where memory lies that was taken after the first of them, or given
+    back before one.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class Scratch(PoolMemory):
         self.alive = False
 
     def refs(self, journal: Journal, at: int) -> Refs:
-        """What the kernel of that count of the pool writes of it: nothing where nobody can tell."""
+        """What the kernel of that count of the pool writes of it: nothing if no memory of the pool can overlap it."""
         pool = self.pool
         if not pool.loose and at != self.first:
             return ()
@@ -183,8 +185,8 @@ class GraphPool:
         return self._count
 
     def take(self, memory: PoolMemory, journal: Journal, new: bool = False) -> None:
-        """It is given out again, or is `new`. What is loose and may have the same memory ends; then it begins another
-        life, if that has ended which it had, or began too early.
+        """The pool gives the memory out again, or it is `new`. First the life of all loose memory that may overlap it
+        ends. Then the memory begins another life, unless it lives and overlaps no loose memory.
         """
         if memory in self.loose:
             self.loose.remove(memory)

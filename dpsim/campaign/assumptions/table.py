@@ -53,7 +53,7 @@ def assumed(facts: Facts) -> tuple[str, ...]:
 
 
 def unsaid(facts: Facts) -> tuple[str, ...]:
-    """What hardware may do of which a verdict says no more than "no other effect of hardware"."""
+    """Effects of hardware that a verdict only sums up as "no other effect of hardware"."""
     return tuple(row.may for row in rows() if any(says.of(facts) == OTHERWISE for says in row.says))
 
 

@@ -17,6 +17,7 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    LOOK_TIMEOUT,
     STORE_HOW,
     STORE_KEY,
     STORE_VALUE,
@@ -29,6 +30,10 @@ from dpsim.contract.ops import (
 
 TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
 """Records of an actor that gives up, besides those of stores."""
+
+
+_MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
+"""By kind of record: for how long it waits."""
 
 
 class Passed(NamedTuple):
@@ -65,7 +70,7 @@ def gave_up(
             outcome, most = learned[raw[ADDRESS]], _timeout(raw)
             if isinstance(outcome, tuple) and outcome[:1] == ("gone",):
                 return Passed(Entry(actor, at, raw), None)
-            if outcome is None and most:
+            if most and outcome is (False if raw[KIND] == "look" else None):
                 return Passed(Entry(actor, at, raw), None)
             sender = None if outcome is None else _failed(run_index, actor, raw, outcome, seen)
             if sender is not None:
@@ -79,12 +84,14 @@ def gave_up(
 
 
 def _may_wait(raw: RawRecord) -> bool:
+    if raw[KIND] == "look":
+        return raw[LOOK_TIMEOUT] is not None
     return raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
 
 
 def _timeout(raw: RawRecord) -> int | None:
     """The time-out of a look in ns; None for a look without one."""
-    most: int | None = raw[TAKE_TIMEOUT] if raw[KIND] == "take" else raw[STORE_VALUE]
+    most: int | None = raw[_MOST[raw[KIND]]]
     return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
 
 

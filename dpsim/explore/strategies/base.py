@@ -6,12 +6,12 @@ The loop of an exploration sees a `Search`:
         ... a run, in which the machine asks search.current ...
         search.end(whole)                  # was it a whole run, or cut off?
 
-A search says what it knows at the end. `exhausted` is True only if every schedule was tried or is equal to one that
-was, up to commuting steps; `bounded` is True if that is so but for runs that were cut off after `longest` steps.
+A search reports what it knows at the end. `exhausted` is True only if every schedule was tried or is equal to one that
+was, up to commuting steps. `bounded` is True if that is so but for runs that were cut off after `longest` steps.
 
-The machine asks a `Picker`, which notes the order of steps and the races between them (`order`), and the schedule as a
-list of words by which the run can be repeated (`schedule`). Most strategies are both, and answer `select` and `drawn`.
-What is made of other searches (the portfolio) is a search alone, and says whose turn it is.
+The machine asks a `Picker`. A picker notes the order of steps and the races between them (`order`). It also notes the
+schedule as a list of words by which the run can be repeated (`schedule`). Most strategies are both, and answer `select`
+and `drawn`. The portfolio consists of other searches; it is a search alone, and says whose turn it is.
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """
@@ -26,8 +26,8 @@ from dpsim.contract.words import counted
 from dpsim.explore.order import Labels, Order
 
 LONGEST = 10_000
-"""Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
-and time by the square of its steps: 10,000 of one poll take seconds and some dozen MB, 100,000 minutes and GB.
+"""Steps after which a run is cut off by default, as when something polls without end. The order of a run takes memory
+and time by the square of its steps. 10,000 steps of one poll take seconds and some dozen MB, 100,000 minutes and GB.
 """
 
 
@@ -45,7 +45,7 @@ class Search(ABC):
     @property
     @abstractmethod
     def current(self) -> Picker:
-        """Who answers the machine in the present run."""
+        """The picker that answers the machine in the present run."""
 
     @property
     @abstractmethod
@@ -78,7 +78,7 @@ class Picker(Search, Strategy):
         self.schedule: list[str] = []
         self.too_long = False
         self.redundant = False
-        self.failed = False  # something was wrong in this run; set by whoever judges it, before `end`
+        self.failed = False  # something was wrong in this run; the judge of the run sets it before `end`
         self.known_to_fail: frozenset[int] = frozenset()  # ranks, as this run begins
         self.heard_to_fail: set[int] = set()  # beside these
 

@@ -1,9 +1,10 @@
 """All schedules, one of each class: source-DPOR with sleep sets, by running again.
 
 Two schedules that differ only in the order of steps that commute show the same. So of each class one is enough, and the
-way to a new class is to turn a *race* round. After each run its races are looked at: for steps e and f that race, f (or
-the first of the steps after e that f needs) has to be tried where e was chosen. A place where all that had to be tried
-was tried is taken back; when none is left, every class has been seen, and what no run showed does not happen.
+way to a new class is to turn a *race* round. After each run the search looks at its races. For steps e and f that race,
+f has to be tried where e was chosen. If f needs steps after e, the first of these is tried instead. The search leaves a
+place when all that had to be tried there was tried. When no place is left, every class has been seen, and what no run
+showed does not happen.
 
 What was tried at a place need not be tried again further on, as long as nothing that conflicts has happened: it
 *sleeps*. A run in which everything sleeps is cut off and counted as redundant.
@@ -12,35 +13,36 @@ Three rules beyond the textbook, without which a proof was wrong (each has a wor
 
 * an acquire that cannot have what it wants is raced with those that could (`blocked`): it may never happen, and then it
   would never race;
-* what takes possibilities away from others (a kill) is chosen last unless a race asks for it, so that the run shows
-  what it can take away;
-* a draw is a place of its own, at which every option is tried. But that an op waits which need not (rendezvous, not
-  eager) is tried only where a run has shown that the wait may last for ever. A wait that ends shows nothing new: it is
-  that the op ended late (`dpsim.sim.hosts.early_ends`).
+* what takes possibilities away from others (a kill) is chosen last unless a race asks for it. So the run shows what it
+  can take away;
+* a draw is a separate place, at which every option is tried. An op may wait that need not (rendezvous, not eager). That
+  option is tried only where a run has shown that the wait may last without end. A wait that ends shows nothing new: it
+  equals a late end of the op (`dpsim.sim.hosts.early_ends`).
 
-Which waits may last: those of a run's ops such that for each the last of its peers did not come, or came *after* one of
-these ops (`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes
-after an op carries the op's bit, through edges, messages and steps that conflict.
+These waits of a run may last: for each, the last of its peers did not come, or came *after* one of these ops
+(`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes after an
+op carries the op's bit, through edges, messages and steps that conflict.
 
-Why that is enough: let S be the ops that wait for ever in a run R. Let them all go on instead, and R goes on to a run
-T, in which nobody waits. T is explored like any other, and all of S may last in T: had the last peer of one come
-without any of S, it would have come in R, since R ended only when nothing could happen any more. So at the first place
-of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and the rest of S goes
-on; all of S may last in that one, too, and so on up to R. A run that was cut off says nothing of its draws: its class
-is seen in another run, or is not judged.
+Why that is enough: let S be the ops that wait without end in a run R. Let them all go on instead, and R goes on to a
+run T, in which no op waits. The search explores T like any other run, and all of S may last in T. For R ended only when
+nothing could happen any more. If the last peer of one could have come without any of S, it would have come in R. So at
+the first place of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and
+the rest of S goes on. All of S may last in that one, too, and so on up to R. A run that was cut off says nothing of its
+draws: its class is seen in another run, or is not judged.
 
-If waits may last in the very first run, they are all tried at once in the second, with which the search begins anew: if
-they have to wait together to last, as in a ring, it would else come to that only at its end.
+If waits may last in the very first run, the second run tries them all at once, and the search begins anew with it. If
+they have to wait together to last, as in a ring, the search would otherwise find that only at its end.
 
-A kernel that raises stops its device: which of the other work there has ended by then is a choice, and costs a step for
-each piece of that work. So it is one only of ranks of which a run has shown that a kernel raises. With the first such
+A kernel that raises stops its device. Which of the other work there has ended by then is a choice, and costs a step for
+each piece of that work. So it is a choice only for ranks of which a run has shown that a kernel raises. With the first
+such
 run of a rank the search begins anew.
 
 Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
 again: the first steps of a run are those of the run before it.
 
-Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction"
-(JACM 64, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
+Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM 64, 2017), on optimal dynamic partial order
+reduction; Godefroid's sleep sets (1996); Mc SimGrid.
 """
 
 from __future__ import annotations
@@ -100,7 +102,8 @@ class Dpor(Picker):
         self._at_once: set[str] = set()  # which waits may last in the first run
         self._whole = 0
         self.left_out = 0
-        """So many whole runs are not of the search, as it began anew after them. It may come to their classes again."""
+        """This number of whole runs is not of the search, as it began anew after them. It may see their classes again.
+        """
 
     # ---- between runs
 
@@ -169,13 +172,13 @@ class Dpor(Picker):
         )
 
     def resume(self, state: Any) -> None:
-        """Go on from there."""
+        """Go on from there. The state stays as it is."""
         places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded, *draws = state
         self._first, self._at_once, self.known_to_fail = draws
         self.places = []
         for options, sleep, chosen, todo, tried in places:
             place = ChoicePoint(options, sleep, chosen)
-            place.todo, place.tried = todo, tried
+            place.todo, place.tried = [*todo], {**tried}
             self.places.append(place)
 
     # ---- what the machine asks
@@ -240,7 +243,7 @@ class Dpor(Picker):
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):
-            return  # was told when this point was new
+            return  # this point is not new: it was blocked then, too
         for one in candidates:
             footprint = tuple(one.touches())
             causes, races = self.order.before(footprint, one.causes)

@@ -2,7 +2,7 @@
 
 Every sampling strategy has its disaster, a bug that it all but never finds, and no two have the same; so the default
 takes turns. DPOR goes first and alone for a while, since most worlds of a few ranks are proven within some dozen
-schedules. After that one run in four is DPOR's, which goes on to count classes and may still come to its end.
+schedules. After that one run in four is DPOR's, which goes on to count classes and may still finish.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """POS: partial order sampling. Each op has a random priority; when one happens, those that race with it draw anew.
 
-So every order of the ops that race is likely, however many ops there are that race with nothing: an op that must come
-after n others of which one races with it does so with a chance of 1 in n + 1, where a random walk has 1 in 2^n.
+So every order of the ops that race is likely, however many ops there are that race with nothing. Let an op have to come
+after n others, of which one races with it. It does so with a chance of 1 in n + 1, where a random walk has 1 in 2^n.
 
 Prior art: Yuan, Yang and Gu, "Partial Order Aware Concurrency Sampling" (CAV 2018).
 """

@@ -1,11 +1,10 @@
 """Replay: follow a schedule that was noted, word by word.
 
-*Strict* stops at the first difference and says at which step, what was expected, what was possible, and why that may
-  be. It is right for a schedule that should fit, above all one that was noted a moment ago. *Fallback* is for a
-  schedule of yesterday, one that was edited, or a normal form, which has the causes alone: words that are not possible
-  now are skipped, up to the next that is, and noted in `skipped`; when the schedule is used up, or where none of it
-  fits any more, the ordinary choice is made, and noted in `added`. A draw is found wherever it stands: it has no place
-  in the order of steps.
+*Strict* stops at the first difference. The error says at which step, what was expected, what was possible, and why that
+may be. It is right for a schedule that should fit, above all one that was noted a moment ago. *Fallback* is for an
+older or edited schedule, or for a normal form, which has the causes alone. It skips words that are not possible now, up
+to the next that is, and notes them in `skipped`. When no word is left that fits, it makes the ordinary choice, and
+notes it in `added`. A draw is found wherever it stands: it has no place in the order of steps.
 
 Prior art: Stateright's path replay, whose errors say what was available; rr's and Shuttle's replay schedulers.
 """
@@ -25,7 +24,7 @@ class Mismatch(Unrepeatable):
 
 
 CAUSES = (
-    "likely causes: the protocol or the scenario has changed since the schedule was noted; the run depends on "
+    "Likely causes: the protocol or the scenario has changed since the schedule was noted. Or the run depends on "
     "something beside the schedule (a clock, an unseeded random number, state that outlives a run)"
 )
 
@@ -56,7 +55,7 @@ class ScheduleReplay(Picker):
         if left and whole and self.strict:
             raise Mismatch(
                 f"the run ended after step {self._at} of {len(self.noted)} of the schedule, which goes on with "
-                f"{self.noted[self._at]!r}; {CAUSES}"
+                f"{self.noted[self._at]!r}. {CAUSES}"
             )
         self.skipped = [word for at, word in enumerate(self.noted) if at not in self._followed]
 
@@ -97,7 +96,7 @@ class ScheduleReplay(Picker):
             expected = repr(self.noted[self._at]) if self._at < len(self.noted) else "the end"
             raise Mismatch(
                 f"step {self._at + 1} of {len(self.noted)} of the schedule: expected {expected}, possible are "
-                f"{', '.join(map(repr, words))}; {CAUSES}"
+                f"{', '.join(map(repr, words))}. {CAUSES}"
             )
         for later in range(self._at + 1, len(self.noted)):
             if self.noted[later] in words:

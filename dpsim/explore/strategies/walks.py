@@ -1,10 +1,10 @@
 """First-in-first-out, and the random walk: the two simplest strategies, in every comparison.
 
-First-in-first-out takes what became ready first and the first option of every draw; there is just one such schedule,
+First-in-first-out takes what became ready first and the first option of every draw. There is just one such schedule,
 the one nearest to an unhurried machine. A rank's death comes last, as in every strategy that does not seek it.
 
-The random walk takes any candidate with equal chance. Bugs that need one or two particular orders it finds in a few
-schedules, as often as anything cleverer (Thomson, Donaldson and Betts, TOPC 2016); it has no memory of what it tried.
+The random walk takes any candidate with equal chance. It finds bugs that need one or two particular orders in a few
+schedules, as often as cleverer strategies (Thomson, Donaldson and Betts, TOPC 2016). It has no memory of what it tried.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Fifo(Picker):
 
 
 class Sampling(Picker):
-    """A strategy with random numbers of its own, new ones for each run, that depend on `seed` and the run alone."""
+    """A strategy that draws new random numbers for each run, which depend on `seed` and the run alone."""
 
     seeded = True
 

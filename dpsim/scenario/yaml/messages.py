@@ -5,9 +5,8 @@ Pydantic says "Input should be a valid integer, unable to parse string as an int
 
     path ('faults', 0, 'rank')    message: expected a whole number, got the text 'one'
 
-The 'skip' in the place is no key of the file but the tag of a union: the walk over the models that yields the
-allowed keys also drops such tags. An unknown key gets the nearest allowed one, or the section where a key of that
-name belongs.
+The 'skip' in the place is no key of the file but the tag of a union. The walk over the models that yields the allowed
+keys also drops such tags. An unknown key gets the nearest allowed one, or the section where a key of that name belongs.
 
 Prior art: NeMo-Agent-Toolkit 2248 shows what goes wrong without (only the first part of a place, and a crash on an
 empty one).
@@ -77,7 +76,7 @@ def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
         return [Explained((*path, key), _unknown_key(key, path, models, of), "key")]
     if kind == "missing":
         if error["loc"][-1] == "rank" and isinstance(value, dict) and "service" in value:
-            return []  # that key is told
+            return []  # the problem of that key is reported
         if path == () and error["loc"][-1] in of.sections and isinstance(value, dict) and not is_registered(value):
             return []  # another protocol may not have that section
         return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
@@ -218,7 +217,7 @@ def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) ->
 
 
 def _some(known: list[str]) -> str:
-    """The names; of more than anybody reads the first, and where all are."""
+    """The names; of a long list the first, and where all are."""
     if len(known) <= MANY_KEYS:
         return ", ".join(known)
     return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"

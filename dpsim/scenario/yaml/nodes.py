@@ -1,13 +1,13 @@
 """YAML text as a tree of nodes that know their line: strict, bounded, and without a surprise.
 
-PyYAML's parser delivers events; the tree is built from them here, without recursion and with a count, so that no
-file can take the process down: nesting, aliases and the nodes they expand to are limited before anything is built
-of them. Nothing is ever constructed from a tag. What YAML allows and a scenario never means is a problem with a
-line, not a value: duplicate keys, tags, merge keys, several documents, tabs, control characters.
+PyYAML's parser delivers events. This module builds the tree from them, without recursion and with a count, so that no
+file can crash the process. It limits nesting, aliases and the nodes they expand to before it builds any of them. It
+constructs nothing from a tag. Duplicate keys, tags, merge keys, several documents, tabs and control characters are YAML
+that no scenario means. The tree reports them as problems with a line.
 
-YAML 1.1 reads some plain words as something else. Here a scalar has a value (`data`) and its source text (`text`):
-numbers that are not written in decimal (010, 0x1f, 1:30, .inf, dates) stay text, and the reader gives a field that
-wants text the text (`form: 0.14`).
+YAML 1.1 reads some plain words as something else. Here a scalar has a value (`data`) and its source text (`text`).
+Numbers that are not written in decimal (010, 0x1f, 1:30, .inf, dates) stay text. The reader gives a field that wants
+text the text (`form: 0.14`).
 
     >>> root, problems = read_nodes("name: two\\nrank: 1")
     >>> root.data(), root.entries["rank"].value.line, problems
@@ -134,7 +134,7 @@ def read_nodes(text: str) -> tuple[Node | None, list[Misread]]:
 
 
 class _Composer:
-    """Events to nodes, with a stack of its own instead of Python's."""
+    """Events to nodes, with an explicit stack instead of Python's."""
 
     def __init__(self) -> None:
         self.root: Node | None = None

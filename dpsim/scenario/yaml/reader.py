@@ -7,12 +7,12 @@ Whatever the file holds, the outcome is a `Scenario` or a `ScenarioError` whose 
 
     my.yaml:7:3: faults[0].rank: rank 7: the world has 4 ranks, 0 to 3
 
-Three stages, each with its own kind of problem: bytes to text (missing, a folder, too large, not UTF-8), text to
-nodes (`dpsim.scenario.yaml.nodes`: not YAML, duplicate keys, tags, bombs), nodes to the model
-(`dpsim.scenario.yaml.messages`: unknown keys, wrong types, contradictions; services and nodes that the program has
-not). The last one validates strictly: "4" is no number and 1 is not true. But a field that wants text takes the source
-text of a number, so `form: 0.14` is the form 0.14; only words that YAML 1.1 reads as truth values (on, off, yes, no)
-need quotes there.
+Reading has three stages, each with its own kind of problem. Bytes to text: missing, a folder, too large, not UTF-8.
+Text to nodes (`dpsim.scenario.yaml.nodes`): not YAML, duplicate keys, tags, bombs. Nodes to the model
+(`dpsim.scenario.yaml.messages`): unknown keys, wrong types, contradictions; services and nodes that the program lacks.
+The last one validates strictly: "4" is no number and 1 is not true. But a field that wants text takes the source text
+of a number, so `form: 0.14` is the form 0.14. Only words that YAML 1.1 reads as truth values (on, off, yes, no) need
+quotes there.
 
 Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
 """
@@ -90,7 +90,7 @@ def _read(path: Path) -> bytes:
 
 
 def _without_waiting(path: str, flags: int) -> int:
-    """Open a FIFO as well, though nobody writes to it."""
+    """Open a FIFO as well, even if it has no writer."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 

@@ -91,7 +91,7 @@ class _Representer(yaml.representer.SafeRepresenter):
 
 
 def _lay_out(node: yaml.Node, depth: int) -> None:
-    """Sections and lists of mappings in lines of their own, what is in them in braces; long text as it is."""
+    """Sections and lists of mappings on separate lines, what is in them in braces; long text as it is."""
     if isinstance(node, yaml.ScalarNode):
         if NEXT_LINE in node.value:
             node.style = '"'

@@ -54,7 +54,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 late = host.op(host.address("is late for"), issue.delay_ns, host=True)
                 machine.alarms.sleep(late, issue.delay_ns)
                 machine.submit(late)
-            if last is not None:  # a repeated one has memory of its own: both are under way at the same time
+            if last is not None:  # a repeated one has its own memory: both are under way at the same time
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             own = Contribution(issue, result, source, (late,) if late is not None else (), machine.env._now)
@@ -148,8 +148,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 on.chain.queue.append(on.chain.tail)
 
     def _pass(self, own: Contribution) -> None:
-        """A collective in which this rank has no part is dropped when it is issued, as NCCL does: it stands on no
-        stream and has no turn on the communicator.
+        """Drop a collective in which this rank has no part, as NCCL does when it is issued. It takes no place on the
+        stream and no turn on the communicator.
         """
         last, rank = self.group.last, self.host.rank
         before = last.pop(rank, None)

@@ -1,18 +1,18 @@
 """Flags between the host threads of a rank.
 
-A flag is an edge: what waits for it comes after the turn in which it was set. It takes no time. A wait begins, and a
-query looks, when it is issued: that is the turn that a search orders against others, and what comes until the await has
-turns of its own.
+A flag is an edge: a wait for it comes after the turn in which a thread set it. A flag takes no time. A wait begins, and
+a query looks, when the thread issues it. A search orders that turn against others. The turns between that call and the
+await are further turns.
 
-Streams see a flag as a `FlagWord`: memory that hosts write and the device looks at, both at times of their own. It is
-made where a stream waits for the flag first, with what is in the flag then.
+Streams see a flag as a `FlagWord`. It is memory that hosts write and the device reads, each later than the call. It
+exists from the first wait of a stream for the flag, with the value that the flag has then.
 
     u1                 set                    clear        set
     the word                 written                written        written
     stream       ... launch a     looks: goes on                  (had it looked here: goes on with the third write)
 
-Looking and going on are two ops. That the flag is set before the stream has come to look, or afterwards, is no matter;
-that it is cleared before is one, so a look conflicts with what clears.
+Looking and going on are two ops. A set before the stream looks and a set after it have the same effect. A clear before
+the look has another effect, so a look conflicts with what clears.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dpsim.sim.hosts.turns import TurningHost
 
 
 class SimFlag(JournaledFlag):
-    """A flag: the turn in which it was set, and who waits for that."""
+    """A flag: the turn in which it was set, and the waits for that."""
 
     __slots__ = ("_by", "_host", "_set_now", "_waiting", "_word")
 
@@ -137,7 +137,7 @@ class FlagWord:
                 self._go_on(through, op)
 
     def hold(self, chain: Chain) -> None:
-        """The stream looks when it has come so far, not before what was written until now is seen."""
+        """The stream looks when it reaches this point, not before it can see what was written until now."""
         host = self._host
         look, through = host.op(host.address()), Op("", life=host.rank)
         look.effect, look.args = self._look, (through,)

@@ -63,7 +63,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         await _Await(_for_ever(host))
     except BaseException as error:  # to leave the process is to break off this rank alone
         if not breaks_off_rank(error):
-            if isinstance(error, KeyboardInterrupt):  # SimPy would let the other ranks go on first, for ever perhaps
+            if isinstance(error, KeyboardInterrupt):  # SimPy would let the other ranks go on first, perhaps without end
                 raise host.machine.halt(error) from error
             raise
         raised = error

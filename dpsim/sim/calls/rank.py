@@ -73,7 +73,7 @@ class SimRank(JournaledRank):
         self._notices.gone(self.rank, partial(self._behind_death, by))
 
     def cut(self) -> bool:
-        """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
+        """Take back what its hosts journaled and did not reach. Whether one stands in a plain call."""
         return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
 
     def stop(self) -> None:
@@ -84,12 +84,12 @@ class SimRank(JournaledRank):
         self.gone()
 
     def hang(self) -> None:
-        """None of its threads goes on, and nobody is told."""
+        """None of its threads goes on, and no watcher receives a notice."""
         if self.threads is not None:
             self.threads.over = True
 
     def gone(self) -> None:
-        """The program has come to an end, whatever that was: those who watch the rank are told."""
+        """The program has ended, however it did: the actors that watch the rank receive their notices."""
         self._notices.gone(self.rank, self._behind)
 
     def _behind(self, op: Op) -> None:
@@ -99,7 +99,7 @@ class SimRank(JournaledRank):
                 host.before(op)
 
     def _behind_death(self, by: Op, op: Op) -> None:
-        """The same of a rank that was killed: what it had issued and not come to did not happen."""
+        """The same of a rank that was killed: what it had issued and not reached did not happen."""
         self.host_thread.machine.edge(by, op)
         for host in self._hosts:
             op.causes |= host.causes
@@ -158,7 +158,7 @@ class SimRank(JournaledRank):
         self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
 
     def _late_for(self, delivery: Op, ns: int) -> None:
-        """Untimed: a message is under way for so long."""
+        """Untimed: a message is under way for `ns`."""
         host = self.host_thread
         late = Op(host.address("is late for"), ns, life=delivery.life)
         host.before(late)

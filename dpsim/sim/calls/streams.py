@@ -161,7 +161,7 @@ class SimEvent(JournaledEvent):
             machine.submit(seen)
 
     def _passed(self) -> bool:
-        """Whether it has, when the query looks. Not who asks: another thread may run by then."""
+        """Whether it has, when the query looks. That need not be the asking thread: another one may run by then."""
         if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
         return self._seen is not None and self._seen.at >= 0
@@ -186,7 +186,7 @@ class SimEvent(JournaledEvent):
 class SimGraph(JournaledGraph):
     """A graph of one rank: kept, and issued again call by call.
 
-    The calls of a replay go out as any others; what differs is the launch queue, where it is finite: a replay takes one
+    The calls of a replay go out as any others. Only a finite launch queue treats them differently: a replay takes one
     place there, and its branches take none.
     """
 

@@ -1,4 +1,4 @@
-"""Receives from any source: whose message each one takes is a choice of the schedule.
+"""Receives from any source: the schedule chooses the sender whose message each one takes.
 
 A receive *looks* when the receives of its rank before it have taken theirs. Each other member that sends its next
 message *offers* it, and the first offer that the schedule picks is taken. So the receive may take a message that came
@@ -28,7 +28,7 @@ from dpsim.sim.graph.op import Op
 
 
 class Comes(Protocol):
-    """Who makes one side of a transfer."""
+    """The actor that makes one side of a transfer."""
 
     rank: int
     chained: bool

@@ -1,8 +1,8 @@
 """A machine whose ranks abort communicators: it knows what lies behind work of a device that was broken off.
 
 A stream goes on behind a part that its rank has broken off, and computes with whatever is there. So a host that waits
-for something behind it must not take that for a result. What lies behind is what comes after by edges, whenever those
-are made; other ranks have no part in that, though they may be sent what was computed.
+for something behind it must not take that for a result. An op lies behind the part if edges lead to it, whenever the
+machine makes those edges. Other ranks do not count, though they may receive what the stream computed.
 
     machine.break_off(over, rank=1)             # `over`: what the stream of rank 1 goes on behind
     machine.is_broken(op, rank=1)               # whether `op` comes after it

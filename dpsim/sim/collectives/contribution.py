@@ -1,8 +1,8 @@
 """What one member brings to a collective or transfer, and how it takes what comes.
 
-A collective has one contribution for each member, a transfer has two. Each is made when its host issues the call. It is
-kept until all of it was sent and received: what happens in one op is all sent before any of it is received, since the
-memory of both may be the same.
+A collective has one contribution for each member, a transfer has two. The machine makes one when a host issues the
+call, and keeps it until all of it was sent and received. An op sends all of its elements before it receives any, since
+the memory of both may be the same.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from dpsim.sim.graph.op import Op
 
 
 class Contribution:
-    """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
-    same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
-    footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send
-    that is over on its own side before it is received. `at`: of floating-point numbers on a device that are compared,
-    whose call it is: journal, communicator, site, ordinal.
+    """The part of one member. `issue`: its announcement. `output`, `source`: the flat memory that it writes and reads,
+    perhaps the same. `before`: the ops before it. `joined`: since when it waits. `touches`: that memory as a footprint,
+    where a search or a check asks for it. `arrival`: the op by which it arrives, if there is one. `eager`: a send that
+    is over for the sender before it is received. `at`: the call (journal, communicator, site, ordinal), for a reduction
+    on a device that compares floating-point numbers.
     """
 
     __slots__ = ("arrival", "at", "before", "eager", "issue", "joined", "output", "source", "touches")
@@ -67,7 +67,7 @@ class Contribution:
         self.output = np.empty_like(self.output)
 
     def receive(self, wire: HostArray) -> None:
-        """Take what came, as far as it fits. Bytes are copied: nobody on the way knows of types."""
+        """Take what came, as far as it fits. Bytes are copied: a transfer does not know types."""
         output = self.output
         if output.dtype is not wire.dtype:
             output, wire = output.view(np.uint8), np.ascontiguousarray(wire).view(np.uint8)

@@ -1,10 +1,10 @@
 """A communicator of the simulated machine, as its members share it: what both modes have in common.
 
-Where there is time, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). Where there is none,
-each member's part is an op of its own (`dpsim.sim.collectives.parts`), since a member may be through long before
-another one, and that is an order to explore. Either way a mismatch does not stop the machine, as it does not always
-stop hardware: each member gets what its own description asks for, as far as it fits, and the ledger check finds it in
-the journals.
+In timed mode, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). In untimed mode, each
+member's part is a separate op (`dpsim.sim.collectives.parts`). A member may be through long before another one, and
+that is an order to explore. In both modes a mismatch does not stop the machine, as it does not always stop hardware.
+Each member gets what its own description asks for, as far as it fits, and the ledger check finds the mismatch in the
+journals.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Group(ABC):
 
     @abstractmethod
     def coming(self, sender: int, receiver: int) -> Op:
-        """That the sender comes with its next message to the receiver, which no receive has."""
+        """The op by which the sender comes with its next message to the receiver, which no receive has."""
 
     def receive_any(self, host: Comes, own: Contribution) -> Op:
         """Host domain: a receive from any source. The value of the op that ends it is the rank that sent."""
@@ -86,7 +86,7 @@ class Group(ABC):
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """That the devices of those of them have not stopped that may, as a footprint."""
+        """A footprint: those of these devices that may stop have not stopped."""
         if not self._fragile:
             return ()
         return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

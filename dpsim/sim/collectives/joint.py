@@ -57,7 +57,7 @@ class JointGroup(Transfers):
         return op
 
     def _begin(self, seq: int) -> tuple[Op, Brought]:
-        """The joint op of a collective that nobody has joined yet."""
+        """The joint op of a collective that no member has joined yet."""
         machine = self.machine
         op = Op(numbered_label(self.spec.name, seq) if machine.visible else "")
         begun = self._open[seq] = op, {}

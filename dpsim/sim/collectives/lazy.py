@@ -1,7 +1,7 @@
 """Communicators that are made when they are first used, as torch makes those of NCCL.
 
-The first use is a rendezvous of its own: the host stands in the call until all members have come to theirs. A transfer
-that is no part of a group has a communicator of its own for its pair.
+The first use is a rendezvous: the host stands in the call until all members have reached their first use. A transfer
+that is no part of a group has a separate communicator for its pair.
 
     made = Made(machine, spec)
     made.meet(host, (0, 1))                 # stands there until rank 1 has come, too; nothing the second time
@@ -26,11 +26,11 @@ class Made:
         self._formed: dict[tuple[int, ...], Op] = {}
 
     def knows(self, rank: int, members: tuple[int, ...]) -> bool:
-        """Whether a rank has come to make it."""
+        """Whether a rank has arrived to make it."""
         return rank in self._came.get(members, ())
 
     def meet(self, host: Host, members: tuple[int, ...]) -> None:
-        """A host comes to use it, by a call whose record is its last."""
+        """A host arrives to use it, by a call whose record is its last."""
         came = self._came.setdefault(members, set())
         if host.rank in came:
             return

@@ -1,10 +1,10 @@
-"""A rank's membership in a communicator, which it may abort: what ends where nobody else comes.
+"""A rank's membership in a communicator, which the rank may abort. An abort ends parts for which a peer never comes.
 
 Only in programs that say `aborts = True`. There each part of a collective or transfer has one op more behind it, by
 which it is over for this rank. It happens when the part has ended. Two things can come before it, and then it never
 does:
 
-* this rank aborts: the part is *broken off*. Whoever waits for it goes on, and hears of that;
+* this rank aborts: the part is *broken off*. A host that waits for it goes on, and learns of the abort;
 * a peer that aborted has *left*: what it takes part in is not served any more, and this rank stands there until it
   aborts, too. A peer leaves some time after its abort, so what it had begun may go on for others and end.
 
@@ -89,7 +89,7 @@ class Membership:
 
     @property
     def _served(self) -> Footprint:
-        """That no other member has left."""
+        """A footprint: no other member has left."""
         name = self._group.spec.name
         return tuple([(("leaves", name, member), "r") for member in self._group.spec.ranks if member != self._rank])
 

@@ -1,20 +1,21 @@
-"""Communicators where there is no time: of a collective or transfer, each member's part is an op of its own.
+"""Communicators in untimed mode: each member's part of a collective or transfer is a separate op.
 
 A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
 
-* *early*: when those have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
+* *early*: when the members have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
   contract asks for;
-* *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
+* *with all*: when all have. So it is where it gets something from all members, and where a draw says so
   (`dpsim.sim.hosts.early_ends`).
 
-What ends with all happens in one step, `all_came`, so a rank that dies takes all of these with it or none. But each
-member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
-peer's part is over says that this member came, and not that its own part is over. Hosts learn of no part but their own
-and need no such end. What a dead rank began on its host goes on without it, unless its kill is `partial`: then that
-each peer was served is an op of its own, on hosts and devices (`dpsim.sim.collectives.served`).
+All parts that end with all happen in one step, `all_came`, so a rank that dies takes all of these with it or none. But
+each member of a device communicator has a separate end behind that step, since a mark identifies each point of a
+stream. The end of a peer's part says that this member arrived, and nothing of that peer's own part. A host learns of no
+part but its own and needs no such end. What a dead rank began on its host goes on without it, unless its kill is
+`partial`. Then one op for each peer says that this peer was served, on hosts and devices
+(`dpsim.sim.collectives.served`).
 
-A member whose elements others may get before all have come gives them when it arrives: from then on they are on their
-way, and its memory may be used again as soon as its own part is over. A member that waits for everybody keeps its
+Others may get a member's elements before all have come. Such a member gives them when it arrives. Then they are on
+their way, and its memory is free again as soon as the member's part is over. A member that waits for all keeps its
 memory to itself until all have come.
 
 A transfer is the same with two members: the sender gets nothing, so it may be through early, and the receiver waits for
@@ -46,8 +47,8 @@ from dpsim.sim.hosts.host import Host
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
-    `looked_for`: a receive from any source looks for its sender, and neither side may be there.
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: the members whose parts end
+    with all. `looked_for`: a receive from any source looks for its sender, and neither side may be there.
     """
 
     __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
@@ -137,7 +138,7 @@ class PartedGroup(Group):
     # ---- inside
 
     def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
-        """What nobody has come to yet."""
+        """A collective or transfer that no member has reached yet."""
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_came] = members
@@ -243,12 +244,12 @@ class PartedGroup(Group):
 
 @lru_cache(4096)
 def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
-    """For whom a member waits at least, itself included; None for all."""
+    """The members for which a member waits at least, itself included; None for all."""
     wanted = frozenset({*awaited(issue.call, rank, members), rank})
     return wanted if len(wanted) < len(members) else None
 
 
 def _nothing(issue: Issue) -> Contribution:
-    """What a member brings from whom nothing is wanted."""
+    """The contribution of a member that brings nothing."""
     empty = np.empty(0, NUMPY[issue.dtype])
     return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

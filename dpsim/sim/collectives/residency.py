@@ -1,13 +1,12 @@
 """Residency: how many device collectives and transfers of one rank can be under way.
 
 While the kernel of a collective or transfer waits for its peers it occupies the GPU. Where residency is finite, a
-member's part first *starts*, which takes slots of its rank (one, or as many as `DeviceCommunicator.occupy` says, all at
-once), and *leaves* when this part has ended: two communicators on two streams and one slot can block each other for
-ever. A part starts when it has come to the head of its stream, and after what the rank put on this communicator before,
-since a library starts no kernel before its turn. In timed mode slots are given in the order in which parts come; where
-there is no time, who gets one is a choice.
+member's part first *starts*: it takes slots of its rank, one or as many as `DeviceCommunicator.occupy` says, all at
+once. The part *leaves* when it has ended. So two communicators on two streams and one slot can deadlock. A part starts
+at the head of its stream, after the rank's earlier work on this communicator: a library starts kernels in order. In
+timed mode parts get slots in the order in which they come; in untimed mode the next owner of a slot is a choice.
 
-Who holds the slots of a rank for which others wait is told when the run stands still (`full`).
+When the run stands still, `full` reports which parts hold the slots of a rank while others wait.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Places:
-    """So many slots, to be had all at once: the guard of a part."""
+    """The guard of a part: it takes this number of slots, all at once."""
 
     __slots__ = ("number", "slots")
 
@@ -73,7 +72,7 @@ class Slots:
         return op
 
     def full(self) -> Occupied | None:
-        """Who holds slots and who waits for some; None if nobody has to."""
+        """The parts that hold slots and the parts that wait for some; None if no part has to wait."""
         waiting = [record for start, (head, record, _) in self._parts.items() if start.at < 0 <= head.at]
         if self.free and not waiting:
             return None

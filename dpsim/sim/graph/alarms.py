@@ -3,8 +3,8 @@
 A time-out is longer than all that goes on, but for sleeps and planted delays. Where there is time it is an op with a
 cost. It is taken back when it is not needed, so that the run does not last until then.
 
-Where there is none, this is the rule: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep
-under way ends before it**. It lasts from the latest end among the sleeps and time-outs before its call. So does a sleep
+In untimed mode the rule is: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep under way
+ends before it**. It lasts from the latest end among the sleeps and time-outs before its call. So does a sleep
 (`dpsim.sim.graph.sleeps`): all else takes no time. So a time-out of 50 ms may pass before what lies behind a sleep of
 100 ms, or two of 30 ms. Messages, collectives, stores, ports and flags may lie between, any number of them. It does not
 pass before what lies behind a sleep of 10 ms. It need not pass first, as its own host may be slow. Of several time-outs
@@ -16,9 +16,9 @@ it is set. Then it may pass at any time, whatever it is for.
     machine.alarms.set(op, 30_000_000_000, causes, lives)
     machine.alarms.cancel(op, by)
 
-What happens at a time-out comes after all that had happened when it was the next to pass, but for sleeps that it could
-have passed before: with these it conflicts. So a host at which a time-out passes knows of every event that had passed
-by then.
+What happens at a time-out comes after all that had happened when it was the next to pass. Sleeps that it could have
+passed before are the exception: it conflicts with these. So a host at which a time-out passes knows of every event that
+had passed by then.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Alarms:
         self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
 
     def sleep(self, op: Op, ns: int) -> None:
-        """An op takes so long, at least: a sleep or a planted delay. Call it before the op is submitted."""
+        """An op takes at least `ns`: a sleep or a planted delay. Call it before the op is submitted."""
         if ns and not self._machine.timed:
             self.sleeps.add(op, ns)
             self.quiet.add(op)

@@ -1,9 +1,9 @@
 """What things cost on the simulated machine, in integer nanoseconds. All figures are *reference* values, not a
 calibration.
 
-Sources: published H200 tables for NCCL (a small all-reduce takes about 2.9 us + 1.64 us a rank; ring bandwidth
-about 350 GB/s; send and receive about 3 us) and measurements of gloo on one node (100 to 400 us). They give a
-plausible order of events and plausible waits, not predictions.
+Sources: published H200 tables for NCCL, and measurements of gloo on one node (100 to 400 us). In the tables a small
+all-reduce takes about 2.9 us + 1.64 us a rank. Ring bandwidth is about 350 GB/s, and a send and receive take about 3
+us. The costs give a plausible order of events and plausible waits, not predictions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Nanoseconds, or nanoseconds per KiB. `eager_bytes`: a send of so many bytes or fewer ends before it is
+    """Nanoseconds, or nanoseconds per KiB. `eager_bytes`: a send of at most this number of bytes ends before it is
     received.
     """
 

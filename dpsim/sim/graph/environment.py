@@ -1,18 +1,18 @@
 """SimPy's environment with two changes: what happens now does not go through the heap, and ops need no event.
 
 SimPy events without delay wait in a deque, in order: hosts that go on. Ops with a delay wait in SimPy's heap and are
-handed to `fire`. When nothing is left to do now, `idle` is asked first: the untimed mode fires a chosen op there, the
-timed one has nothing to say and time moves on. `run_down` is the only loop: SimPy's own `run` and `step` would miss
-the deque.
+handed to `fire`. When nothing is left to do now, the environment first calls `idle`. In untimed mode `idle` fires a
+chosen op; in timed mode it does nothing, and time moves on. `run_down` is the only loop: SimPy's own `run` and `step`
+would miss the deque.
 
-A loop of its own also removes a trap of SimPy: an exception that crosses processes is raised as it is, not made anew as
+This loop also removes a trap of SimPy: it raises an exception that crosses processes as it is, not made anew as
 `type(error)(*error.args)`.
 
-A host thread is a coroutine that stands still at events of the machine. One that awaits anything else is told so, where
-SimPy's own process would end the run.
+A host thread is a coroutine that stands still at events of the machine. One that awaits anything else gets
+`ForeignAwait`, where SimPy's own process would end the run.
 
-Nearly all that a run makes is journals, which stay, and ops, which leave no cycles behind: looking for garbage as often
-as usual finds nothing, and takes a twentieth of the time.
+A run makes mostly journals, which stay, and ops, which leave no cycles behind. A garbage collection as often as usual
+finds nothing, and takes a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpsim.backend.journal.misuse import ForeignAwait
 
 TICK = 256
 OBJECTS = 200_000
-"""So many new objects before the garbage collector looks through them."""
+"""The number of new objects after which the garbage collector looks through them."""
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def rare_collections() -> Iterator[None]:
 
 
 class Halt(BaseException):
-    """Ends a run where a program is under way. A BaseException: no protocol may take it for an error of its own."""
+    """Ends a run while a program is under way. A BaseException: no protocol may take it for one of its errors."""
 
 
 class Environment(simpy.Environment):

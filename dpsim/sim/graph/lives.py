@@ -1,7 +1,7 @@
-"""Who may die in a world, and what may be lost with them, as the machine is told and as a search has heard.
+"""The ranks that may die in a world, and the ops that may be lost with them, as far as a search knows them.
 
-A rank that may be killed dies with its host and its device. Of one that a fault lets die, or of which a kernel raises,
-the device stops alone. The life of such a rank is a resource: what ends it writes it, and what it takes away reads it.
+A rank that may be killed dies with its host and its device. If a fault lets a rank die, or one of its kernels raises,
+only its device stops. The life of such a rank is a resource: what ends it writes it, and what it takes away reads it.
 
     Lives((Kill(0),), dying=[1]).fragile        # ranks 0 and 1
 """
@@ -14,12 +14,12 @@ from dpsim.contract.schedule import Footprint
 from dpsim.contract.world import Kill
 
 LEFT = 1 << 40
-"""What ops die with for which nobody is there any more since a member has aborted its communicator: no actor's number.
+"""The life of ops whose member has aborted its communicator, so that no actor waits for them. It is no actor's number.
 """
 
 
 class Lives:
-    """`kills`: of ranks that may be killed. `dying`: ranks that a fault lets die. `failing`: ranks of which a kernel
+    """`kills`: of ranks that may be killed. `dying`: ranks that a fault lets die. `failing`: ranks with a kernel that
     raises in some run: where the failure falls is a choice. `aborting`: ranks may abort communicators.
     """
 

@@ -1,9 +1,9 @@
 """The machine: a graph of operations with explicit dependencies, fired in one of two modes.
 
-`edge(before, after)` is the only source of order: the op before it on its stream, an event that its stream waits
-for, the arrival of each member at a collective, what a host waits for. An op is *ready* when everything before it
-has fired, and then it *fires*: its effect happens and what waited for it may become ready. Waiting for an event is an
-edge and no op; so is recording one, where there is time.
+`edge(before, after)` is the only source of order. Edges come from streams (the op before), from events that a stream
+waits for, from arrivals at a collective, and from waits of hosts. An op is *ready* when everything before it has fired,
+and then it *fires*: its effect happens, and ops behind it may become ready. Waiting for an event is an edge and no op;
+so is recording one, in timed mode.
 
     machine = Machine()
     a, b = Op("a", cost=5), Op("b", cost=7)
@@ -14,13 +14,14 @@ edge and no op; so is recording one, where there is time.
 The modes differ in what becomes of a ready op alone:
 
 * **timed**: a ready op takes a SimPy time-out of its cost, then fires;
-* **untimed**: there is no time. An op without footprint fires at once; one with a footprint goes on the ready list,
-  and when nothing else can happen a strategy (`dpsim.contract.schedule`) picks the next. All timings of the machine are
+* **untimed**: there is no time. An op without footprint fires at once. One with a footprint goes on the ready list;
+  when nothing else can happen, a strategy (`dpsim.contract.schedule`) picks the next. All timings of the machine are
   orders of that list, so what holds for all choices holds for all timings.
 
 A footprint names what an op touches beside its edges, (resource, mode). The life of a rank that may be killed is a
 resource too: the kill writes it, and all that the rank does reads it. The strategy is the only source of
-nondeterminism. Labels are addresses, so they are stable under unrelated change; where nobody chooses, ops have none.
+nondeterminism. Labels are addresses, so they are stable under unrelated change; in a run without a strategy, ops have
+no labels.
 
 Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers, SimPy.
 """
@@ -48,8 +49,8 @@ LOOK_STEPS = 100
 
 
 class Machine(Edges):
-    """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
-    `submit(op)`: the op exists now, with all edges that its issuer knows of.
+    """Ops, edges, and time or choice; `Lives` says which ranks may die. `memory`: footprints have accesses of device
+    memory. `submit(op)`: the op exists now, with all edges that its issuer knows of.
     """
 
     def __init__(
@@ -191,7 +192,7 @@ class Machine(Edges):
             self._firing = False
 
     def _fire_untimed(self, op: Op) -> None:
-        """The op happens; who comes after it knows what it knew."""
+        """The op happens; the ops after it know what it knew."""
         fired = self._fired
         fired.append(op)
         if self._firing:
@@ -252,8 +253,8 @@ class Machine(Edges):
         return waiter
 
     def waits(self, wait: OptionalWait) -> bool:
-        """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
-        not for the program that is under way here.
+        """Untimed: whether an op waits that need not. An exception of the strategy ends the run and reaches its caller,
+        not the program that is under way here.
         """
         if self.strategy is None:
             return False

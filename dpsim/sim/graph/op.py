@@ -31,16 +31,16 @@ class Op:
 
     `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is
     submitted. `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. Until then
-    `after` is the first op that comes after it, and `waiter` the first host that stands at it; few ops have `more`, or
-    other `waiters`.
+    `after` is the first op behind it, and `waiter` the first host that stands at it. Few ops have further ones: `more`
+    and `waiters`.
     `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
     of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. `device`: of a kernel,
     where it runs; until it fires its value is the address of the launch. Untimed, two sets of bits go along the edges.
-    An op of a device may have a mark, `own_mark` (else 0); `seen_marks` are those of what lies before this op, so
-    whoever knows of it knows of them. `causes` are the strategy's.
+    An op of a device may have a mark, `own_mark` (else 0). `seen_marks` are the marks of all ops before this one, so a
+    host that learns of this op learns of them. `causes` are the strategy's.
 
-    Where there is time, all ops but deaths and failures are of this very class: the interpreter looks fields up by name
-    where it meets several classes, and that takes ten times as long.
+    In timed mode, all ops but deaths and failures are of this very class. Where the interpreter meets several classes,
+    it looks fields up by name, and that takes ten times as long.
     """
 
     __slots__ = (
@@ -120,7 +120,7 @@ class Death(Op):
 
 
 class DeviceFailure(Op):
-    """A device stops because a kernel on it raised. Its hosts hear of that, and go on."""
+    """A device stops because a kernel on it raised. Its hosts learn of that, and go on."""
 
     __slots__ = ()
 
@@ -134,7 +134,7 @@ def deaths_alone(enabled: list[Op]) -> bool:
 
 
 def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
-    """Which of the deaths happen where nothing else can. Whoever stands still may do so for ever, and not die."""
+    """The deaths that happen where nothing else can. A rank that stands still may also stand there without end."""
     ordered = sorted(deaths, key=lambda op: op.label)
     return [
         op

@@ -2,12 +2,12 @@
 
 The tail is what the next op waits for. To wait for an event puts no op on the stream: the next op gets one edge more,
 from the event's point. So there is a moment when the stream's end is no op: after waits that nothing has followed yet.
-Who needs an op there (`end`) gets one that does nothing.
+`end` gives an op at this place, one that does nothing if need be.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
 
-Where the launch queue is finite, `queue` is the last ops that were put there, as many as it has room for: the next one
-has to wait until the first of these has ended. Nothing that an op has no record of counts: waits, delays, joins.
+Where the launch queue is finite, `queue` holds the last ops that were put there, as many as it has room for. The next
+op waits until the first of these has ended. Only an op with a record counts: waits, delays and joins do not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Chain:
-    """The ops of a stream in their order. `waits`: of which points the next one comes after, beside the tail."""
+    """The ops of a stream in their order. `waits`: the points that the next op comes after, beside the tail."""
 
     __slots__ = ("_joins", "_line", "machine", "name", "queue", "tail", "waits")
 
@@ -33,11 +33,11 @@ class Chain:
         self.waits: list[Op] = []
         self.queue: deque[Op] | None = None if room is None else deque(maxlen=room)
         self._joins = 0
-        self._line: Op | None = None  # when the last that came to stand here is through
+        self._line: Op | None = None  # the end of the last call that stands here for room
 
     def make_room(self, host: Host) -> None:
-        """The host puts work here, of which the record is its last: where the queue is full, it stands in that call
-        until there is room. Who puts the work adds it to the queue.
+        """The host puts work here, by a call whose record is its last. If the queue is full, the host stands in that
+        call until there is room. The caller adds the work to the queue.
         """
         queue = self.queue
         if queue is None or len(queue) < (queue.maxlen or 0):
@@ -79,7 +79,9 @@ class Chain:
         machine.submit(op)
 
     def end(self, host: Host) -> Op | None:
-        """The op after which all that the stream has so far is done; None if there is nothing. `host`: who asks."""
+        """The op after which all that the stream has so far is done; None if there is nothing. `host`: the host that
+        asks.
+        """
         if self.waits:
             self._joins += 1
             label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.device_lives else ""

@@ -1,43 +1,44 @@
 """Which parts of collectives and transfers end early, where there is no time: the first of each line, and no more.
 
-The contract lets a member wait for more peers than those whose elements it gets: a send may end before it is received,
-or with its receive, and of two sends the one so and the other so. So where a member need not wait for all, whether it
-does is drawn:
+The contract lets a member wait for more peers than those whose elements it gets. A send may end before it is received,
+or with its receive, and two sends may differ in this. So where a member need not wait for all, the run draws one of
+two:
 
 * *eager*: its part ends when those have come for whom it has to wait;
 * *rendezvous*: its part ends when all have come.
 
-Not every combination need be drawn. A *line* is what happens one after the other: what a host thread awaits, and what a
-rank puts on a device communicator (each starts when the one before has ended). On each line ops are eager up to the
-first rendezvous, and after that one all are: `k` ops have `k + 1` outcomes.
+The run does not draw every combination. A *line* is a sequence of ops one after the other: what a host thread awaits,
+or what a rank puts on a device communicator. On each line, ops are eager up to the first rendezvous, and all later ones
+are rendezvous. So `k` ops have `k + 1` outcomes.
 
-That leaves nothing out. In any run a line stands for ever in one op at most, and all before it on the line have ended.
-That an op ended late is no other run than that it ended early: what came after it came as late, and in the machine all
-that anybody sees of it is steps, which may come late by themselves. So every run is one in which all before that op are
-eager and that op is a rendezvous. What comes behind it on the line does not happen, whatever is drawn. (A coalesced
-group ends as one: if one of its transfers stands for ever, nobody sees which of the others ended.)
+That leaves nothing out. In any run a line stands without end in at most one op, and all ops before it on the line have
+ended. A run in which an op ended late equals one in which it ended early. What came after it came as late, and others
+see only steps, which may come late by themselves. So every run equals one in which all ops before that op are eager and
+that op is a rendezvous. What comes behind it on the line does not happen, whatever is drawn. (A coalesced group ends as
+one: if one of its transfers never ends, no rank sees which of the others ended.)
 
-For the same reason a rendezvous shows something new only where it lasts for ever. Whether it would, a run can tell
-(`MayWait`): all that comes after the op carries a bit, and so says whether the last of its peers came because of it.
+For the same reason a rendezvous shows something new only where it never ends. A run can tell whether it would
+(`MayWait`). All ops behind it carry a bit, which says whether the last of its peers came because of it.
 
 A draw belongs to where it can be seen. A host that starts a send runs on, so it draws when it awaits the end. A device
 draws when the op is issued.
 
-Lost: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next; a
-draw for each op, of which eight are 256 schedules and show no more than nine.
+Rejected: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next.
+Also rejected: a draw for each op, since eight ops make 256 schedules that show no more than nine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 
 
 class MayWait:
-    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.OptionalWait`. Where its host
-    was killed later, it says nothing: a kill in the op equals a kill right behind it, and the host that stands in it
+    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.OptionalWait`. If a kill later
+    strikes its host, it says nothing. A kill in the op equals a kill right behind it. A host that stands in the op
     without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
     """
 
@@ -58,6 +59,31 @@ class MayWait:
     @property
     def met(self) -> int | None:
         return self._all_came.causes if self._all_came.at >= 0 else None
+
+
+class MayWaitInTime(MayWait):
+    """The same of a wait with a time-out that is `up` then. The last peer may come
+    behind a sleep that outlasts it. Then the rank goes on without the end, and that is new.
+    """
+
+    __slots__ = ("_knew", "_sleeps", "_up")
+
+    def __init__(self, label: str, end: Op, all_came: Op, host: WaitsHost, up: int) -> None:
+        super().__init__(label, end, all_came, ~host.rank, host.machine.dead)
+        self._sleeps, self._knew, self._up = host.machine.alarms.sleeps, host.causes, up
+
+    @property
+    def met(self) -> int | None:
+        met = super().met
+        return None if met is not None and met & self._sleeps.late(self._knew, self._up) else met
+
+
+class WaitsHost(Protocol):
+    """The host that waits."""
+
+    rank: int
+    machine: Machine
+    causes: int
 
 
 class EarlyEnds:

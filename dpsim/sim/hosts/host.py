@@ -7,15 +7,15 @@ what it issued before, as far as others can see that. What it *awaits* it knows 
     machine.submit(op)
     value = yield from host.wait(op)                # from here on the host knows what lay before `op`
 
-Where its rank may be killed, that the host comes to issue something, and that it goes on after a wait, are ops of their
-own: it may die before each of them.
+Where its rank may be killed, the host's arrival at a call is a separate op, and so is its going on after a wait. The
+rank may die before each of them.
 
-A call that is plain may hold the host up all the same, where a launch queue is finite or an allocation synchronises.
-The program's coroutine cannot stand still there and goes on, but whatever it issues from then on comes after the call's
-*gate*, and at the next await it waits for that. Where the gate never opens, what came beyond it did not happen.
+A plain call may still hold the host up, where a launch queue is finite or an allocation synchronises. The program's
+coroutine cannot stand still there and goes on. But all that it issues from then on comes after the call's *gate*, and
+at the next await it waits for the gate. Where the gate never opens, what came beyond it did not happen.
 
-What a rank has once, whatever the number of its threads, is in `dpsim.sim.memory.device`; a host receives its
-device's error and knows nothing else of it.
+`dpsim.sim.memory.device` holds what a rank has once, whatever the number of its threads. A host receives its device's
+error and knows nothing else of it.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Host:
         """Of the plain call that holds it up, until it waits for that."""
         self._gates = self.part_number = 0
         self.idle = False
-        """It stands in an idle get: to stand there for ever is to have ended well."""
+        """It stands in an idle get: standing there when the run ends is a good end."""
         self._failed: Op | None = None
         self.error: KernelError | None = None
         """What its device failed with. The program hears of it when it next waits for the device."""
@@ -73,8 +73,8 @@ class Host:
         self.learned: list[tuple[int, int]] = []
         """Untimed: (its step, `causes`), whenever it has learned something."""
         self.issued: Op | None = None
-        """Where the rank may be killed or a call may hold the host up: the last of what it did that others can see and
-        of what held it up, all in a chain.
+        """The last of its visible ops and of the gates that held it up, all in a chain. It is None unless the rank may
+        be killed or a call may hold the host up.
         """
         self.line = EarlyEnds(machine, self.rank)
         """Untimed: the parts of collectives and transfers that it awaits."""
@@ -104,8 +104,9 @@ class Host:
             self.machine.edge(self.issued, op)
 
     def issue(self, label: str | None = None) -> None:
-        """The host does something that others can see. Where it may be killed, that it comes to do it is an op: it may
-        die before. `_unsure` says of which record on that is. `label`: of what it does beside the op at its address.
+        """The host does something that others can see. Where it may be killed, its arrival there is an op, as it may
+        die before. `_unsure` says which records depend on that op. `label`: of what it does beside the op at its
+        address.
         """
         if self.lives is None or self.machine.timed:
             return
@@ -115,7 +116,7 @@ class Host:
         self.machine.submit(op)
 
     def address(self, verb: str = "") -> str:
-        """The op that the host issued last, as a label; empty where nobody looks at labels."""
+        """The op that the host issued last, as a label; empty where no strategy or journal uses labels."""
         if not self.machine.visible:
             return ""
         return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
@@ -125,7 +126,7 @@ class Host:
         return visit_label(self.word, *at, verb) if self.machine.visible else ""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        """The call that the host makes holds it up until these ops have ended. It has so many records with this one."""
+        """The call that the host makes holds it up until these ops have ended. `records`: its records so far."""
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
@@ -142,7 +143,7 @@ class Host:
         machine.submit(gate)
 
     def held_up(self, ns: int) -> None:
-        """A planted delay: the host comes so late to the plain call that it makes, and to all that follow."""
+        """A planted delay: the host is late by `ns` for the plain call that it makes, and for all that follow."""
         late = Op(self.address("is late for"), ns, life=~self.rank)
         if self.chained:
             self.before(late)
@@ -247,7 +248,7 @@ class Host:
         return (yield from self.wait(op))
 
     def _hears_of(self, op: Op) -> Op:
-        """That the host hears of an op of its device before the device stops, as an op that has its value."""
+        """The op by which the host learns of an op of its device before the device stops; it has that op's value."""
         after = self.op(numbered_label("hears of its device", self._heard, self.word))
         after.effect = lambda: op.value
         self._heard += 1

@@ -9,7 +9,7 @@ It does so only where the program's own code runs within a run: the simulation i
 
 A program that waits for a lock of Python's own, which a thread of its rank holds, waits in C. There a signal breaks it
 off, in the main thread alone. Another call into a C library that does not come back cannot be broken off. A program
-that catches BaseException hears of it again and again.
+that catches BaseException gets it again and again.
 
 Prior art: `PyThreadState_SetAsyncExc`, as debuggers and notebooks use it. `SIGALRM` is left to pytest-timeout.
 """

@@ -1,9 +1,9 @@
-"""Faults stop, and then a run has to come to its end: a bound on what anybody may still do (`World.progress`).
+"""When the faults have stopped, a run has to end: a bound on the ops of each actor after that (`World.progress`).
 
-A run that retries for ever, with another number each time, neither stands still nor repeats itself, so it is no hang
-and no livelock. The bound is one of ops, not of time: those of each rank or service since the last fault, kill or delay
-that was applied to anybody, or since the start. Each of these makes all counts begin anew. A time-out that passes does
-not: who tries again after each of his time-outs is the one that is looked for.
+A run that retries without end, with another number each time, neither stands still nor repeats itself. So it is no hang
+and no livelock. The bound counts ops, not time: those of each rank or service since the last applied fault, kill or
+delay, or since the start. Each of these sets all counts to 0. A time-out that passes does not, because the bound is
+there for an actor that tries again after each time-out.
 
     rank 1 dies                     all counts are 0
     rank 0 gets, in vain, gets      ... more than `World.progress` times: the run is over, and `Run.overdue`

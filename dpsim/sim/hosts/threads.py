@@ -1,8 +1,8 @@
 """Host threads of a rank, of which one goes on at a time.
 
-Only where a program says that it has threads. Each host thread is a coroutine that runs in a greenlet of its own, so it
-can be held up within a plain call as well: before each call of the contract, and before it goes on after a wait, it
-stands at its *turn* (`dpsim.sim.hosts.turns`). Between two turns a thread is alone.
+Only where a program says that it has threads. Each host thread is a coroutine that runs in its own greenlet, so a plain
+call can hold it up as well. Before each call of the contract, and before it goes on after a wait, it stands at its
+*turn* (`dpsim.sim.hosts.turns`). Between two turns a thread is alone.
 
     main            start u1 | launch a | join u1
     u1                       | starts | launch b | ends           # a before b, or b before a on the stream
@@ -13,8 +13,8 @@ that runs. To let a thread go on is to change them.
 XX: what a thread does between two calls of the contract is one step. A race of two threads on a Python variable within
 such a step is not seen.
 
-Prior art: Shuttle and loom, which run each thread of a test as a coroutine of its own and choose who goes on at each
-synchronising call; CHESS (Musuvathi and others, OSDI 2008).
+Prior art: Shuttle and loom run each thread of a test as a separate coroutine and choose which one goes on at each
+synchronising call. See also CHESS (Musuvathi and others, OSDI 2008).
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ class Threads:
         return [self.main, *self._hosts.values()]
 
     def all_over(self) -> Generator[Any, Any, SimThread | None]:
-        """Wait until all have ended. The answer is one that raised, which nobody has joined."""
+        """Wait until all have ended. Returns one that raised and that no thread has joined."""
         self._main_is_over = True
         for thread in self.started:  # which may grow
             if not thread.heard:
@@ -168,7 +168,7 @@ class Threads:
         self._running.clear()
 
     def forget(self) -> None:
-        """Nobody asks for anything any more; a run leaves no cycles behind."""
+        """The run is over; drop all references, so that it leaves no cycles behind."""
         self.started.clear()
         self._hosts.clear()
         self.shared.front = None
@@ -194,7 +194,7 @@ class SimThread(JournaledThread):
         threads.started.append(self)
 
     def end(self, by: TurningHost) -> None:
-        """It has come to its end, in this turn."""
+        """It has ended, in this turn."""
         if by.chained:
             by.before(self.ended)
         self._threads.machine.submit(self.ended)

@@ -1,14 +1,13 @@
 """The turns of a host thread: it stands still before each of its calls, until it is the one to go on.
 
-A turn is an op. All turns of a rank touch one resource, so a search tries them in every order, and whatever the threads
-share in Python is in that order, too.
+A turn is an op. All turns of a rank touch one resource, so a search tries them in every order. That order includes
+whatever the threads share in Python.
 
-That is more than a search can come to the end of, where there are three threads. A program that says
-`ordered_by_objects = True` promises that only two calls on one object conflict. A program that says
-`ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
-order matters. Then a turn touches what the call is on: a flag, a thread, a communicator that is aborted, or one
-resource for all the rest. Who draws
-a number that others draw, too, says so by a call on a flag.
+With three threads a search can rarely finish. A program that says `ordered_by_objects = True` promises that only two
+calls on one object conflict. A program that says `ordered_by_flags = True` promises that what its threads share in
+Python is ordered by flags, starts and joins where the order matters. Then a turn touches what the call is on: a flag, a
+thread, a communicator that is aborted, or one resource for all the rest. A thread that takes a number which other
+threads take too declares that by a call on a flag.
 """
 
 from __future__ import annotations
@@ -45,9 +44,10 @@ USED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "use": (("order", "w"),),
 }
 """The same where a program promises `ordered_by_objects`: calls on two communicators, streams or stores commute."""
-"""What a call on a flag or thread touches of it; and one on a communicator that can be aborted, which is besides a call
-like all others, as is one by which a stream waits for a flag. Whether the wait of a thread comes before a set or after
-it makes no difference, as long as nobody clears the flag."""
+"""What a call of these kinds touches of a flag, of a thread, or of a communicator that can be aborted. The latter also
+counts as a call like all others, and so does a stream's wait for a flag. A thread's wait before a set and one after it
+have the same effect, as long as no thread clears the flag.
+"""
 
 
 Promise: TypeAlias = Literal["", "flags", "objects"]
@@ -126,8 +126,8 @@ class TurningHost(Host):
         return op
 
     def alone(self, op: Op, joined: str = "") -> Op:
-        """That this thread goes on by itself is nothing to the others, where flags order what they share; but that it
-        has `joined` a thread is something to whoever takes its name again.
+        """This thread goes on by itself. Where flags order what the threads share, that does not concern the others.
+        But that it has `joined` a thread concerns a thread that takes its name again.
         """
         if self.by_object:
             op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
@@ -155,7 +155,7 @@ class TurningHost(Host):
         self.last = op
 
     def _give_way(self) -> None:
-        """Timed: let those go on of whom it is noted that they did, before this thread comes to its turn; each once."""
+        """Timed: before its turn, let each thread go on once that is due to go on."""
         env, waiter = self.machine.env, self.waiter
         env.giving_way.add(waiter)
         first: set[simpy.Event] = set()

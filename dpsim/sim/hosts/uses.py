@@ -95,7 +95,7 @@ def _use(steps: list[dis.Instruction], at: int) -> Use:
 
 
 def _copied(steps: list[dis.Instruction], at: int) -> bool:
-    """Whether an instruction loads an object of which an attribute is added to."""
+    """Whether an instruction loads an object whose attribute is added to."""
     return at + 1 < len(steps) and steps[at + 1].opname == "COPY"
 
 

@@ -1,30 +1,29 @@
-"""Is anybody getting on? A look at all journals now and then, so that a program without an end has one.
+"""Whether a run makes progress: a look at all journals now and then, which ends a program that has no end.
 
-A hang is seen exactly: nothing can move any more. A program that moves for ever is not. What is seen is that nothing
-has *changed* for long: no rank did anything but repeat itself. To repeat is to poll, to ask for an event or a flag,
-with an outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to
-pass a probe. All else is progress, whoever makes it, and all counts begin anew.
-
+The machine sees a hang exactly: nothing can move any more. A program that moves without end is harder to see. This
+module sees that nothing has *changed* for long: no rank did anything but repeat itself. A poll, or a query of an event
+or a flag, is a repetition if the place has had its outcome before. So is a decision with a value that was decided there
+before. A sleep, a mark on a stream and a probe always are. All else is progress of any rank, and all counts begin anew.
 * A get whose time is up is a poll that has found nothing.
-* A collective of hosts with a result that its place has had before is a repetition: ranks poll, and agree that there is
-  nothing to do. A rank that only agrees may count how often, and is never called endless.
+* A host collective with a result that its place has had before is a repetition: ranks poll, and agree that there is
+  nothing to do. A rank that only agrees may count its agreements, so the watch never calls it endless.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records. A rank with several threads is never deaf, since they share Python.
-* A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
-  message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move are given REPEATS
-  records each; where there is no time ASKS, since there every poll is a choice. What came last may still answer, so
-  half of these records have to come after the look that found nothing under way.
+* A rank that asks may get an answer. The watch calls it endless only while nothing under way can change an answer: no
+  message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move get REPEATS records
+  each; in untimed mode ASKS, since there every poll is a choice. What came last may still answer, so half of these
+  records have to come after the look that found nothing under way.
 
 So a poll loop whose message is under way is never called endless, however long a schedule holds the message back. Such
 a run is cut off after SAME steps that brought nothing new (`still`). A loop that gives up before that is not.
 
-What goes on for ever and makes progress is stopped by the memory that the process has taken since the run began: a
-record has some 200 bytes, an op that waits on a device three times as many, and a message as many as its sender likes.
-Where there is no time each op knows what came before it, so there memory grows faster than the run; such a run is also
-stopped by the number of its records, which is the same on every machine, and no other schedule is tried.
+A run without end that makes progress is stopped by the memory that the process has taken since the run began. A record
+has some 200 bytes, and an op that waits on a device three times as many. The size of a message is up to its sender. In
+untimed mode each op knows what came before it, so memory grows faster than the run. The number of records also stops
+such a run; it is the same on every machine, and no other schedule is tried.
 
-The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), so the journals
-know nothing of all this, and a run that ends pays a comparison an op. A loop that issues no op is ended by `overtime`.
+The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal.journal`). So the journals
+know nothing of this watch, and a run that ends pays a comparison an op. `overtime` ends a loop that issues no op.
 
 Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
 """
@@ -57,7 +56,7 @@ MOST_BYTES = 1_000_000_000
 MOST_RECORDS = 10_000_000
 MOST_UNTIMED = 1_000_000
 MEASURED = 8
-"""At each so many-th look the memory is measured, which takes as long as three ops."""
+"""The watch measures the memory at each look of this number, which takes as long as three ops."""
 
 
 class Endless(Exception):
@@ -99,7 +98,7 @@ class ProgressWatch:
 
     @cached_property
     def _ranks(self) -> list[Repetition]:
-        """Most runs end before anybody looks."""
+        """Made at the first look; most runs end before it."""
         return [Repetition(host.rank, host.records) for host in self._hosts]
 
     def look(self, rank: int) -> None:
@@ -122,7 +121,7 @@ class ProgressWatch:
 
     def still(self, steps: int) -> None:
         """An untimed run has made some more steps. Raises CutOff if the last SAME of them have brought nothing new, and
-        something else could happen. Where nothing else can, the ranks come to their ASKS, and the run is endless.
+        something else could happen. Where nothing else can, the ranks reach their ASKS, and the run is endless.
         """
         if self._new():
             self._stood_since, self._stood = steps, set(self._machine.enabled)
@@ -156,7 +155,7 @@ class ProgressWatch:
         )
 
     def _reads_on(self, one: Repetition) -> bool:
-        """Whether a rank has done nothing but repeat itself since anybody made progress."""
+        """Whether a rank has done nothing but repeat itself since any rank made progress."""
         if one.epoch != self._epoch:
             one.begin(self._epoch)
         elif not one.reads_on():
@@ -194,7 +193,7 @@ class ProgressWatch:
         }
 
     def _alone(self, enough: int) -> list[int]:
-        """The ranks that have repeated themselves so often, if nothing but their next repetition can happen."""
+        """The ranks that have repeated themselves `enough` times, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
         if not any(map(self._asks, repeating)):
             return []

@@ -1,21 +1,20 @@
 """A caching allocator, as PyTorch's: freed memory goes back to its stream's pool at once and is handed out again
 without waiting.
 
-That is what makes it fast, and what makes use-after-free possible on a device: nothing waits for work of *another*
-stream that still reads the memory, unless `record_stream` named that stream. The rules of torch's
-CUDACachingAllocator:
+So `free` never waits, and use-after-free becomes possible on a device. Work of *another* stream may still read the
+memory, unless `record_stream` named that stream. The rules of torch's CUDACachingAllocator:
 
-* requests are rounded up to 512 bytes; up to 1 MiB comes from the small pool (segments of 2 MiB), more from the large
-  one (20 MiB; from 10 MiB on the size itself, rounded up to 2 MiB);
-* a free block is reused only by the stream it was taken for, the smallest that fits; what is left over is split off if
-  that is worth it, and free neighbours merge;
-* `free` of a block that other streams used notes where those streams stand *now*; the block comes back when a later
-  allocation finds that they have come so far. Work put on the other stream after that is not covered;
-* with expandable segments there is one segment for each stream and pool, which grows: blocks merge further, so reuse
+* The allocator rounds requests up to 512 bytes. Up to 1 MiB comes from the small pool (segments of 2 MiB), more from
+  the large one (20 MiB). From 10 MiB on a segment has the size itself, rounded up to 2 MiB.
+* Only the stream for which a block was taken reuses it, and the smallest block that fits comes first. The allocator
+  splits the rest off if that is worth it, and merges free neighbours.
+* `free` of a block that other streams used notes where those streams stand *now*. The block comes back when a later
+  allocation finds that they have reached that point. It does not cover work put on the other stream after that.
+* With expandable segments there is one segment for each stream and pool, which grows: blocks merge further, so reuse
   differs.
 
-Memory is real: a segment is an array of bytes and a buffer a view into it, so a kernel that reads a reused block gets
-the new content, a wrong number and not only a finding.
+Memory is real: a segment is an array of bytes and a buffer a view into it. So a kernel that reads a reused block gets
+the new content: a wrong number and not only a finding.
 
     >>> pool = CachingAllocator()
     >>> a = pool.alloc("main", 1000)
@@ -54,7 +53,7 @@ _TYPES = {name: np.dtype(CARRIERS.get(name, name)) for name in DTYPES}
 """By name: numpy takes longer to read it than to make an array."""
 
 _spare: list[NDArray[np.uint8]] = []
-"""Memory of small segments that nobody uses any more, zeroed: to get new memory from the system takes longer than a
+"""Zeroed memory of small segments that no run uses any more: to get new memory from the system takes longer than a
 small run.
 """
 
@@ -169,7 +168,7 @@ class CachingAllocator:
         return np.ndarray(shape, _TYPES.get(dtype, dtype), block.segment.memory, block.start)
 
     def close(self) -> None:
-        """The run is over: nobody touches the memory any more."""
+        """The run is over: it does not touch the memory any more."""
         for segment in self._segments:
             if len(segment.memory) == SMALL_SEGMENT and len(_spare) < MOST_SPARE:
                 segment.memory[: segment.used] = 0

@@ -1,4 +1,4 @@
-"""Memory of the simulated machine: buffers are views into the segments of a caching allocator, so memory that is reused
+"""Memory of the simulated machine. Buffers are views into the segments of a caching allocator, so memory that is reused
 too early gives wrong numbers, as on a device.
 """
 
@@ -21,7 +21,7 @@ from dpsim.sim.memory.device import Device
 
 
 class DeviceStream(OwnStream):
-    """What a buffer needs of its stream: who issues to it, to which device, and the ops that are on it."""
+    """What a buffer needs of its stream: the host that issues to it, its device, and the ops that are on it."""
 
     __slots__ = ()
 
@@ -97,8 +97,8 @@ class SimBuffer(JournaledBuffer):
 
 
 def _passed(host: Host, point: Op) -> Passed:
-    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it was
-    told.
+    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it has
+    learned.
     """
     if host.machine.timed:
         return lambda: point.at >= 0
@@ -129,8 +129,8 @@ def flat_of(buffer: Buffer) -> HostArray:
 
 
 def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
-    """Device memory as resources: pieces of segments, so coarse that neighbours may seem to share one and so fine that
-    whatever does share memory is seen to.
+    """Device memory as resources: pieces of segments. Two buffers that share memory always share a piece; close
+    neighbours may share one, too.
     """
     return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
 

@@ -1,9 +1,9 @@
 """The device of a rank: what the rank has once, however many host threads it has.
 
 Its memory, its streams as chains of ops, and the communicators whose collectives it takes part in. A kernel that raises
-stops it: nothing that it has under way happens any more, and its hosts are told. So does a host that dies at an op, at
-some time after that. Where there is no time, that the device stops is an op, and all that the device does reads its
-life.
+stops it: nothing that it has under way happens any more, and its hosts learn of the error. A host that dies at an op
+stops it too, at some time after that. In untimed mode, the stop of the device is an op, and all that the device does
+reads its life.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Device:
         self.threads: list[Host] = []
 
     def tell(self, host: Host) -> None:
-        """A host that is to be told when the device stops."""
+        """Add a host that learns of it when the device stops."""
         if host not in self.threads:
             self.threads.append(host)
 
@@ -51,8 +51,8 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where this rank is
-        known to have such kernels, that is an op, before which other streams may go on.
+        """A kernel failed: nothing of what is under way happens any more, and the hosts learn of the error. Where this
+        rank is known to have such kernels, that is an op, before which other streams may go on.
         """
         machine, rank = self.machine, self.rank
         by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # it never ends
@@ -80,7 +80,7 @@ class Device:
             host.device_failed(error, by)
 
     def forget(self) -> None:
-        """Nobody asks for anything any more; a run leaves no cycles behind. Kernels know their device."""
+        """The run is over; drop all references, so that it leaves no cycles behind. Kernels know their device."""
         self.chains.clear()
         self.threads.clear()
 

@@ -1,12 +1,12 @@
 """Mailboxes: messages between hosts, each delivered some time after it was sent.
 
 A delivery is an op: deliveries from one sender to one box are a chain, those of several senders come in any order.
-A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k,
-a poll that looks at position k reads it, so a poll races only with the delivery that it just missed. Which delivery is
-the k-th the deliveries settle among themselves: all of them write the box.
+A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k, and
+a poll that looks at position k reads it. So a poll races only with the delivery that it just missed. The deliveries
+settle among themselves which of them is the k-th: all of them write the box.
 
-Who took which message is noted (`taken`), so that another run can have the same (`World.gates`). A look that has a gate
-is no choice.
+`taken` notes which look took which message, so that another run can have the same (`World.gates`). A look that has a
+gate is no choice.
 
 A get with a time-out waits as any other does, and its time is up when nothing else can happen
 (`dpsim.sim.graph.alarms`).
@@ -34,7 +34,7 @@ class _Box:
         self.taken = 0
         self.delivered = 0
         self.getters: deque[Op] = deque()
-        self.alarms: dict[Op, Op] = {}  # of the getters that do not wait for ever
+        self.alarms: dict[Op, Op] = {}  # of the getters with a time-out
         self.named: dict[Address, Op] = {}  # by the message that each waits for
 
 
@@ -50,13 +50,13 @@ class Mailboxes:
         """By the look that took it the post of each message."""
 
         self._unsure: dict[tuple[int, int, str], list[tuple[Op, Op | None]]] = {}
-        """What ranks have sent that may be killed, and where they came to do so."""
+        """The messages of ranks that may be killed, each with the op by which the rank reached its send."""
 
     def post(
         self, delivery: Op, source: Address, to: int, name: str, message: Frozen, issued: Op | None = None
     ) -> None:
         """Send; the delivery comes after those that this sender sent to the box before. One that has a life dies with
-        its sender. `issued`: that the sender comes to do so, where that is an op.
+        its sender. `issued`: the op by which the sender reaches this call, if there is one.
         """
         sender = source[0]
         if not 0 <= to < self._size:
@@ -76,7 +76,7 @@ class Mailboxes:
         machine.submit(delivery)
 
     def announce(self, notice: Op, source: Address, name: str, message: Frozen) -> None:
-        """A delivery that nobody sends, asked for at `source`; whoever submits it says when."""
+        """Prepare a delivery without a sender, asked for at `source`; the caller submits it when it is due."""
         to = source[0]
         box = self._boxes.get((to, name)) or self._box(to, name)
         notice.effect, notice.args = self._deliver, (box, (message, notice, source))
@@ -89,7 +89,7 @@ class Mailboxes:
         last = self._chains.get((sender, to, name))
         for delivery, issued in reversed(self._unsure.get((sender, to, name), ())):
             last = delivery
-            if issued is None or issued.at >= 0:  # else the sender died before it came to send that
+            if issued is None or issued.at >= 0:  # else the sender died before it reached the send
                 break
             last = None
         if last is not None and last.life not in self._machine.dead:
@@ -151,7 +151,7 @@ class Mailboxes:
         self._unsure.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
-        """One that nobody has used yet."""
+        """A new, empty mailbox."""
         box = self._boxes[rank, name] = _Box((rank, name))
         return box
 
@@ -180,7 +180,7 @@ class Mailboxes:
         self._machine.submit(getter)
 
     def _give(self, box: _Box, getter: Op) -> None:
-        """The next message is for this get, also where another thread comes to take one before it goes on."""
+        """The next message is for this get, even if another thread arrives to take one before it goes on."""
         self._hand(box, getter, box.messages.popleft())
 
     def _hand(self, box: _Box, getter: Op, letter: Letter) -> None:
@@ -200,7 +200,7 @@ class Mailboxes:
 
     @staticmethod
     def _learn(op: Op, after: Op) -> None:
-        """Who takes a message comes after its delivery, and who has waited in vain after the time-out."""
+        """A take comes after the delivery of its message, or, if it has waited in vain, after the time-out."""
         op.seen_marks |= after.seen_marks
         op.causes |= after.causes
 

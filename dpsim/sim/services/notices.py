@@ -1,7 +1,7 @@
-"""Who is told that a rank or service is gone.
+"""Notices to the actors that watch a rank or service: it is gone.
 
-A notice is a delivery that nobody sends: it comes after the end of the actor that is watched, and races from then on
-like every delivery. Where that end never comes the notice never does, and a run waits for neither.
+A notice is a delivery without a sender. It comes after the end of the watched actor, and races from then on like every
+delivery. If that end never comes the notice never does, and a run waits for neither.
 
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # the end of rank 3: its notices are under way
@@ -20,7 +20,7 @@ from dpsim.sim.services.mailbox import Mailboxes
 
 
 class Notices:
-    """All who watch somebody, and who is gone."""
+    """All watchers, and the actors that are gone."""
 
     def __init__(self, machine: Machine, boxes: Mailboxes) -> None:
         self._machine = machine
@@ -29,7 +29,7 @@ class Notices:
         self._gone: dict[int, Callable[[Op], None]] = {}
 
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
-        """A host wants to be told, by the call that it has issued last."""
+        """A host wants a notice, by the call that it has issued last."""
         notice = Op(host.address("is told by"), took)
         if host.chained:
             host.before(notice)
@@ -50,7 +50,7 @@ class Notices:
             self._machine.submit(notice)
 
     def close(self) -> None:
-        """The run is over: nobody is told any more."""
+        """The run is over: no watcher gets a notice any more."""
         for waiting in self._watched.values():
             for notice, _, _ in waiting:
                 notice.effect, notice.args = None, ()

@@ -1,17 +1,17 @@
 """Ports of nodes, and the stores behind them.
 
-Who listens on a port is settled by the order in which actors come to it: to open, to join and to close touch the port,
-so where there is no time a search tries all orders. Values are sent, and arrive some time later, those of one rank in
+The order in which actors reach a port settles which of them listens there. To open, to join and to close touch the
+port, so in untimed mode a search tries all orders. Values are sent, and arrive some time later, those of one rank in
 order; of several the last one counts.
 
-Who joins a port or asks for a key *looks* when there is something to see, and not before: that nobody had come yet is
-no order of its own, as with a message that is waited for. What may still change under the look, another value or a
-listener that leaves, conflicts with it.
+An actor that joins a port or asks for a key *looks* when there is something to see, and not before. So its wait for a
+listener or a value is no order to explore, as with a message that is waited for. What may still change under the look,
+another value or a listener that leaves, conflicts with it.
 
     rank 0   open 5, set k      close 5
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
-`dpsim.sim.graph.alarms` says when a time-out passes. Who waits 0 ns looks once, and may be too early.
+`dpsim.sim.graph.alarms` says when a time-out passes. A wait of 0 ns looks once, and may be too early.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.waiting import LATER, Waiting
 
 FIRST_FREE = 49152
-"""Where the ports begin that a node gives to those who ask for any."""
+"""The first port that a node gives to an actor that asks for any."""
 
 SHARE = 16
-"""So many of these are one actor's, so that who asks first makes no difference to their numbers."""
+"""One actor owns this number of them, so the order in which actors ask does not change their numbers."""
 
 Place: TypeAlias = tuple[int, int]
 """A node and a port."""
 
 
 class Table:
-    """What is behind a port while somebody listens. `by`: who came to listen, None for a stranger. `first`: of each key
-    the arrival of its first value, of which all later looks come after.
+    """The state behind a port while an actor listens. `by`: the rank that listens, None for a stranger. `first`: for
+    each key the arrival of its first value; all later looks come after it.
     """
 
     def __init__(self, node: int, port: int, by: int | None) -> None:
@@ -82,7 +82,7 @@ class Ports:
         self._machine.submit(op)
 
     def _any(self, node: int, rank: int) -> int:
-        """A port that nobody else will ask for."""
+        """A port that no other actor asks for."""
         while True:
             given = self._given.get(rank, 0)
             self._given[rank] = given + 1
@@ -100,7 +100,7 @@ class Ports:
         return table
 
     def join(self, host: Host, node: int, port: int, timeout_ns: int | None) -> Waiting:
-        """What a host waits for that joins whoever listens there."""
+        """What a host waits for to join the actor that listens there."""
         waiting, place = Waiting(self._machine, host, timeout_ns, "joins at"), (node, port)
         if place in self._opened or waiting.polls:
             self._look_for(waiting, place, None if waiting.polls else self._opened[place])
@@ -196,7 +196,7 @@ class Ports:
         waiting.look(see, _key(table, key, "r"), after)
 
     def close(self, host: Host, table: Table) -> None:
-        """Who listens leaves; whoever else leaves takes nothing with it."""
+        """The listener leaves; if another actor leaves, nothing changes at the port."""
         if table.by != host.rank or table.closed is not None:
             return
         host.issue()

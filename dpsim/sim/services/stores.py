@@ -1,6 +1,6 @@
 """Stores of the simulation, as one rank has them; what lies behind them is in `dpsim.sim.services.ports`.
 
-store = yield from open_store(host, ports, node=0, port=5, took=10_000)()      # None: somebody listens there
+store = yield from open_store(host, ports, node=0, port=5, took=10_000)()      # None: another actor listens there
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SimStore(JournaledStore):
 
 
 def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
-    """Until it is over. Timed: who polls in vain again and again lets time go on."""
+    """Until it is over. Timed: a host that polls in vain again and again lets time go on."""
     if waiting.polls and waiting.result is None and host.machine.timed:
         yield from host.in_vain(waiting.op)
     else:

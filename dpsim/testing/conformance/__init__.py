@@ -1,9 +1,9 @@
 """Every call of the contract at least once, with results that a formula predicts.
 
 Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.contract.interface` says. Each
-rank knows what every other rank sends, so it can compute every result by itself and says at once which call gave
-something else, and which sentence of the contract that breaks. All numbers are exact in their type: "almost equal" does
-not occur but for averages.
+rank knows what every other rank sends, so it can compute every result by itself. It reports at once which call gave
+something else, and which sentence of the contract that breaks. All numbers are exact in their type: only averages may
+be almost equal.
 
     program.py       the program: rounds, made of the parts below
     basics.py        names, kernels, reads, the host running ahead, what is refused
@@ -18,7 +18,7 @@ not occur but for averages.
     any_source.py    receives from any source
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
-    gates.py         looks into mailboxes that come to what they came to in another run
+    gates.py         looks into mailboxes that find what they found in another run
     threads.py       host threads and flags
     stores.py        ports, keys and time-outs
     services.py      the program `conformance_services`: actors that are no ranks
@@ -26,8 +26,8 @@ not occur but for averages.
     lazy.py          communicators that are made at their first use, in a world that has such
     ground.py        what they have in common: data, expectations, kernels
 
-What no backend shows: that freed memory is reused at all (gloo never does; only that it is not reused too early is
-held), how long anything takes, and the order of messages from two senders.
+No backend shows that freed memory is reused at all (gloo never reuses it; the program requires only that it is not
+reused too early). The program does not test how long anything takes, nor the order of messages from two senders.
 
 Worker processes import this, so it needs the contract, the registry, and the libraries of arrays alone.
 """

@@ -1,7 +1,7 @@
 """Communicators that a rank aborts: the program `conformance_aborts`, since a program says that it does.
 
-All ranks abort both communicators, the odd ones in the midst of something. What a peer makes of it is anybody's guess,
-so each looks at what it gets itself: Aborted, wherever it waits or calls from then on.
+All ranks abort both communicators, the odd ones in the midst of something. The effect on a peer is not defined, so each
+rank looks only at itself: wherever it waits or calls then, it gets Aborted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """All collectives of the contract, on host and device memory, for every root and shape of sizes.
 
 What each member brings is known, so one table of calls with their results serves both domains. The size vectors are
-uneven, other in each round, and leave somebody with nothing.
+uneven, other in each round, and leave some member with nothing.
 """
 
 from __future__ import annotations

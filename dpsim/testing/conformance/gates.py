@@ -12,15 +12,15 @@ from dpsim.contract.interface import Frozen, Rank
 from dpsim.contract.program import Program
 
 EACH = 2
-"""So many messages has each actor for the first rank."""
+"""Each actor has this number of messages for the first rank."""
 
 POLLS = 4
 MOMENT_NS = 20_000_000
 
 
 class GatesConformance(Program[Any]):
-    """The program `conformance_gates`: all ranks and the service post to one mailbox of the first rank, which polls a
-    few times, waits once for a moment, and then takes what is left.
+    """The program `conformance_gates`. All ranks and the service post to one mailbox of the first rank. That rank polls
+    a few times, waits once for a moment, and then takes what is left.
     """
 
     def services(self, prepared: Any) -> tuple[str, ...]:

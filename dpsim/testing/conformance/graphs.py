@@ -1,6 +1,6 @@
 """Graphs: what is kept, what a replay runs, and on what memory; what a capture refuses.
 
-A graph is captured once, so each round has graphs of its own.
+A program captures a graph once, so each round has its own graphs.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ async def _weak(at: Round) -> None:
     main.launch("conformance.increase", increase, writes=[source])
     graph.replay(main, "conformance.replay")
     expect("memory of a graph, again", await kept.read("conformance.read"), mine + 1, law)
-    expect("memory of the program", await other.read("conformance.read"), mine, "a graph has memory of its own")
+    expect("memory of the program", await other.read("conformance.read"), mine, "a graph has its own memory")
     source.free()
     other.free()
 

@@ -1,7 +1,7 @@
 """What the parts of the conformance program have in common: the data that ranks send, expectations, and kernels.
 
-All data are *lines*: rank r brings start, start + 1, ... if r is even and start, start - 1, ... if it is odd, so that
-the largest and the smallest of each place are not all of one rank. Every rank can compute those of the others.
+All data are *lines*: rank r brings start, start + 1, ... if r is even and start, start - 1, ... if it is odd. So no
+single rank has the largest, or the smallest, of every place. Every rank can compute the lines of the others.
 
     expect("read", await buffer.read("site"), round.line(rank, 4, "int32"), "the content after all work so far")
 
@@ -28,7 +28,7 @@ are still exact. The part `dtypes` has all types.
 """
 
 SHOWN = 12
-"""So many elements of an array are shown in an error."""
+"""An error shows this number of elements of an array."""
 
 
 class Round:

@@ -1,7 +1,7 @@
 """Communicators that are made at their first use: for a world with `World.lazy`, and for one round.
 
 The first use is a rendezvous of the members and cannot be kept in a graph. A transfer that is no part of a group has a
-communicator of its own for its pair.
+separate communicator for its pair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ async def lazy(at: Round) -> None:
     expect("the first sum", await total.read("conformance.read"), wanted, "it works as any other")
     expect("a later use in a capture", await _refusal(at, "later", _sum, total), None, "made once and for all")
     if group.index < 2 < group.size:  # of two alone the pair is the group
-        law = "a lone transfer has a communicator of its own for its pair"
+        law = "a lone transfer has a separate communicator for its pair"
         expect("a first transfer in a capture", await _refusal(at, "pair", _exchange, total), NOT_PERMITTED, law)
         _exchange(at, total)
         expect("a later transfer in a capture", await _refusal(at, "again", _exchange, total), None, "made once")

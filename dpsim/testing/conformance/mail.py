@@ -1,7 +1,7 @@
-"""Mailboxes: messages in order, polls that find nothing, gets that may last for ever; and sleep.
+"""Mailboxes: messages in order, polls that find nothing, gets that may last without end; and sleep.
 
-What a poll finds is a matter of time where a message is under way. So the part "mail" polls only boxes that nobody
-writes to, and two backends learn the same; "polling" asks until there is something, as often as it takes.
+Where a message is under way, time decides what a poll finds. So the part "mail" polls only boxes that no actor writes
+to, and two backends learn the same. The part "polling" asks until there is something.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ ENOUGH_NS = 30_000_000_000
 """For one that is not."""
 
 PATIENCE = 2_000
-"""So many polls, each after a pause, have to be enough for a message to arrive."""
+"""A message has to arrive within this number of polls, each after a pause."""
 
 
 async def mail(at: Round) -> None:
@@ -25,7 +25,7 @@ async def mail(at: Round) -> None:
     rank, ring = at.rank, at.host.ranks
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
     for name in ("left-over", "empty"):
-        law = "None if there is no message; one that nobody took does not reach the next run"
+        law = "None if there is no message; a message that was not taken does not reach the next run"
         expect(f"a poll of the box {name}", await rank.mailbox(name).poll(f"conformance.{name}"), None, law)
     for number in range(3):
         rank.send(after, "ring", _letter(rank.rank, number, at.step), "conformance.send")
@@ -36,7 +36,7 @@ async def mail(at: Round) -> None:
         expect(f"message {number} of 3", came, _letter(before, number, at.step), law)
     expect("a message to oneself", await rank.mailbox("own").get("conformance.get.own"), "to myself", law)
     vain = await rank.mailbox("empty").get("conformance.get.vain", timeout_ns=MOMENT_NS)
-    expect("a get from a box that nobody writes to", vain, None, "None when the time is up")
+    expect("a get from a box without a sender", vain, None, "None when the time is up")
     rank.send(rank.rank, "own", "again", "conformance.send.again")
     came = await rank.mailbox("own").get("conformance.get.again", timeout_ns=ENOUGH_NS)
     expect("a get with a time-out", came, "again", "the next message, if it comes in time")
@@ -46,11 +46,11 @@ async def mail(at: Round) -> None:
 
 
 async def serve(rank: Rank) -> None:
-    """The end of the program: the first rank hands out work and takes it back, the others serve for ever. A message to
-    each of them is left over.
+    """The end of the program: the first rank hands out work and takes it back, the others serve without end. A message
+    to each of them is left over.
     """
     group = rank.host("dp_cpu")
-    await group.barrier(site="conformance.rounds-done")  # nobody polls the box of what is left over any more
+    await group.barrier(site="conformance.rounds-done")  # no rank polls the box of what is left over any more
     if group.index != 0:
         while True:
             task = await rank.mailbox("tasks").get("conformance.serve", idle=True)

@@ -1,11 +1,11 @@
 """The program `conformance`: rounds, each of which goes through the parts of the contract; and `conformance_threads`,
-the same with the part that starts host threads. That is a program of its own: in one with threads every call may be
-held up, and costs more.
+the same with the part that starts host threads. The latter is separate, because a program with threads may be held up
+in every call, and costs more.
 
     protocol: {name: conformance}
 
-It asks for the communicators that every world has, "dp_cpu" on the host and "dp" over the same ranks and "ep" on the
-device, and runs on groups of any size.
+It asks for the communicators that every world has: "dp_cpu" on the host, "dp" over the same ranks and "ep" on the
+device. It runs on groups of any size.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ THREADED: dict[str, Callable[[Round], Awaitable[None]]] = {"threads": threads}
 
 
 class Selection(NamedTuple):
-    """What a run makes of the contract: so many rounds, of these parts."""
+    """What a run makes of the contract: a number of rounds, of these parts."""
 
     rounds: int
     parts: tuple[str, ...]

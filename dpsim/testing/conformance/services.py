@@ -1,10 +1,10 @@
 """Services: actors that are no ranks. The program `conformance_services`, since a program says which it has.
 
-    ranks   --question-->  desk  --all of them-->  clerk        the clerk stands in an idle get for ever
-    ranks   <--answer----  desk  <--their sum----  clerk        and is said to have ended well
+    ranks   --question-->  desk  --all of them-->  clerk        the clerk stands in an idle get at the end
+    ranks   <--answer----  desk  <--their sum----  clerk        and counts as finished
 
-The first rank watches both, and is told of the end of the desk alone. They have mailboxes and stores, and neither a
-communicator nor a device.
+The first rank watches both, and receives a notice of the end of the desk alone. They have mailboxes and stores, and
+neither a communicator nor a device.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ConformanceServices(Program[int]):
             store.set(f"read.{rank.rank}", True, "conformance.set")
             store.close("conformance.close")
         if group.index == 0:
-            law = "who watches an actor is told when its program has ended, and whoever watches it then is told as well"
+            law = "a rank that watches an actor gets a notice of its end, also if it watches after that end"
             expect("a notice", await rank.mailbox("ends").get("conformance.gone"), ("gone", desk), law)
             rank.watch(desk, "ends", "conformance.watch")
             expect("a notice", await rank.mailbox("ends").get("conformance.gone"), ("gone", desk), law)

@@ -1,4 +1,4 @@
-"""Stores: who listens on a port, who finds him there, what keys hold, and how waits end that come to nothing.
+"""Stores: which actor listens on a port, which one finds it, what keys hold, and how waits in vain end.
 
 The first rank of each group listens, on a port that the system gives; so the port is in no decision. Time-outs strike
 only where nothing can come.
@@ -35,7 +35,7 @@ async def stores(at: Round) -> None:
 
 
 async def _opened(at: Round) -> Store:
-    """One listens, the others find him."""
+    """One listens, the others find it."""
     rank, ring = at.rank, at.host.ranks
     if at.host.index:
         where: Any = await rank.mailbox("store").get("conformance.where")
@@ -54,7 +54,7 @@ async def _opened(at: Round) -> Store:
 
 
 async def _shared(at: Round, store: Store) -> None:
-    """All of a group use it alike, and everybody's values come in order."""
+    """All of a group use it alike, and each member's values come in order."""
     rank, group = at.rank, at.host
     if group.index == group.size - 1:
         for key, value in EVERYTHING.items():
@@ -71,7 +71,7 @@ async def _shared(at: Round, store: Store) -> None:
         law = "the last value counts, and what one rank sets arrives in that order"
         expect(f"the last of rank {other}", await store.get(f"of.{other}", "conformance.get.own"), (other, 2), law)
     nothing = await store.get("missing", "conformance.get.missing", timeout_ns=MOMENT_NS)
-    expect("a key that nobody sets", nothing, None, "None when the time is up")
+    expect("a key that no actor sets", nothing, None, "None when the time is up")
 
 
 async def _refused(at: Round, store: Store) -> None:
@@ -85,14 +85,14 @@ async def _refused(at: Round, store: Store) -> None:
 
 
 async def _left(at: Round, store: Store) -> None:
-    """The listener leaves, and comes again to the same port; whoever else leaves takes nothing with it."""
+    """The listener leaves, and comes again to the same port; another actor that leaves changes nothing."""
     rank, group, port = at.rank, at.host, store.port
     if group.index:
         store.set(f"waits.{rank.rank}", True, "conformance.set.waits")
         law = "None when the listener has left"
-        expect("a key that nobody sets", await store.get("missing", "conformance.get.left"), None, law)
+        expect("a key that no actor sets", await store.get("missing", "conformance.get.left"), None, law)
         store.close("conformance.close")
-        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before he is there again
+        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before it is there again
         assert again is not None
         again.set(f"gone.{rank.rank}", True, "conformance.set.gone")
         again.close("conformance.close.again")
@@ -103,7 +103,7 @@ async def _left(at: Round, store: Store) -> None:
         again = await rank.open_store(port, "conformance.open.again")
         assert again is not None, "a port: expected a store, came None. The contract: who leaves gives the port back"
         for other in group.ranks[1:]:
-            law = "whoever else leaves takes nothing with it"
+            law = "an actor that leaves and does not listen takes nothing with it"
             expect(f"the key of rank {other}", await again.get(f"gone.{other}", "conformance.get.gone"), True, law)
         again.close("conformance.close.again")
     refused(RuntimeError, "a store that was closed", lambda: store.get("key", "refused"))

@@ -26,7 +26,7 @@ async def stream_flags(at: Round) -> None:
 
 
 async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
-    """A flag that is set holds nobody."""
+    """A flag that is set holds no stream."""
     side = at.rank.stream("side")
     flag.set("conformance.set")
     side.wait_flag(flag, "conformance.hold")

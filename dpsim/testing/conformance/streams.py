@@ -1,10 +1,10 @@
 """Side streams, events, views and `record_stream`.
 
-Whether streams run side by side, and whether one really waits for another, is seen without a clock: a stream of the
-first rank is *held* by a collective that its peers make only after the host of the first one has seen the rest. Then
+The part sees without a clock whether streams run side by side, and whether one really waits for another. A collective
+*holds* a stream of the first rank, because its peers call it only after the first rank's host has seen the rest. Then
 all that does not wait for the held stream is done, and all that does is not.
 
-Nothing may be done for the first time while a stream is held: a GPU loads a kernel, and takes pinned memory, when it
+Nothing may be done for the first time while a stream is held. A GPU loads a kernel, and takes pinned memory, when it
 first needs them, and may wait for all of its streams to do so.
 """
 

@@ -1,4 +1,4 @@
-"""Host threads and flags: who starts, who waits, and what one thread learns of another.
+"""Host threads and flags: which starts, which waits, and what one thread learns of another.
 
 The threads hand a baton round wherever their calls would else come in any order, so that two backends number buffers
 and collectives alike. What each thread does is compared by itself.
@@ -28,7 +28,7 @@ async def threads(at: Round) -> None:
 
 
 async def _joined(at: Round) -> None:
-    """A thread is the rank's, has a name of its own, and goes on in the step of who started it."""
+    """A thread is the rank's, has its own name, and goes on in the step of its starter."""
     rank, seen = at.rank, list[Any]()
 
     async def look(own: Rank) -> None:
@@ -37,11 +37,11 @@ async def _joined(at: Round) -> None:
         own.decide("conformance.inside", own.step, "dp_cpu")
 
     thread = rank.start("helper", look)
-    law = "None if the thread came to its end"
+    law = "None if the thread ended without an error"
     expect("what a join learns", await thread.join("conformance.join"), None, law)
     law = "a thread begins in the step of the one that starts it; streams are the rank's"
     expect("what a thread sees", seen, [("helper", at.step, rank.rank, True)], law)
-    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has a step of its own")
+    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has its own step")
 
 
 async def _flags(at: Round) -> None:
@@ -141,7 +141,7 @@ async def _taken(at: Round) -> None:
 
 
 async def _raised(at: Round) -> None:
-    """A thread raises, and somebody joins it."""
+    """A thread raises, and main joins it."""
 
     async def fail(own: Rank) -> None:
         own.probe("conformance.fails")

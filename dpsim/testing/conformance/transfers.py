@@ -1,7 +1,7 @@
 """Sends and receives around a ring: on the host and on the device, lone and coalesced, small and large.
 
-A small send may end before it is received, a large one may not: a backend may do either with either, and a program
-that is right does not mind. The large ones are 1 MiB, more than any library sends eagerly.
+A small send may end before it is received, a large one may not. A backend may do either with either, and a correct
+program allows both. The large ones are 1 MiB, more than any library sends eagerly.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def _host(at: Round) -> None:
 
 
 async def _lone(at: Round, count: int) -> None:
-    """Two in a row to the next one. The even ones send first, so that none waits for ever if a send waits."""
+    """Two in a row to the next one. The even ones send first, so that none hangs if a send waits."""
     group, n, me = at.device, at.device.size, at.device.index
     after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
     mine, more = at.put(count, "int32"), at.alloc(count, "int32")
@@ -68,7 +68,7 @@ async def _lone(at: Round, count: int) -> None:
 
 
 async def _coalesced(at: Round, count: int) -> None:
-    """To both neighbours, everybody sends first: only a group that goes out as one comes to its end."""
+    """To both neighbours, all send first: only a group that goes out as one ends."""
     group, n, me = at.device, at.device.size, at.device.index
     after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
     mine, theirs = at.put((2, count), "int32"), at.main.alloc((2, count), "int32", "conformance.theirs")

@@ -1,9 +1,8 @@
 """Random programs, and what the contract orders in them, in the most naive way: a graph of points, and its closure.
 
-A program is written in an order in which it could have run: a host goes on behind what it learned only if that has
-happened. A point is of a host, of a stream, or of a member's way through a collective, which has two: it comes, and it
-is through. The edges are read off the docstrings of `dpsim.contract.interface`; nothing here knows how the fold does
-it.
+A program is written in an order in which it could have run. A host goes on behind what it learned only if that has
+happened. A point is of a host, of a stream, or of a member's way through a collective (its arrival or its end). The
+edges are read off the docstrings of `dpsim.contract.interface`; nothing here knows how the fold does it.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ LIKE = {"broadcast": "scatter", "reduce": "gather"}
 
 
 class Call(NamedTuple):
-    """A collective that some members have still to come to: what each calls, and its points once it has come."""
+    """A collective that some members have not reached yet: what each calls, and its points once it has arrived."""
 
     fields: list[dict[str, Any]]
     needs: list[set[int]]
@@ -145,7 +144,7 @@ class Program:
         self.groups = 0
         for _ in range(self.rng.randint(10, ops)):
             self.act()
-        if self.rng.random() < 0.7:  # else some stand in a collective for ever
+        if self.rng.random() < 0.7:  # else some stand in a collective without end
             for communicator, calls in self.calls.items():
                 for rank in [rank for call in calls for rank in sorted(call.left)]:
                     self.come(communicator, rank, "host" if communicator == "cpu" else "device")
@@ -280,7 +279,7 @@ class Program:
             self.graph.before[point] |= {self.issue(rank)}
             self.works[rank].append((work, call.through[rank]))
             return
-        if call.idle[rank]:  # nobody may count on it
+        if call.idle[rank]:  # no rank may rely on it
             self.graph.before[point].add(self.issue(rank))
             self.idle.add((rank, len(self.made[rank].journal) - 1))
             return

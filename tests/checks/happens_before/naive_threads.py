@@ -1,7 +1,8 @@
 """Random programs whose ranks have several host threads, and what the contract orders in them, as in `naive`.
 
-Each thread has a point of its own, and what it awaits. One of each rank's threads is the present one, by which all that
-the rank does is done; it can go on, so it does not wait for a flag or a thread. Flags are read off the docstring of
+Each thread has its own point and its own awaits. One of each rank's threads is the present one, and all ops of the rank
+are
+the present thread's. It can go on, so it does not wait for a flag or a thread. Flags are read off the docstring of
 `dpsim.contract.interface.Flag`.
 """
 
@@ -21,8 +22,8 @@ OWN = dict(zip((MAIN, *THREADS), ("main", "side", "copy", "more"), strict=True))
 
 @dataclass
 class Host:
-    """A thread: its last point; what it has begun and not awaited; the work in which it stands, and behind which point
-    it goes on, None while nobody lets it.
+    """A thread. `point`: its last point. `works`: what it has begun and not awaited. `stands`: the work in which it
+    stands. `let_go`: the point behind which it goes on, None while no op lets it.
     """
 
     point: int

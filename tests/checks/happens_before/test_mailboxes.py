@@ -112,7 +112,7 @@ def test_nothing_is_known_that_some_explanation_leaves_open(contents: str) -> No
 @pytest.mark.parametrize("posts", ["there", "any"])
 @pytest.mark.parametrize("contents", ["a", "ab"])
 def test_a_post_that_may_or_may_not_have_been_there(contents: str, posts: Posts) -> None:
-    """The walk has come to the first posts of each sender only. The host waits for more if they matter, and is told
+    """The walk has only reached the first posts of each sender. The host waits for more if they matter. Then it learns
     that no others were there, or that any may have been.
     """
     rng = random.Random(contents + posts)
@@ -128,7 +128,7 @@ def test_a_post_that_may_or_may_not_have_been_there(contents: str, posts: Posts)
         possible, have = there if posts == "there" else lines, 0
         for number, message in enumerate(takes):
             if not explanations(possible, takes[: number + 1]):
-                break  # then nobody says so
+                break  # then no knowledge is claimed
             more, late = box.take(message, "wait", Masks([0]))
             if late is not None:
                 waited += 1

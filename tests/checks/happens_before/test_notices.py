@@ -1,5 +1,5 @@
-"""Notices in happens-before: who is told that an actor is gone comes after all that this had come to, and after the
-beginning of the watch; who is told of another one does not.
+"""Notices in happens-before. A notice that an actor is gone comes after all ops that the actor had reached, and after
+the beginning of the watch. A notice about another actor does not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """Random programs that take and free memory, and what every layout of that memory makes of them.
 
 Nothing of the checks is used here. A program is a list of ops in the order of issue with the edges that the contract
-gives; memory of a pool is a line of units, enough for all buffers, and an alloc may get any free place in a row. Freed
-units are free at once, or, if record_stream named streams, when these have passed the points where they stood at the
-free: then the alloc comes after these points, and a layout in which it comes before one of them as well cannot be. All
-layouts are gone through; a program is racy if two accesses of a common unit, one of them a write, have no order in one
-of them, and stale if an access comes after a write of a newer buffer there.
+gives. The memory of a pool is a line of units, enough for all buffers, and an alloc may get any free place in a row.
+Freed units are free at once. If record_stream named streams, they are free when these have passed the points where they
+stood at the free. Then the alloc comes after these points, and a layout in which it comes before one of them is
+impossible. The test goes through all layouts. A program is racy if two accesses of a common unit, one of them a write,
+have no order in one of them. It is stale if an access comes after a write of a newer buffer there.
 
     program = Layouts(seed)
     program.verdict()         # Verdict(race=True, stale=False)

@@ -1,7 +1,7 @@
 """DPOR on little programs: every class, each once, and no proof before all were seen; against all schedules, counted.
 
-Each of its rules has a twin here: DPOR without that rule, and a program of a few ops on which it claims a proof that is
-none.
+Each of its rules has a twin here. It is DPOR without that rule, with a program of a few ops on which it claims a wrong
+proof.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def test_rules(rule: str) -> None:
 
 
 def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
-    """Nobody hears of acquires that are blocked."""
+    """The search never learns of acquires that are blocked."""
 
 
 def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
@@ -239,7 +239,7 @@ def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
     assert explored(toy, kind(longest=8))[0].verdict == "proven"
     result, seen = explored(toy, kind(longest=6))
     assert result.verdict == "bounded"
-    assert not seen, "no run came to its end"
+    assert not seen, "no run finished"
     assert result.summary() == (
         f"bounded: no schedule was judged: {result.runs} of {result.runs} were cut off after 6 steps and not judged; "
         f"{result.runs} schedules (0 classes)"
@@ -275,8 +275,8 @@ def test_a_program_that_remembers_is_no_function_of_its_schedule() -> None:
             return super().run(strategy)
 
     said = (
-        r"^step 1 of a repeated schedule should be 'rank 0 ra\[0\]', possible are rank 0 rb\[0\], rank 1 wx\[0\], .*"
-        r"no function of the schedule: a clock, an unseeded random number, state of an earlier run$"
+        r"^step 1 of a repeated schedule should be 'rank 0 ra\[0\]', possible are rank 0 rb\[0\], rank 1 wx\[0\], .*\. "
+        r".*no function of the schedule: a clock, an unseeded random number, state of an earlier run$"
     )
     with pytest.raises(Diverged, match=said):
         explored(Remembers("", "wx", "wx"), Dpor())

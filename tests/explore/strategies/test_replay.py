@@ -58,22 +58,22 @@ def test_strict_stops_at_the_first_difference() -> None:
     with pytest.raises(Mismatch) as raised:
         follow(Toy("wx rx", "rx rx"), noted)
     assert str(raised.value) == (
-        "step 3 of 4 of the schedule: expected 'rank 1 wx[1]', possible are 'rank 0 rx[1]', 'rank 1 rx[1]'; likely "
-        "causes: the protocol or the scenario has changed since the schedule was noted; the run depends on something "
-        "beside the schedule (a clock, an unseeded random number, state that outlives a run)"
+        "step 3 of 4 of the schedule: expected 'rank 1 wx[1]', possible are 'rank 0 rx[1]', 'rank 1 rx[1]'. Likely "
+        "causes: the protocol or the scenario has changed since the schedule was noted. Or the run depends on "
+        "something beside the schedule (a clock, an unseeded random number, state that outlives a run)"
     )
 
 
 def test_strict_where_the_run_goes_on() -> None:
     with pytest.raises(
-        Mismatch, match=r"step 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'; "
+        Mismatch, match=r"step 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'. "
     ):
         follow(Toy("wx rx"), ["rank 0 wx[0]"])
 
 
 def test_strict_where_the_run_ends_early() -> None:
     with pytest.raises(
-        Mismatch, match=r"ended after step 1 of 3 of the schedule, which goes on with 'rank 0 rx\[1\]'; l"
+        Mismatch, match=r"ended after step 1 of 3 of the schedule, which goes on with 'rank 0 rx\[1\]'. L"
     ):
         follow(Toy("wx"), ["rank 0 wx[0]", "rank 0 rx[1]", "rank 0 rx[2]"])
 

@@ -78,7 +78,7 @@ def rewrite(place: Path, old: str, new: str) -> Path:
 
 
 def test_rows_that_nobody_answers_are_not_left_out_silently(tmp_path: Path) -> None:
-    """The mutant: releases for which nobody answers are passed over, and the rest is called equal."""
+    """The mutant: releases without an answer are passed over, and the rest is called equal."""
     answer = dpsim_("check-engine", "--stored", "--answers", rewrite(tmp_path, '"0.24.0"', '"0.9.0"'))
     assert "3 rows left out: dpsim knows this of releases 0.24.0 to now" in answer.out
 
@@ -111,7 +111,7 @@ def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 @pytest.mark.slow
 def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
-    """The other kinds are asked, and are equal; of this one nobody knows. What the engine logs is not in the JSON."""
+    """The other kinds are asked, and are equal; this one stays unknown. What the engine logs is not in the JSON."""
     install(tmp_path / "site", "0.33.0", answers, without="split_attn_metadata")
     done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--json")
     assert (done.returncode, done.stderr) == (3, f"{LOGGED}\n")
@@ -151,7 +151,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
     answer = dpsim_("check-engine", "--answers", answers)
     assert (answer.code, answer.err) == (3, "")
-    known = "release 0.99.1 is none of those that are known, 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
+    known = "release 0.99.1 is not known; dpsim knows 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
     assert any(line.split() == f"dispatch_v1, metadata {known}".split() for line in answer.out.splitlines()), answer.out
     assert answer.out.splitlines()[-1] == "NO VERDICT  10 kinds could not be asked; 0 of 0 rows are equal"
 
@@ -171,7 +171,7 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
     answer = dpsim_("check-engine", "--answers", answers)
     assert answer.code == 3
     assert (
-        "nobody knows which release is installed: unknown (RuntimeError: no device); --as RELEASE says so" in answer.out
+        "the installed release is not known: unknown (RuntimeError: no device); name it with --as RELEASE" in answer.out
     )
 
 

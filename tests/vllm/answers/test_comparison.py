@@ -41,7 +41,7 @@ def test_equal() -> None:
 
 
 def test_a_named_departure() -> None:
-    """It is named by the field that differs, and only those that occur are told."""
+    """It is named by the field that differs, and the result names only those that occur."""
     ours = Ours("1.0.0", twice, departures={"own": "twice as much", "sum": "never"})
     found = compare(KIND, ours, ROWS)
     assert (found.equal, found.departed, found.differing) == (1, 2, 0)
@@ -86,6 +86,6 @@ def test_what_is_no_question() -> None:
     ],
 )
 def test_who_answers_as_a_release(release: str, last: str, expected: Callable[[int], int] | None) -> None:
-    """The newest that is not newer; nobody before there was such a function, or after it is gone."""
+    """The newest that is not newer; none before there was such a function, or after it is gone."""
     kind = Comparison(KIND.name, KIND.file, KIND.asks, KIND.ours, answered, KIND.expected, last=last)
     assert [one.answers for one in kind.of_release(release)] == ([expected] if expected else [])

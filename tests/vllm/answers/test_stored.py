@@ -1,4 +1,4 @@
-"""Where stored answers are looked for, and what is said of a folder or a file that cannot be used."""
+"""Where stored answers are looked for, and the message on a folder or a file that cannot be used."""
 
 from __future__ import annotations
 

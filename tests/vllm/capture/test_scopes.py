@@ -1,6 +1,6 @@
 """Small worlds with captured graphs, whole: each explored to its end, and a mistake shows in as many as are counted.
 
-Two ranks or two stages, graphs of one token and of two in both modes. Nobody polls, so each world has one schedule.
+Two ranks or two stages, graphs of one token and of two in both modes. No rank polls, so each world has one schedule.
 """
 
 from __future__ import annotations

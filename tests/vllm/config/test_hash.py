@@ -159,7 +159,7 @@ def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str
 
 @pytest.mark.parametrize("form", VALUES)
 def test_every_field_alone(form: type[ParallelConfig]) -> None:
-    """I-CF-2: what may differ changes nothing. What all need alike is told by its name."""
+    """I-CF-2: what may differ changes nothing. A message names what all need alike."""
     for field in asked(form):
         for one, other in combinations(VALUES_OF[form][field], 2):
             first, second = ({**BASES[form], field: value} for value in (one, other))

@@ -61,8 +61,8 @@ Of = Callable[[int], InitPorts]
 
 
 def meet(engines: Of, size: int = 3, workers: int = 2) -> list[set[int]]:
-    """The ports that the members of each group take: the engines' own group, made before workers are spawned, then the
-    world group of all workers, then that group once more.
+    """The ports that the members of each group take. The groups are the engines' own, made before workers are spawned,
+    then the world group of all workers, then that group once more.
     """
     owners = [engines(rank) for rank in range(size)]
     groups = [{ports.get_next_dp_init_port() for ports in owners}]

@@ -1,7 +1,7 @@
 """Every rule of chapter 8.2: a configuration that meets it, and one that breaks it and nothing else.
 
-Both differ in as little as possible. The whole table is asked of each form that has the rule, so a rule that a form
-lost, or that says something else, fails here; so does a rule that no row of the table asks for.
+Both differ in as little as possible. The test asks the whole table of each form that has the rule. So a rule fails here
+if a form lost it, if it says something else, or if no row of the table asks for it.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ RELEASE_033 = [
         Surroundings(nixl=True),
         CUDA,
     ),
-    Row(  # pynccl, which is chosen here, is not to blame: nobody gave it
+    Row(  # pynccl, which is chosen here, is not to blame: the user did not give it
         new.elastic_ep_moves_experts_over_nixl,
         {**ELASTIC, "eplb_config": {}},
         {},

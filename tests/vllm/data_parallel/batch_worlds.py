@@ -144,7 +144,7 @@ def line_up(*of_ranks: Sequence[Request]) -> list[Request]:
 
 
 def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
-    """A batch of so many decodes: a prompt of one token looks like a decode (1.6 a)."""
+    """A batch of `count` decodes: a prompt of one token looks like a decode (1.6 a)."""
     return [Request(ARRIVAL, 1, output_tokens, **fields)] * count
 
 
@@ -155,8 +155,8 @@ def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]
 def request_lists(
     largest: int = 70, force_eager: bool = False, loras: bool = False, prefixes: bool = False
 ) -> st.SearchStrategy[list[Request]]:
-    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted; with
-    `prefixes` some that begin alike, and some with inputs for an encoder.
+    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted. With
+    `prefixes` some begin alike, and some have inputs for an encoder.
     """
     prompts = st.one_of(st.just(1), st.integers(1, 10), st.integers(11, largest))
     ticks = st.integers(0, 3).map(lambda tick: tick * STEP_NS)

@@ -2,7 +2,7 @@
 
 Written from chapters 1 and 3 of the specification alone, to be held against dpsim's own implementation. It imports
 nothing of dpsim and prefers loops over formulas. "1.5.4" means section 1.5, step 4. One call decides for the whole
-group: I-DP-1 says that every rank comes to the same decision.
+group: I-DP-1 says that every rank makes the same decision.
 """
 
 from typing import NamedTuple

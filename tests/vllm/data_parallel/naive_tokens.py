@@ -1,7 +1,7 @@
 """A second, deliberately naive reckoning of what a step's forward adds up, from the schedulers' batches alone.
 
-It imports nothing of dpsim. From how many tokens each request got in each step it counts positions, lays the tokens out
-in rows, cuts these into microbatches, and adds up what all ranks have in each. Loops are preferred to formulas.
+It imports nothing of dpsim. From the tokens of each request in each step it counts positions and lays the tokens out in
+rows. It cuts these into microbatches, and adds up what all ranks have in each. Loops are preferred to formulas.
 """
 
 from __future__ import annotations

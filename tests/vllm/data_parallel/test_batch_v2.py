@@ -44,7 +44,7 @@ from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE
 
 
 def differing(kind: Kind) -> list[Difference]:
-    """The groups that send something else, or come to something else."""
+    """The groups that send something else, or decide something else."""
     return comparison.differing(V2_SYNC, answers("v2_sync", "0.33.0"), kind)
 
 

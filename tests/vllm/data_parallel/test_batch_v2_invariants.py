@@ -96,7 +96,7 @@ Property = Callable[[Group, Kind], None]
 
 
 def record(group: Group, kind: Kind) -> tuple[BatchDescriptor, SyncState]:
-    """What rank 0 comes to."""
+    """What rank 0 decides."""
     chosen, state = group.decided(kind)[0]
     assert state is not None, "a batch without a token"
     return chosen, state
@@ -233,7 +233,7 @@ def test_the_constant_is_wrong_for_three_microbatches() -> None:
 
 
 def reused(kind: Kind, ranks: Sequence[LocalV2], state: SyncState) -> list[Any]:
-    """What each rank comes to under a record: a number of tokens, or that it raises."""
+    """What each rank decides under a record: a number of tokens, or that it raises."""
     agreement, found = kind(SMALL, CandidateTable(SMALL)), list[Any]()
     for index, rank in enumerate(ranks):
         try:

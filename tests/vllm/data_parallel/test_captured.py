@@ -87,7 +87,7 @@ def test_graphs_of_adapters_may_be_of_two_captures() -> None:
 @pytest.mark.parametrize("form", STEPS)
 @pytest.mark.parametrize("mode", ["PIECEWISE", "FULL"])
 def test_a_request_may_begin_behind_a_shared_prefix(form: str, mode: str) -> None:
-    """Its row of the cache holds the prefix, though no step of its own computed it."""
+    """Its row of the cache holds the prefix, though none of its steps computed it."""
     late = Request(ARRIVAL + STEP_NS, 6, 2, prefix="long")
     requests = [*prefill(6, prefix="long"), *decodes(1, 2), late]
     config: dict[str, Any] = {"cudagraph_mode": mode, "cudagraph_capture_sizes": [1, 2, 4], "block_size": 4}
@@ -182,7 +182,7 @@ class WeakBetween(CapturedForward):
 
 
 class Unjoined(CapturedForward):
-    """A layer does something beside the captured stream, and nobody waits for that."""
+    """A layer does something beside the captured stream, and no stream waits for that."""
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
         if context.capturing:
@@ -192,7 +192,7 @@ class Unjoined(CapturedForward):
 
 
 class NothingCached(CapturedForward):
-    """Nobody puts a shared prefix into the row of a request that begins behind it."""
+    """No step puts a shared prefix into the row of a request that begins behind it."""
 
     def put_cached(self, batch: Batch) -> None:
         pass

@@ -1,4 +1,4 @@
-"""The mutants of specification 5.12 and the historical bugs of graphs: found in random worlds without being told where.
+"""The mutants of specification 5.12 and the historical bugs of graphs: random worlds find them without a hint.
 
 The smallest world of each is its exhibit. What harms nothing is harmless in random worlds, too.
 """
@@ -67,7 +67,7 @@ def test_the_graph_of_the_own_count_is_one_of_the_agreed_mode() -> None:
 @pytest.mark.parametrize(("ranks", "expected"), [(1, []), (2, ["GRAPH:UNPAIRED"])])
 @pytest.mark.parametrize("mode", ["FULL_DECODE_ONLY", "PIECEWISE"])
 def test_one_rank_without_a_graph_runs_eagerly(mode: str, ranks: int, expected: list[str]) -> None:
-    """M-CG-18, with as many requests as a graph can have; one rank alone has nobody to be paired with."""
+    """M-CG-18, with as many requests as a graph can have; one rank alone has no peer to be paired with."""
     config: dict[str, Any] = {
         "cudagraph_capture_sizes": [1],
         "max_num_seqs": 1,

@@ -1,7 +1,7 @@
 """A rank of dp_batch that was started with another flag: it really decides otherwise, and the checks find it.
 
-A flag that the hash covers would have been refused at start-up; here nobody compares hashes, so what it would have
-broken is seen. A flag that the hash leaves out changes nothing (I-CF-1), down to the journals.
+A flag that the hash covers would have been refused at start-up. Here no rank compares hashes, so the run shows what it
+would have broken. A flag that the hash leaves out changes nothing (I-CF-1), down to the journals.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def test_flags_that_may_differ_change_nothing(own: dict[str, Any]) -> None:
 
 
 def test_a_threshold_is_asked_on_every_rank() -> None:
-    """A rank that does not wish to split vetoes for all: nothing breaks, and nobody splits."""
+    """A rank that does not wish to split vetoes for all: nothing breaks, and no rank splits."""
     config = {**NO_GRAPHS, "enable_dbo": True, "dbo_decode_token_threshold": 2}
     assert ran({}, [SHORT] * 4, **config).figures["microbatched steps"] > 0
     other = ran({"dbo_decode_token_threshold": 32}, [SHORT] * 4, **config)

@@ -22,8 +22,8 @@ Exchanges = Callable[[int, int], list[tuple[int, ...]]]
 
 
 def stuck(rounds: dict[int, list[tuple[str, tuple[int, ...]]]]) -> list[int]:
-    """The ranks that never come through: a swap needs all its peers in a swap with each other, a collective all of
-    its members in it.
+    """The ranks that never come through. A swap needs all its peers in a swap with each other, a collective all of its
+    members in it.
     """
     at = dict.fromkeys(rounds, 0)
 
@@ -113,7 +113,7 @@ class Reduces(Program[Any]):
 
 
 def played(ranks: int, wrong: int | None = None) -> Played:
-    """`prepared` is what a step would have been told, which this program is not."""
+    """`prepared` is what a step would receive; this program does not."""
     world, prepared = world_of(ranks, ["dp_cpu"], []), cast(DataParallelSetup, None)
     return Played(world, SimBackend().run_program(world, Reduces(wrong), None), prepared, ())
 

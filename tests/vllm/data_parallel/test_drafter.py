@@ -39,7 +39,7 @@ MTP: dict[str, Any] = {"speculative_method": "mtp"}
 
 
 def calls(played: Played, site: str) -> list[list[int]]:
-    """How often each rank came to a site, step by step."""
+    """How often each rank reached a site, step by step."""
     steps = range(played.prepared.timeline.steps)
     return [[played.count(rank, "collective", site, step) for step in steps] for rank in played.ranks]
 
@@ -167,7 +167,7 @@ def test_no_drafter_without_a_model() -> None:
 
 
 def test_one_rank() -> None:
-    """It agrees with nobody, and runs all forwards (I-DP-8)."""
+    """It agrees with no peer, and runs all forwards (I-DP-8)."""
     played = play(prefill(3), ranks=1, num_speculative_tokens=3, cudagraph_mode="NONE", **MTP)
     assert played.findings == []
     assert calls(played, "draft.experts.combine") == [[3]]
@@ -231,7 +231,7 @@ def test_batches_are_cut_into_equal_parts(config: dict[str, Any], expected: tupl
 
 
 def test_a_decode_stays_one() -> None:
-    """Whether a batch is a uniform decode is asked of its own tokens, not of padded ones."""
+    """Whether a batch is a uniform decode depends on its tokens without padding."""
     flow = Flow033(EngineConfig(enable_sp=True, cudagraph_capture_sizes=(4, 8)), Source000(), Dispatcher033, 4)
     mode, descriptor = flow.first_dispatch(Batch(((0, 1, 4),) * 3, 3, 1))
     assert (mode, descriptor.num_tokens, descriptor.uniform) == (RuntimeMode.FULL, 4, True)

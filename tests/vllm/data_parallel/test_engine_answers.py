@@ -131,8 +131,8 @@ def test_flow_finds_the_graphs_of_another_release(version: str, graphs: str) -> 
 
 
 def test_the_rows_reach_what_they_are_for() -> None:
-    """Not one case over and over: dummies of one token where a decode has more, batches that may not have FULL, splits,
-    and, a few times, an assertion on some ranks of a group.
+    """Not one case over and over. There are dummies of one token where a decode has more, batches that may not have
+    FULL, and splits. A few times there is an assertion on some ranks of a group.
     """
     seen: Counter[str] = Counter()
     for row in answers("flow"):

@@ -1,4 +1,4 @@
-"""Rows A-1 to A-9, A-14 and A-31 of the specification's Appendix A: as numbers, and as worlds that come to them."""
+"""Rows A-1 to A-9, A-14 and A-31 of the specification's Appendix A: as numbers, and as worlds that reach them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Local(NamedTuple):
 
 
 class Row(NamedTuple):
-    """`plan_014` where 0.14 decides otherwise; `sizes`: with which graphs a world comes to this row."""
+    """`plan_014` where 0.14 decides otherwise; `sizes`: with which graphs a world reaches this row."""
 
     name: str
     config: dict[str, Any]
@@ -93,7 +93,7 @@ def test_decision(row: Row, form: str) -> None:
 @pytest.mark.parametrize("form", AGREEMENTS)
 @pytest.mark.parametrize("row", [row for row in ROWS if "may not" not in row.name], ids=lambda row: row.name)
 def test_world(row: Row, form: str) -> None:
-    """A workload in which each rank comes to its inputs by itself: all decide what the row says, and run it."""
+    """A workload in which each rank reaches its inputs by itself: all decide what the row says, and run it."""
     requests = line_up(*(local.requests() for local in row.locals))
     played = play(requests, **released(form), cudagraph_capture_sizes=row.sizes, **row.config)
     assert played.findings == []
@@ -107,7 +107,7 @@ def test_world(row: Row, form: str) -> None:
 
 @pytest.mark.parametrize("form", AGREEMENTS)
 def test_one_rank(form: str) -> None:
-    """A-1: one rank asks nobody and keeps its own mode."""
+    """A-1: one rank asks no peer and keeps its own mode."""
     played = play(decodes(3), ranks=1, **released(form), cudagraph_capture_sizes=(1, 2, 4, 8))
     assert played.decided("plan", 0) == [(False, None, FULL)]
     assert played.decided("mode", 0) == [("FULL", False)]
@@ -139,7 +139,7 @@ def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[Run
     [(True, (False, (4, 4), int(FULL))), (False, (False, (4, 1), int(NONE)))],
 )
 def test_an_idle_rank_has_no_adapter(specialized: bool, expected: tuple[bool, tuple[int, ...], int]) -> None:
-    """A-31: three decodes with an adapter beside a dummy without. Where no graph fits the dummy, nobody has one."""
+    """A-31: three decodes with an adapter beside a dummy without. Where no graph fits the dummy, no rank has one."""
     requests = line_up(decodes(3, lora="french"), [])
     played = play(
         requests, cudagraph_capture_sizes=(1, 2, 4, 8), enable_lora=True, cudagraph_specialize_lora=specialized

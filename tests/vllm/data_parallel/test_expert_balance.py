@@ -188,7 +188,7 @@ def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
 
 
 class ByItself(AsyncBalance):
-    """A rank takes over when it is ready itself, and asks nobody."""
+    """A rank takes over when it is ready itself, and asks no peer."""
 
     async def all_there(self) -> bool:
         return await self.there.query("eplb.query")

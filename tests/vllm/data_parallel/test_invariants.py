@@ -1,8 +1,7 @@
 """I-DP-1 to I-DP-12 of specification 1.10 as properties, each beside a decision or a rank that breaks it and is found.
 
-Those about the decision are asked of the decision itself, for random groups; those about what ranks do are asked of
-small worlds on the simulation, by their journals. I-DP-13 is that all worlds here come to their end; I-DP-14 belongs to
-the V2 runner.
+The decision itself is asked about decisions, for random groups. Journals of small worlds on the simulation answer for
+what ranks do. I-DP-13 is that all worlds here finish; I-DP-14 belongs to the V2 runner.
 """
 
 from __future__ import annotations
@@ -316,7 +315,7 @@ class RunsRealTokens(DataParallelStep):
 
 
 class CountsTooEarly(DataParallelStep):
-    """Tells the others of all tokens but the last. They decide rightly for what they were told."""
+    """Sends the others the count of all tokens but the last. They decide rightly for that count."""
 
     async def coordinate(self, batch: Batch) -> Execution:
         told = batch._replace(num_tokens=batch.num_tokens - 1) if batch.num_tokens > 1 else batch
@@ -447,7 +446,7 @@ def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
 
 
 def changes_nothing(beside: Beside, **wrong: Any) -> None:
-    """As 0.33 decides, unless something else is said."""
+    """As 0.33 decides, unless `wrong` says something else."""
     alone = play(beside.requests, ranks=1, flow=Flow033, **beside.config).decided("mode", 0)
     together = play(line_up(beside.requests, []), **beside.config, **({"flow": Flow033} | wrong))
     assert together.run.finished

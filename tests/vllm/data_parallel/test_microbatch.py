@@ -1,7 +1,7 @@
 """Slices of microbatches: every row of the engine's, examples A-10 and A-11, and I-UB-1 to 5, 7 and 8 with twins.
 
-I-UB-6 (no wish, no slices) has nothing to hold here: nobody asks for the slices of a step that is not split. M-UB-2 is
-M-DP-5, which a program runs.
+I-UB-6 (no wish, no slices) has nothing to hold here: no caller asks for the slices of a step that is not split. M-UB-2
+is M-DP-5, which a program runs.
 """
 
 from __future__ import annotations
@@ -277,8 +277,8 @@ def test_a_wrong_split_is_found(property_: Property, wrong: Slicing, says: str) 
 
 
 def test_padding_only_is_found() -> None:
-    """M-UB-3: who asks whether there are fewer tokens than the last part begins with, and not as many, splits a batch
-    whose last part is empty.
+    """M-UB-3: a test for fewer tokens than the last part begins with, and not for as many, splits a batch whose last
+    part is empty.
     """
 
     def split_anyway(split: Split) -> None:

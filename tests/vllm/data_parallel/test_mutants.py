@@ -2,7 +2,7 @@
 
 The smallest world of each mutant is its exhibit, scenarios/museum/, which `tests/vllm/museum` and the scenario tests
 run. Here are the worlds in which some show something else. A mutant that harms nothing but speed makes a difference in
-its exhibit, and no check may call that a fault, there or in random worlds.
+its exhibit. No check may call that a fault, there or in random worlds.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def worlds_for(mutant: str) -> st.SearchStrategy[Drawn]:
 
 
 def test_no_mutant_is_left_out() -> None:
-    """Those of the V1 list of 1.12, all of them, and two that drop tokens; those of 3.10 that a step can run; and what
+    """Those of the V1 list of 1.12, all of them, and two that drop tokens; those of 3.10 that a step can run. Also what
     a rank decides alone.
     """
     assert {name for name in REGISTERED if name.startswith("M-DP-")} == {

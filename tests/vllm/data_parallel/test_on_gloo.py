@@ -66,7 +66,7 @@ def test_on_gloo(gloo: str, number: int) -> None:
 
 @pytest.mark.parametrize(("mutant", "config"), [("M-DP-17", {}), ("M-DP-18", {"cudagraph_mode": "NONE"})])
 def test_dropped_tokens_on_gloo(gloo: str, mutant: str, config: dict[str, Any]) -> None:
-    """The rank that drops a token is the only one that raises, in the last step: nobody waits for it."""
+    """The rank that drops a token is the only one that raises, in the last step: no rank waits for it."""
     told = scenario(line_up(decodes(1), decodes(2)), variant=mutant, **config)
     assert same_as_simulated(told, gloo) == ["CRASH:DROPPEDTOKENS"]
 

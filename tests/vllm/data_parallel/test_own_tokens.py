@@ -242,7 +242,7 @@ def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str
     assert min(seen) > examples // 20, seen
 
 
-# ---- what is said
+# ---- the messages
 
 
 def first(played: Played) -> str:
@@ -279,7 +279,7 @@ class SkipsABusyStep(DataParallelStep):
 
 @pytest.mark.parametrize("output_tokens", [2, 3])
 def test_a_step_that_nobody_runs(output_tokens: int) -> None:
-    """At the end or before it: all ranks leave it out together, so nobody waits."""
+    """At the end or before it: all ranks leave it out together, so no rank waits."""
     played = play(line_up(decodes(1, output_tokens), decodes(1, output_tokens)), step=SkipsABusyStep)
     assert set(played.classes) == {"CRASH:DROPPEDTOKENS"}
     assert "1 tokens were scheduled in step 1, and it never ran (I-DP-6)" in first(played)

@@ -49,8 +49,8 @@ def workloads(draw: st.DrawFn) -> Workload:
 
 
 def as_the_naive_cache_says(workload: Workload, scheduler: type[RankScheduler] = RankScheduler) -> None:
-    """Blocks are written by the first step that computes their last token. A request starts at the first block that
-    nobody writes before it or in its own step, with at least one token left.
+    """Blocks are written by the first step that computes their last token. A request starts at the first block that no
+    request writes before it or in its own step, with at least one token left.
     """
     size = workload.config.block_size
     written: dict[tuple[str | None, int], int] = {}

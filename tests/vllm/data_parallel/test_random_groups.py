@@ -1,8 +1,8 @@
 """Both forms decide random groups as the naive implementation does: 20,000 in every run, 100,000 where time is.
 
-That one was written from the specification alone (`naive_batch.py`). The groups are drawn so that edges are
-likely: unpadded counts around the start of the last microbatch, padded ones around multiples of U, modes and wishes
-mostly equal. The same comparison finds each of a few decisions that are wrong in one place.
+That one was written from the specification alone (`naive_batch.py`). The groups are drawn so that edges are likely:
+unpadded counts around the start of the last microbatch, padded ones around multiples of U. Modes and wishes are mostly
+equal. The same comparison finds each of a few decisions that are wrong in one place.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def decided_naively(naive: Naive, group: Group) -> tuple[object, ...] | None:
 
 
 def difference(count: int, *pairs: tuple[BatchForm, Naive]) -> Group | None:
-    """The first of `count` groups for which a form and its naive twin come to different decisions."""
+    """The first of `count` groups for which a form and its naive twin make different decisions."""
     for group in groups(count):
         for form, naive in pairs:
             if decided(form, group) != decided_naively(naive, group):

@@ -1,8 +1,8 @@
-"""The disagreement of release 0.14 is found without being told where to look; source-000 holds in the same worlds.
+"""The disagreement of release 0.14 is found without a hint; source-000 holds in the same worlds.
 
 The second dispatch of 0.14 forbids FULL where the agreed mode is less, but does not hold ranks to the agreed mode
-(M-DP-7): beside a rank that has to run eagerly the others still choose PIECEWISE. The specification found it in 72 of
-6,000 random groups, as a split of modes or as an assertion on one side, each with a rank that was forced to run eagerly
+(M-DP-7). Beside a rank that has to run eagerly the others still choose PIECEWISE. The specification found it in 72 of
+6,000 random groups, as a split of modes or as an assertion on one side. Each had a rank that was forced to run eagerly
 (A.2). Its groups had no adapters: here a rank without an adapter, where only adapters have graphs, does the same.
 """
 

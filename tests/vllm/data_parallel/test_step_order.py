@@ -1,4 +1,4 @@
-"""Mutants of the order of a step, and bugs of ranks in lockstep: random worlds show them without being told where.
+"""Mutants of the order of a step, and bugs of ranks in lockstep: random worlds show them without a hint.
 
 Their smallest worlds are their exhibits, scenarios/museum/, which tests/vllm/museum runs. Those that harm nothing but
 speed do so in no world, and in their exhibit something is slower.

@@ -1,4 +1,4 @@
-"""Steps of the V2 runner on the simulated machine: ranks come to one plan, and tokens come out.
+"""Steps of the V2 runner on the simulated machine: ranks agree on one plan, and tokens come out.
 
 The agreement itself is held to the engine's answers in `test_batch_v2.py`; here it goes over the wire, with dummies and
 drafters. Release 0.33 has two defects, which random worlds find; worlds that hold run it with both repaired.
@@ -49,7 +49,7 @@ def played(drawn: Drawn, step: type[DataParallelStepV2] = Repaired, drafter: typ
 
 
 def one_decision(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> None:
-    """I-DP-1: what a rank decided, and in which order, all did; and nobody found anything wrong with it."""
+    """I-DP-1: what a rank decided, and in which order, all did; and no check found anything wrong with it."""
     done = played(drawn, step)
     for label in ("plan", "mode", "draft.plan"):
         first, *others = (done.decided(label, rank) for rank in done.ranks)
@@ -188,7 +188,7 @@ def test_a_drafter_runs_under_the_record() -> None:
 
 
 def test_a_record_of_another_batch() -> None:
-    """M-DP-14: a rank with another count raises. Where all counts match nobody does, and nothing is wrong."""
+    """M-DP-14: a rank with another count raises. Where all counts match no rank raises, and nothing is wrong."""
     assert drafted(FirstRecord, prefill(4, 2), prefill(4, 2), num_speculative_tokens=1).classes[0].startswith("CRASH")
     assert drafted(FirstRecord, prefill(8), prefill(8), max_num_batched_tokens=4, max_num_seqs=4).classes == []
 
@@ -250,8 +250,8 @@ def plan_017(*of_ranks: Any, **config: Any) -> Any:
 
 
 def test_sizes_over_the_wire() -> None:
-    """A-15: a rank without tokens has one all the same, or that of the graph; where all have graphs the largest is
-    run, and in the smallest mode.
+    """A-15: a rank without tokens has one all the same, or that of the graph. Where all have graphs the largest is run,
+    in the smallest mode.
     """
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": (1, 2, 4, 8), "max_num_seqs": 6}
     assert plan_017(decodes(3), [], **sizes) == (False, (3, 1), 0)

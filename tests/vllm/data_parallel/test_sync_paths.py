@@ -1,7 +1,7 @@
-"""Ranks agree over gloo or over NCCL: which of both, that they come to the same, and what each costs (1.4, 10.2).
+"""Ranks agree over gloo or over NCCL: which of both, that they decide the same, and what each costs (1.4, 10.2).
 
 The flag that chooses is a tri-state: unset, it is what async scheduling is. Over NCCL the table comes back behind all
-that the stream still has to do, so the host waits for the forward before, and scheduling ahead is worth nothing. That
+that the stream still has to do. So the host waits for the forward before, and scheduling ahead is worth nothing. That
 is why async scheduling turns gloo on.
 """
 
@@ -45,7 +45,7 @@ class OnlyTheFlag(DataParallelStep):
 
 
 class OnlyTheScheduling(DataParallelStep):
-    """Nobody asks the flag."""
+    """No step asks the flag."""
 
     def syncs_on_host(self) -> bool:
         return self.config.async_scheduling
@@ -67,7 +67,7 @@ def test_the_rule() -> None:
     assert by_the_rule(OnlyTheScheduling) == [True, True, False, True, False, True]
 
 
-# ---- both come to the same
+# ---- both decide the same
 
 
 class SwapsOnTheDevice(DataParallelStep):
@@ -84,7 +84,7 @@ def same_decisions(drawn: Drawn, step: type[DataParallelStep] = DataParallelStep
     assert [played.classes for played in both] == [[], []], "a finding"
     for label in ("plan", "mode", "draft.plan"):
         host, device = ([played.decided(label, rank) for rank in played.ranks] for played in both)
-        assert host == device, f"the ranks come to another {label} over NCCL"
+        assert host == device, f"the ranks decide another {label} over NCCL"
 
 
 @examples(15, 125, 500)

@@ -1,4 +1,4 @@
-"""Groups of the V2 runner's ranks, wrong agreements for them to come to, and two repaired ones."""
+"""Groups of the V2 runner's ranks, wrong agreements for them, and two repaired ones."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class KeepsEmpty(AgreementV2):
 
 
 class ReusesAnything(AgreementV2):
-    """M-DP-14, where nobody asks whose record it is."""
+    """M-DP-14, where no rank asks whose record it is."""
 
     def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
         told = local._replace(num_tokens=state.num_tokens[index], uniform_token_count=state.uniform_token_count)

@@ -5,11 +5,11 @@
 Messages between two of them keep their order and take any time. A forward is a rendezvous: an engine that begins one is
 blocked until all have, and so is one that resumes. Nothing of the machine is used. One choice is one message taken, one
 forward begun, or one wish of a client. Some channels are slow, and which ones is drawn: were all alike, hardly any
-message would arrive late. When nobody can do anything, all must be done.
+message would arrive late. When no actor can do anything, all must be done.
 
 Checked: equal cadence and step counters (I-EL-1, -13), equal verdicts (I-EL-3), waves that only grow and end alike
-(I-EL-5), no end with work (I-EL-6), no lost wake (I-EL-7), no wake of paused engines (I-EL-8), a partial pause stops
-nobody (I-EL-9), a coordinator that ends as its engines do (I-EL-11).
+(I-EL-5), no end with work (I-EL-6). Also no lost wake (I-EL-7), no wake of paused engines (I-EL-8), a partial pause
+that stops no engine (I-EL-9). And a coordinator that ends as its engines do (I-EL-11).
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Group:
 
     def _tell(self, rank: int, outs: list[Out]) -> None:
         for out in outs:
-            demand(out.to == "coordinator", "a front end was told of a wave that the coordinator coordinates")
+            demand(out.to == "coordinator", "a front end got a wave that the coordinator coordinates")
             self.send(rank, "coordinator", out.kind, rank, out.wave)
 
     # ---- together
@@ -228,10 +228,10 @@ class Group:
             engine.at = "loop"
 
     def _end(self) -> None:
-        """Nobody can do anything."""
+        """No actor can do anything."""
         demand(all(engine.at == "loop" for engine in self.engines), "a hang")
         demand(not any(engine.work for engine in self.engines) or self.paused, "a request is lost")
-        demand(not self.paused, "a pause does not come to its end")
+        demand(not self.paused, "a pause does not end")
         wave = self.engines[0].waves.current_wave
         demand(all(engine.waves.current_wave == wave for engine in self.engines), "waves differ in the end")
         views: list[Coordination | ClientView] = [self.coordinator, *self.clients]
@@ -254,7 +254,7 @@ def trouble_in(world: World, seed: int) -> str:
 
 
 def first_trouble(world: World, histories: int) -> tuple[int, str] | None:
-    """The first of so many histories in which something does not hold, and what."""
+    """The first of the histories in which something does not hold, and what."""
     return next(((seed, what) for seed in range(histories) if (what := trouble_in(world, seed))), None)
 
 

@@ -1,7 +1,7 @@
 """Small groups under all schedules: every message as late as it likes, intervals of 2 to 4 steps.
 
-What holds says that no wake is lost, since front ends wait for their outputs; that no stale wake moves an engine after
-a pause (I-EL-8 is asserted in the loop); and that no rank is left behind, which would be a hang. Twins are in
+A world that holds shows three things. No wake is lost, since front ends wait for their outputs. No stale wake moves an
+engine after a pause (I-EL-8 is asserted in the loop). No rank is left behind, which would be a hang. Twins are in
 `dpsim.vllm.museum.engine`, and a request that is aborted at once, which breaks the releases before 0.33.
 
 The larger world, three engines and two front ends, is a command:

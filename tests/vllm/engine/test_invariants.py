@@ -1,7 +1,7 @@
 """Invariants of specification 2.10, read off the journals of runs; each is broken by a faulty twin.
 
-The others are asserted where they hold (I-EL-6 and I-EL-8 in the loop), decided by all at every sync (I-EL-1, I-EL-3,
-I-EL-5), or those of pure engines (`tests/vllm/engine/test_waves.py`).
+The loop asserts I-EL-6 and I-EL-8. At every sync all ranks decide I-EL-1, I-EL-3 and I-EL-5. The others are those of
+pure engines (`tests/vllm/engine/test_waves.py`).
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_all_small_loads() -> None:
 
 
 def test_a_request_that_comes_after_the_question() -> None:
-    """Its first step is the dummy batch that was due, and the next one is its own; a twin never comes to that."""
+    """Its first step is the dummy batch that was due, and the next one is its own; a twin never reaches that."""
     ran = {}
     for kind in (OfflineEngine, OnlyDummies):
         engine = kind()

@@ -1,8 +1,8 @@
 """Groups of engines on processes with gloo: the same forwards, syncs and decisions as in the simulation.
 
-Worlds in which no race decides: what a front end does next, it does when all answers are there. Only in which iteration
-an engine finds a message that changes nothing (a wake for a wave that it is in) is anybody's guess, so what mailboxes
-gave is not compared.
+No race decides in these worlds: a front end goes on only when all answers are there. But time decides in which
+iteration an engine finds a message that changes nothing (a wake for a wave that it is in). So the test does not compare
+what mailboxes gave.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ REFUSALS = [
 
 @pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "0.14"])
 def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
-    """The engines go on: a pause comes to its end, and the request after it is served."""
+    """The engines go on: a pause ends, and the request after it is served."""
     seen = asked_too_much(form, control, {})
     assert (seen.classes, seen.run.finished) == ([], True)
     assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]

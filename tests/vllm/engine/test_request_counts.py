@@ -1,5 +1,5 @@
-"""Request counts on their way to front ends: what an engine tells and when, that nothing is published that was not
-true, that it does not go back and is not forgotten, and that front ends balance by it.
+"""Request counts on their way to front ends: what an engine sends and when. No published count is false, goes back or
+is forgotten, and front ends balance by it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def test_what_an_engine_tells(form: str, told: list[tuple[object, ...]]) -> None
 
 
 def test_the_stamp() -> None:
-    """The step is that of the wave, as the step that is told of begins: two steps, then a wave of its own."""
+    """The step is that of the wave at the start of the counted step: two steps, then another wave."""
     seen = run(group(**ALONE | {"requests": [2, (1, 9)]}, control=[(1, ("WAIT",))]))
     stamps = {(event[2], event[3]) for event in posted(seen, 0, "engine.counts")}
     assert stamps <= {(step, wave) for step in (0, 1) for wave in (0, 1)}
@@ -175,7 +175,7 @@ def test_what_is_not_true_is_found(twin: type[Coordination], said: str) -> None:
 
 @pytest.mark.parametrize("form", ["0.33", "0.14"])
 def test_in_a_group(form: str) -> None:
-    """Three engines, two front ends; what the coordinator publishes was told before, and both front ends get it."""
+    """Three engines, two front ends; an engine sent what the coordinator publishes, and both front ends get it."""
     seen = run(group(form, dp=3, requests=[3, 1, 4, 1, 2], frontends=2, interval=2, max_num_seqs=1, **PUBLISHED))
     assert seen.classes == []
     told = [[tuple(event[4:]) for event in posted(seen, rank, "engine.counts")] for rank in range(3)]
@@ -214,7 +214,7 @@ class OfOthers(ClientView033):
 
 
 def test_a_wrong_load_is_found() -> None:
-    """The front end alone sends to these engines, and one that it sent nothing is said to have a request."""
+    """The front end alone sends to these engines, and a wrong count says that one without a message has a request."""
     world: dict[str, Any] = {"requests": [(9, 0), (1, 5)], "control": ECHOES, "interval": 2}
     assert run(group(**world, **PUBLISHED)).classes == []
     assert run(group(**world, **PUBLISHED, pieces={ClientView: OfOthers})).classes == ["CRASH:WRONGLOAD"]

@@ -122,7 +122,8 @@ def test_many_drawn_histories(release: str) -> None:
 def test_024_loses_a_wake_across_a_pause() -> None:
     """The coordinator takes a group for a running one when it forwards a wake, and paused engines drop it (M-EL-12).
 
-    After the resume nobody tells of the next request: neither the front end nor the engine, whose wave is the same.
+    After the resume no message announces the next request: neither the front end's nor the engine's, whose wave is the
+    same.
     """
     engines = [Release024(rank, 2, True, 32) for rank in range(2)]
     coordinator, client = Coordination(2), ClientView([0, 1])
@@ -177,7 +178,7 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
 
 @pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
 def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
-    """M-EL-4 and -17, and a wave that is told without need: the engine answers otherwise, and nothing is lost."""
+    """M-EL-4 and -17, and a wave that is sent without need: the engine answers otherwise, and nothing is lost."""
     assert first_trouble(twin_world(twin), 20) is None
 
 

@@ -85,7 +85,7 @@ class WokenByPausedRequest(Release033):
 
 
 class TellsNobody(Release033):
-    """A request runs where it came, and nobody else is woken (M-EL-8 of 0.33)."""
+    """A request runs where it came, and no other engine is woken (M-EL-8 of 0.33)."""
 
     def add(self, wave: int) -> list[Out]:
         super().add(wave)
@@ -118,7 +118,7 @@ class ResumesAlone(Release033):
 
 
 class ResumesIdle(Release033):
-    """After the barrier nobody runs, whoever has work."""
+    """After the barrier no engine runs, whichever has work."""
 
     def resumed(self, any_work: bool) -> None:
         self.engines_running = False
@@ -218,7 +218,7 @@ class WakesNobody(Coordination033):
 
 
 class TellsNoFirstRequest(ClientView):
-    """M-EL-8: nobody hears of a first request."""
+    """M-EL-8: no engine hears of a first request."""
 
     def _first_request(self, engine: int) -> FirstRequest | None:
         return None

@@ -74,7 +74,7 @@ class Seen:
 
     @property
     def hurt(self) -> list[int]:
-        """Who died, or raised an error of its own."""
+        """The actors that died, or raised an error other than EngineDeadError."""
         return [
             actor
             for actor, end in enumerate(self.run.ends)
@@ -99,7 +99,7 @@ class Seen:
             if end != "died" and probes[ANSWERED] + probes[FAILED] != owed:
                 lines.append(f"{names(frontend)} owes {owed}, {probes[ANSWERED]} answered and {probes[FAILED]} failed")
             if end not in ("died", "blocked") and bool(probes[UNHEALTHY]) != (end == "raised"):
-                lines.append(f"{names(frontend)} {end}, and was told unhealthy {probes[UNHEALTHY]} times")
+                lines.append(f"{names(frontend)} {end}, and got {probes[UNHEALTHY]} reports of bad health")
         return lines
 
 
@@ -142,7 +142,7 @@ def run(subject: Subject, backend: SimBackend | None = None) -> Seen:
 
 
 def addresses(subject: Subject) -> list[tuple[int, At]]:
-    """Where every actor can die: every op that it issues, with time, where nobody dies."""
+    """Where every actor can die: every op that it issues, with time, where no actor dies."""
     journals = run(subject).run.journals
     return [
         (actor, At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]))

@@ -58,7 +58,7 @@ def test_errors_in_one_line() -> None:
 
 
 def test_a_write_that_fails_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The mutant: `Input/output error`, of nobody knows what."""
+    """The mutant: `Input/output error`, without a file name."""
 
     def fails(*_: object, **__: object) -> int:
         raise OSError(errno.EIO, "Input/output error")

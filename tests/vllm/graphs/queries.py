@@ -10,7 +10,7 @@ from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 
 NONE, PIECEWISE, FULL = RuntimeMode
 
-MODES = {  # 5.1: decode mode, mixed mode, whether decode batches have graphs of their own
+MODES = {  # 5.1: decode mode, mixed mode, whether decode batches have separate graphs
     CUDAGraphMode.NONE: (NONE, NONE, False),
     CUDAGraphMode.PIECEWISE: (PIECEWISE, PIECEWISE, False),
     CUDAGraphMode.FULL: (FULL, FULL, False),

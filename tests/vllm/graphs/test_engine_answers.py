@@ -69,7 +69,7 @@ def test_padded_decodes_have_to_be_whole() -> None:
 
 @pytest.mark.parametrize("kind", DISPATCHERS.values(), ids=list(DISPATCHERS))
 def test_none_whatever_is_allowed(kind: Kind) -> None:
-    """An oversized batch and mode NONE: nobody asks whether NONE is allowed. Behind a search somebody does."""
+    """An oversized batch and mode NONE: no code asks whether NONE is allowed. Behind a search some does."""
     config = EngineConfig(cudagraph_capture_sizes=(1,))
     assert kind(config).dispatch(2, False, allowed={PIECEWISE}) == (NONE, Descriptor(2))
     eager = config.model_copy(update={"cudagraph_mode": CUDAGraphMode.NONE})

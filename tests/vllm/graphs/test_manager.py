@@ -1,7 +1,7 @@
 """Source page 004's graph manager: the engine's own answers row by row, and I-CG-1 to 4, 6, 10, 11 and 13.
 
-The engine's answers are those of release 0.17, whose functions these are. What a capture gets as inputs differs between
-the page and 0.17, and each is held to where it is known from: 0.17 to the answers, the page to the specification.
+The engine's answers are those of release 0.17, whose functions these are. The inputs of a capture differ between the
+page and 0.17. Each is held to where it is known from: 0.17 to the answers, the page to the specification.
 """
 
 from __future__ import annotations

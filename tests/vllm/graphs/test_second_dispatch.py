@@ -1,8 +1,8 @@
-"""Ranks that dispatch, agree and dispatch again come to one graph, which exists and is for their batches.
+"""Ranks that dispatch, agree and dispatch again find one graph, which exists and is for their batches.
 
-All ranks have one configuration and batches of their own. The agreement is the smallest mode and the largest count
-(specification 1.5 and 1.6); who dispatches is each release of the V1 dispatcher. Then what goes wrong where a rank
-looks for something else, has other sizes, or remembers what it found (M-CG-1, 4, 5, 8 and 15 of 5.12).
+All ranks have one configuration and different batches. The agreement is the smallest mode and the largest count
+(specification 1.5 and 1.6). Each release of the V1 dispatcher dispatches. Then a rank looks for something else, has
+other sizes, or remembers what it found (M-CG-1, 4, 5, 8 and 15 of 5.12).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Found = tuple[RuntimeMode, Descriptor]
 
 
 class Group(NamedTuple):
-    """Ranks of one configuration; each has the configured sizes in an order of its own."""
+    """Ranks of one configuration; each has the configured sizes in another order."""
 
     config: EngineConfig
     asked: list[Asked]

@@ -34,8 +34,9 @@ FOLDER = ROOT / "scenarios" / "museum"
 MISSED = {"pp-blocking-metadata": {"fifo"}, "M-ST-11": {"fifo"}, "M-ST-12": {"fifo"}, "M-BT-1": {"fifo", "random"}}
 MISSED |= {"eplb-coop-launch": {"fifo", "pct"}}
 MISSED |= {name: {"fifo"} for name in ("M-EL-4-alone", "watchdog-query-capture")}
-"""By whom: not found where every send is eager, or every message comes at once, as in the one schedule that fifo tries;
-nor where no thread is late; nor where all ranks give places in one order."""
+"""By whom. A mistake is not found if every send is eager, or every message comes at once, as in the one schedule that
+fifo tries. Nor is one found if no thread is late, or all ranks give places in one order.
+"""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.vllm.museum.")]
 NAMES = {entry.name.lower(): entry.name for entry in VARIANTS}
 
@@ -115,7 +116,7 @@ SHOWN_QUICKLY = (
 )
 NOT_PROVEN = {
     "M-EL-9": "a group runs until its last engine has heard of a pause, so its schedules have no end",
-    "dead-rank-all2all": "proven with 2,032 schedules, in tests of its own",
+    "dead-rank-all2all": "proven with 2,032 schedules, in separate tests",
     "dead-columns": "the same world",
     "swapped-counts": "engines tell their counts after each step, and five requests have many orders",
     "startup-no-death-pipe": "a thread may come between any two calls of a worker",
@@ -125,7 +126,7 @@ RARELY_FOUND = ("eplb-coop-launch",)
 
 
 def is_shown_quickly(entry: VariantEntry) -> bool:
-    """Those of the start-up and of engines take long, as all participants are there in each; so do those of
+    """Those of the start-up and of engines take long, as all participants are there in each. So do those of
     microbatches, and one that few schedules show.
     """
     crowded = entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")

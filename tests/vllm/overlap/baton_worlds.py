@@ -82,7 +82,7 @@ def explored(ring: Ring, schedules: int = 2000) -> Explored:
 
 
 def seen(ring: Ring) -> tuple[str, int]:
-    """The verdict, or the class of what was found, after so many schedules."""
+    """The verdict, or the class of what was found, and the number of schedules."""
     found = explored(ring)
     return found.verdict if found.failure is None else found.failure.problem.klass, found.exploration.runs
 

@@ -1,7 +1,7 @@
 """A program that says how long the streams of two microbatches were busy on a GPU, and how long both at once.
 
-Each attention and each expert holds its stream for a while, and each all-to-all as long, so that what the host does
-between them is short beside it. Torch's profiler tells when the kernels of each stream ran, on the device's clock.
+Each attention and each expert holds its stream for a while, and each all-to-all as long. So what the host does between
+them is short beside it. Torch's profiler tells when the kernels of each stream ran, on the device's clock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Variants of one microbatch that raises while it is captured, and of nobody who catches it."""
+"""Variants of one microbatch that raises while it is captured, and of code that does not catch it."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_lost_wake_ups() -> None:
 
 @pytest.mark.slow
 def test_the_literal_barrier_is_for_two() -> None:
-    """Who is last of three differs, so there are more schedules; with three microbatches somebody stands for ever."""
+    """Who is last of three differs, so there are more schedules; with three microbatches one never goes on."""
     assert seen(Ring((1, 1), barrier=LiteralBarrier))[0] == "proven"
     assert seen(Ring((1, 1), barrier=ReadyBarrier, steps=3))[0] == "proven"
     assert seen(Ring((1, 1), barrier=LiteralBarrier, steps=2))[0] == "proven"

@@ -79,7 +79,7 @@ def test_graph_rows() -> None:
 
 
 def test_a_plain_graph_below_the_threshold() -> None:
-    """A size that is never split has a graph of its own: warm-up, capture, and a replay."""
+    """A size that is never split has a separate graph: warm-up, capture, and a replay."""
     sizes: dict[str, Any] = {"cudagraph_capture_sizes": [1], "max_num_seqs": 1, **GRAPHS}
     assert forwards(scenario([(1, 1), (1, 1)], **sizes)) == {"plain": 1, "graph": 2}
 

@@ -1,7 +1,7 @@
 """Weights that come layer by layer, for microbatches (4.8, 4.9, 5.9): each layer's are read twice before they may go.
 
-That only the last microbatch gives a place back is no published rule: with each of them, as layers by themselves do it,
-the copy for a later layer overwrites what the next microbatch is going to read.
+That only the last microbatch gives a place back is no published rule. If each of them does so, as layers by themselves
+do, the copy for a later layer overwrites what the next microbatch will read.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class EachGivesBack(MicrobatchesOffload):
 
 
 class NeverJoins(MicrobatchesOffload):
-    """Copies for the next forward are part of a capture, and nobody joins their stream before it ends (M-CG-7)."""
+    """Copies for the next forward are part of a capture, and no stream joins theirs before it ends (M-CG-7)."""
 
     class Unjoined(CUDAGraphWrapper):
         def join(self, context: ForwardContext) -> None:

@@ -80,8 +80,8 @@ def test_the_same_as_simulated(backend: str, name: str) -> None:
 
 
 def test_a_capture_that_is_given_up(backend: str) -> None:
-    """Microbatches that were refused before touch the library first in the capture: beside one another, so that events
-    on their streams are numbered as it comes.
+    """Microbatches that were refused before touch the library first in the capture. They do so beside one another, so
+    events on their streams are numbered as it comes.
     """
     refused = scenario([(1, 1)] * 4, variant="dbo-falls-back", **SIZES)
     real, simulated = run_scenario(refused, backend), run_scenario(refused)

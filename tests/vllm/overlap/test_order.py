@@ -98,7 +98,7 @@ def test_another_order_on_one_rank_is_found(one: Scenario) -> None:
 
 
 class Read(NamedTuple):
-    """What a replay reads from outside of it, and the stream of whoever wrote it last; None if nobody did."""
+    """What a replay reads from outside of it, and the stream of the last writer; None if there is none."""
 
     graph: str
     buffer: int
@@ -131,7 +131,7 @@ def reads_of_replays(journal: Sequence[RawRecord]) -> list[tuple[Read, str]]:
 
 
 class PreparesBeside(Forward033):
-    """What attention is told is written on the comm stream, for which no replay waits."""
+    """The metadata of attention is written on the comm stream, for which no replay waits."""
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
         capturing = self.captures.allowed

@@ -30,7 +30,7 @@ THEN_PLAIN = scenario([(2, 2), (2, 2), (2, 2), (2, 1)], **EXPERTS)
 
 
 class NotRestored(Forward033):
-    """The main thread goes on with the forward context of whoever ran last (I-BT-9)."""
+    """The main thread goes on with the forward context of the microbatch that ran last (I-BT-9)."""
 
     class Wrapper(UBatchWrapper):
         async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -103,7 +103,7 @@ class NoKernel(RuntimeError):
     """What the first microbatch raises in the first step."""
 
 
-# ---- a microbatch that raises where nobody looks
+# ---- a microbatch that raises where no thread looks
 
 
 @pytest.mark.parametrize("number", [0, 1])
@@ -159,7 +159,7 @@ class StaysOpen(FallsBack):
 
 @pytest.mark.slow
 def test_the_literal_barrier_holds_after_it_was_broken_off() -> None:
-    """More than can be listed: so many schedules, in which a barrier that stays open is found."""
+    """More than can be listed: 20 schedules, in which a barrier that stays open is found."""
     again = scenario([(2, 2)] * 4, form="source-000")
     assert found_class(planted(again, FallsBack, schedules=20)) is None
     assert found_class(planted(again, StaysOpen, schedules=20)) == "CRASH:ATTRIBUTEERROR"

@@ -1,13 +1,13 @@
 """The promise that flags order what the threads of `dbo` share in Python, held against schedules that do without it.
 
 `ordered_by_flags` lets a search leave out orders of calls on different things. Here all turns of a rank conflict, as
-without the promise. That is too much to come to the end of, so schedules are sampled: of one rank, whose two
-microbatches have all that threads share. (DPOR has not come to the end of it after 2,000.)
+without the promise. A search cannot finish that, so schedules are sampled: of one rank, whose two microbatches have all
+that threads share. (DPOR has not finished it after 2,000.)
 
-The twin puts outputs together in the order in which they came: M-BT-7 without the one yield more by which that exhibit
-has the second microbatch come first. The search that trusts the promise proves it, for no flag says who keeps its
-outputs first; sampling finds that it does not hold. Of the contexts a flag does say it (`UBatchContext.registry`), so a
-barrier at which nobody waits is found with the promise, too.
+The twin puts outputs together in the order in which they came. It is M-BT-7 without the one yield more by which that
+exhibit has the second microbatch come first. The search that trusts the promise proves it, for no flag says which
+microbatch keeps its outputs first; sampling finds that it does not hold. For the contexts a flag does say it
+(`UBatchContext.registry`). So a barrier at which no thread waits is found with the promise, too.
 """
 
 from __future__ import annotations

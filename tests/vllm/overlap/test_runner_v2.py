@@ -1,7 +1,7 @@
 """Microbatches of the V2 runner, in threads and captured: the last one may be empty, and sizes have two graphs (3.4).
 
 A FULL replay over an empty last microbatch is M-UB-13, which 0.33 does. Here attention finds rows that are inert, so
-all tokens come out: what finds it is that the step looks at what it is about to replay.
+all tokens come out. The step finds it because it looks at what it is about to replay.
 """
 
 from __future__ import annotations

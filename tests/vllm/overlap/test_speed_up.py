@@ -14,7 +14,7 @@ k1. The compute stream never waits, and only the last k1 is beside nothing: 4 * 
 M-BT-4 records after the yield that computing is done. d0 then comes after a1, and e0, which is enqueued when u0 goes
 on, after d0. d1 comes after what is enqueued by then, e0 among it; e1 after d1. So nothing is beside anything, as far
 as a receive does not yield: 64 t and 1.00. Where a combine yields once more before it is received (4.4), u1 records
-before u0 enqueues that it waits for k0: k1 comes after k0 and no later, so the next layer's a0, after k0, is beside
+before u0 enqueues its wait for k0. Then k1 comes after k0 and no later, so the next layer's a0, after k0, is beside
 k1. Each layer but the last gains one t, and the last none: (7 * L + 1) t = 57 t, so 64 / 57 = 1.12.
 """
 

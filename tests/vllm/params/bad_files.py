@@ -160,7 +160,7 @@ BAD_FILES = [
     Bad("no tokens", one("prompt_tokens: 1, output_tokens: §0"), ("0 is too small", "at least 1")),
     Bad("too many requests", synthetic("requests: §2000000"), ("2000000 is too large", "at most 1000000")),
     Bad("no requests", "name: bad\nworkload: {requests: §[]}\n", ("at least 1 item",)),
-    # ---- names that nobody registered
+    # ---- names that are not registered
     Bad(
         "unknown protocol",
         after("protocol: §dp_bacht"),
@@ -310,7 +310,7 @@ BAD_FILES = [
     Bad(
         "a stop token after the end",
         one("prompt_tokens: 1, output_tokens: 2, stop_after: §3"),
-        ("3: it ends after 2 output tokens; expected at most so many",),
+        ("3: it ends after 2 output tokens; expected at most 2",),
     ),
     Bad(
         "an adapter without LoRA",

@@ -32,7 +32,7 @@ def test_says_where_and_what(bad: Bad) -> None:
 
 @pytest.mark.parametrize("bad", BAD_FILES, ids=IDS)
 def test_pure_python_parser_says_it_too(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
-    """PyYAML may be installed without libyaml: then its own parser reads, with words of its own for what is no YAML."""
+    """PyYAML may be installed without libyaml: then its own parser reads, with other words for what is no YAML."""
     monkeypatch.setattr(yaml_nodes, "_LOADER", yaml.SafeLoader)
     first = bad.message().split("\n")[0]
     if "not YAML" in bad.says:

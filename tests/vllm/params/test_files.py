@@ -88,7 +88,7 @@ def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
 
 @pytest.mark.parametrize("kind", ["fifo", "zero", "huge"])
 def test_what_is_no_file_or_too_large_is_refused_unread(kind: str, tmp_path: Path) -> None:
-    """A FIFO that nobody writes to would be waited for, a device read without end."""
+    """A FIFO without a writer would be waited for, a device read without end."""
     file = tmp_path / "x.yaml"
     if kind == "fifo":
         os.mkfifo(file)

@@ -1,4 +1,4 @@
-"""The model: its defaults, its rules, and what a backend is told."""
+"""The model: its defaults, its rules, and what a backend receives."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ def test_violated_is_understood_where_class_or_culprit_is_given() -> None:
     assert made(expect={}).expect.verdict == "held"
 
 
-# ---- what a backend is told
+# ---- what a backend receives
 
 
 def test_world() -> None:

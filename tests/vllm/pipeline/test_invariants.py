@@ -1,7 +1,7 @@
 """I-PP-1 to I-PP-13 of specification 6.9, each beside a twin that breaks just it.
 
-What a stage does with its queue is asked of the queue itself (`Watched`), what it sends of its journal, what it holds
-of the oracle. I-PP-10, on dummy steps, is in test_replicas.py.
+The queue itself (`Watched`) answers for what a stage does with it, the journal for what it sends, the oracle for what
+it holds. I-PP-10, on dummy steps, is in test_replicas.py.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Watched(SampledTokens):
             for slot, then, need in zip(oldest.slots, oldest.generations, oldest.need, strict=True)
         ]
         if not any(wanted):
-            assert (arrived, self.waited) == (None, waits), "I-PP-11: nobody wants it, and nobody waits"
+            assert (arrived, self.waited) == (None, waits), "I-PP-11: no request wants it, and no stage waits"
         if arrived is not None:
             for slot, now, need in zip(oldest.slots, arrived.mapping, oldest.need, strict=True):
                 assert now in (-1, slot), "I-PP-13: a row is for its slot or for none"
@@ -93,9 +93,9 @@ def seen_by(watcher: type[SampledTokens], twin: type[SampledTokens] = SampledTok
 
 
 def nothing_found(drawn: Drawn, played: Played) -> None:
-    """I-PP-2 (tokens), 5 (histories), 7 (lengths) and 8 (computed counts); I-PP-12 by the check of races. By `Watched`
-    I-PP-1, 6, 11 and 13; by `Aged` I-PP-9: what the main stream waits for was sampled as many batches ago as there are
-    stages.
+    """I-PP-2 (tokens), 5 (histories), 7 (lengths) and 8 (computed counts); I-PP-12 by the check of races. `Watched`
+    checks I-PP-1, 6, 11 and 13. `Aged` checks I-PP-9: what the main stream waits for was sampled as many batches ago as
+    there are stages.
     """
     assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
 
@@ -168,7 +168,7 @@ class ForgetsRejected(Stage):
 
 
 class ReceivesUntold(SampledTokens):
-    """The receivers' allocators are not told that the main stream reads the tokens."""
+    """The receivers' allocators do not know that the main stream reads the tokens."""
 
     def keep(self, buffer: Buffer) -> None:
         if self.is_last:
@@ -176,8 +176,8 @@ class ReceivesUntold(SampledTokens):
 
 
 class ReceivesAtOnce(SampledTokens):
-    """The receivers' side stream does not wait for the main stream. It has memory of its own, which it writes first:
-    what is received comes after the main stream's work anyhow, since the last stage needs that for the next tokens.
+    """The receivers' side stream does not wait for the main stream. It has its own memory, which it writes first. The
+    received tokens come after the main stream's work anyhow, since the last stage needs that for the next tokens.
     """
 
     def join_side(self) -> None:
@@ -274,5 +274,5 @@ class EndsEarly(Stage):
 def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
-    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client is told less"
-    assert findings[0].message.endswith("somebody needs the tokens of the steps [0], which were never taken over")
+    assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"
+    assert findings[0].message.endswith("a request needs the tokens of the steps [0], which were never taken over")

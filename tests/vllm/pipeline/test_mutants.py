@@ -1,4 +1,4 @@
-"""The mutants of sampled tokens and hidden states: found in random worlds without being told where, or harmless there.
+"""The mutants of sampled tokens and hidden states: found in random worlds without a hint, or harmless there.
 
 The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_scopes.py.
 """
@@ -114,7 +114,7 @@ def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
 
 @pytest.mark.slow
 def test_both_defects_of_the_page_are_found() -> None:
-    """One property finds the width, and with the width mended the mask, each without being told where to look."""
+    """One property finds the width, and with the width mended the mask, each without a hint."""
 
     def all_is_well(drawn: Drawn, **changed: Any) -> None:
         found = drawn.play(**changed).findings

@@ -29,7 +29,7 @@ def all_is_well(drawn: Drawn, played: Played) -> None:
 
 
 def steps_are_made_together(drawn: Drawn, played: Played) -> None:
-    """The experts of a stage meet once in every step, whoever has tokens."""
+    """The experts of a stage meet once in every step, whichever rank has tokens."""
     steps = list(range(len(played.prepared.histories[0].calls)))
     for rank in range(played.world.size):
         met = [one[STEP] for one in played.records(rank, "collective") if one[COMMUNICATOR].startswith("ep")]

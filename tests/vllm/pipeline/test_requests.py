@@ -20,7 +20,7 @@ SEVERAL = varied_worlds(stages=(2, 2, 3), most=5)
 
 
 def nothing_found(drawn: Drawn, **changed: Any) -> None:
-    """In neither extreme: inputs, outputs and what clients are told are the oracle's."""
+    """In neither extreme: inputs, outputs and what clients receive are the oracle's."""
     findings = [one for eager in EXTREMES for one in drawn.play(eager, **changed).findings]
     assert findings == [], "; ".join(f"{one.klass} {one.message}" for one in findings)
 

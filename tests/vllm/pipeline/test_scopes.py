@@ -1,13 +1,13 @@
 """Small pipelines, whole: a random search may miss the one world that shows a mistake, these leave nothing out.
 
 As a user goes through them (`--all-up-to`): two stages, one slot, so that each request gets the slot of the one before.
-What a missing generation check does needs the right world: a request is aborted while its token is on its way, the next
-one gets its slot in that step, and runs on. A few of a hundred small worlds are so, and it is known of each of them.
+A missing generation check needs the right world. A request is aborted while its token is on its way, and the next one
+gets its slot in that step, and runs on. A few of a hundred small worlds are so, and it is known of each of them.
 
-And for what is called harmless, more kinds of worlds, those of equal histories once (`small_worlds`), each proven by
-the run in which no send is eager: 5,906 (1,902 to 5,577 where the scheduler is the mutant). M-PP-13, hidden states and
-tokens on one communicator, is looked at in every form: a deadlock is suspected there (specification 6.11). M-PP-12 is
-said to scramble the order of steps; it does not.
+And for what is called harmless, more kinds of worlds, those of equal histories once (`small_worlds`). The run in which
+no send is eager proves each of them: 5,906 (1,902 to 5,577 where the scheduler is the mutant). M-PP-13, hidden states
+and tokens on one communicator, is looked at in every form, since specification 6.11 suspects a deadlock there. It also
+claims that M-PP-12 scrambles the order of steps; it does not.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ THREE = "requests=3,steps=3,prompt=1,output=2,abort=1"
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "worlds", "few"), [(2, 86, 3), (3, 238, 8)])
 def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
-    """One schedule each, for nobody polls. The missing check shows in 3.5 % and 3.4 % of them."""
+    """One schedule each, for no rank polls. The missing check shows in 3.5 % and 3.4 % of them."""
     assert verdicts(TWO.format(steps)) == {"proven": worlds, "schedules": worlds}
     seen = verdicts(TWO.format(steps), NoGeneration)
     assert seen == {"proven": worlds - few, "CRASH:WRONGLENGTH": few, "schedules": worlds}
@@ -68,7 +68,7 @@ def test_all_of_two_requests(steps: int, worlds: int, few: int) -> None:
 
 @pytest.mark.nightly
 def test_all_of_three_requests() -> None:
-    """2,518 worlds, each proven, in some 10 s on a core; the missing check shows in 166 of them, 6.6 %: the more
+    """2,518 worlds, each proven, in some 10 s on a core. The missing check shows in 166 of them, 6.6 %: the more
     requests, the more often a slot is given on in time.
     """
     assert verdicts(THREE) == {"proven": 2518, "schedules": 2518}
@@ -99,5 +99,5 @@ def test_nothing_in_any_small_world(name: str, form: str, step: int) -> None:
 
 
 def test_these_show_what_is_not_harmless() -> None:
-    """One of the hard ones to find: generations that nobody looks at."""
+    """One of the hard ones to find: generations that no stage looks at."""
     assert any(drawn.play(eager=False, **pieces("M-PP-1")).classes for drawn in small_worlds())

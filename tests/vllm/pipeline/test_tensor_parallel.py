@@ -124,7 +124,7 @@ class GathersInAnotherOrder(Transfer):
 
 
 class SlicesOneSideOnly(Transfer):
-    """Whoever receives takes what comes for whole."""
+    """A receiver takes what comes for whole."""
 
     def parts(self, shape: tuple[int, ...]) -> int:
         return super().parts(shape) if self.before is None else 1
@@ -165,7 +165,7 @@ def test_a_twin_breaks_it(property_: Any, twin: type[Transfer], says: str) -> No
 
 
 def test_scenario() -> None:
-    """Some steps are sliced and some are not; and some tokens are for nobody."""
+    """Some steps are sliced and some are not; and no request needs some of the tokens."""
     result = run_scenario(load_scenario(scenario_path("pp2_tp2_sliced")))
     assert (result.verdict, result.met) == ("held", True)
     came = Counter(record[SITE] for record in result.run.journals[2] if record[KIND] in ("transfer", "collective"))
@@ -215,7 +215,7 @@ class SendsTensors(Program[Sent]):
 
 
 def alone(size: int) -> World:
-    """Two stages of so many ranks."""
+    """Two stages of `size` ranks."""
     return world_of(Topology(pipeline_parallel_size=2, tensor_parallel_size=size))
 
 

@@ -119,7 +119,7 @@ def what_happens(played: Played) -> Counter[str]:
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", ["source-002", "0.14", "0.33"])
 def test_dpor_says_the_same_where_it_comes_to_an_end(form: str) -> None:
-    """Nobody polls, so the schedule in which every send waits is the proof."""
+    """No rank polls, so the schedule in which every send waits is the proof."""
     drawn = Drawn(2, [Request(0, 2, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 4}, form=form)
     subject = Subject(world(2), PipelineTokens(), drawn.prepared())
     told = holds_in_every_schedule(subject, strategy="dpor", schedules=1000)

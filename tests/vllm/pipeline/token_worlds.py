@@ -1,10 +1,10 @@
 """Small pipelines for sampled tokens: drawn, run on the simulation without files and names, and judged.
 
-Nobody polls here, so a world is a network of data flow, and only a draw makes schedules differ: each send ends before
+No rank polls here, so a world is a network of data flow, and only a draw makes schedules differ. Each send ends before
 its receive (eager) or with it (rendezvous). To be eager takes edges away and adds none. So the run in which every send
-is eager has the fewest edges and shows every race that any run has; the one in which none is has the most and hangs if
-any does; and without a race all compute the same. These two, `EXTREMES`, stand for all 2 to the number of sends.
-`test_tokens.py` holds that against DPOR, where a world is so small that DPOR comes to its end.
+is eager has the fewest edges and shows every race that any run has. The run in which none is eager has the most edges
+and hangs if any run does. Without a race all compute the same. These two, `EXTREMES`, stand for all 2 to the number of
+sends. `test_tokens.py` holds that against DPOR, where a world is so small that DPOR finishes.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def pieces(name: str) -> dict[str, Any]:
 
 
 Pick = Callable[[Sequence[Any]], Any]
-"""One of some values: drawn by Hypothesis, or with a die of one's own."""
+"""One of some values: drawn by Hypothesis, or with a seeded die."""
 
 
 def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int) -> Drawn:
@@ -211,8 +211,8 @@ def a_request(pick: Pick) -> Request:
 
 
 def varied(pick: Pick, drawn: Drawn) -> Drawn:
-    """The same world with requests of all kinds: some stop early, some have fewer drafts at times, some follow a
-    grammar, some go on in a session, and the budget may be so small that drafts are cut off.
+    """The same world with requests of all kinds. Some stop early, some have fewer drafts at times, some follow a
+    grammar, some go on in a session. The budget may be so small that drafts are cut off.
     """
     q, slots = 1 + drawn.config["num_speculative_tokens"], drawn.config["max_num_seqs"]
     budget = pick([drawn.config["max_num_batched_tokens"], max(q, slots), slots + q])
@@ -262,9 +262,8 @@ def varied_worlds(
 
 
 def fixed_worlds(count: int) -> list[Drawn]:
-    """The same worlds in every run, with every Python, and whatever modules there are: Hypothesis, derandomized or
-    not, draws constants of modules that it finds, and `Random.random` is the one method whose sequence Python
-    promises to keep.
+    """The same worlds in every run, with every Python, and whatever modules there are. Hypothesis, derandomized or not,
+    draws constants of modules that it finds. `Random.random` is the one method whose sequence Python promises to keep.
     """
     return [a_world(die, STAGES, DRAFTS, MOST) for die in [_die(5)] for _ in range(count)]
 
@@ -280,9 +279,9 @@ def _die(seed: int) -> Pick:
 
 
 def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = PipelineScheduler) -> Iterator[Drawn]:
-    """All worlds of two or three stages, one or two slots, none or one draft, with and without asynchronous
-    scheduling, and one to three requests: each comes in the first step or the second, has a prompt of one or two
-    tokens, wants one or two, and is never aborted or one step after it came. Those of one history come once.
+    """All worlds of two or three stages, one or two slots, none or one draft, with and without asynchronous scheduling,
+    and one to three requests. Each request comes in the first step or the second, has a prompt of one or two tokens and
+    wants one or two. It is never aborted, or one step after it came. Those of one history come once.
     """
     sizes = product(range(2), (1, 2), (1, 2), (False, True))
     one = [Request(t * STEP_NS, p, o, (t + 1) * STEP_NS if gone else None) for t, p, o, gone in sizes]
@@ -292,8 +291,8 @@ def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = 
 
 
 def small_varied_worlds(form: str = "source-002") -> Iterator[Drawn]:
-    """As `small_worlds`, with one or two requests of one prompt token: each wants two or three tokens, stops after the
-    first or does not, follows a grammar or does not, and all its decodes have drafts or the first has none.
+    """As `small_worlds`, with one or two requests of one prompt token. Each wants two or three tokens, stops after the
+    first or does not, and follows a grammar or does not. All its decodes have drafts, or the first has none.
     """
     kinds = product(range(2), (2, 3), (None, 1), (False, True), (None, (0, 1)))
     one = [Request(t * STEP_NS, 1, o, stop_after=s, structured_output=g, drafts=d) for t, o, s, g, d in kinds]

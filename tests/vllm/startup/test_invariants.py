@@ -105,7 +105,7 @@ def st_6(seen: Seen) -> bool:
 
 
 def st_7(seen: Seen) -> bool:
-    """The first use of each communicator is its warm-up, but for siblings, which nobody uses here."""
+    """The first use of each communicator is its warm-up, but for siblings, which no rank uses here."""
     for rank in ranks(seen):
         first: dict[str, str] = {}
         for raw in seen.run.journals[rank]:

@@ -81,13 +81,13 @@ def test_who_dies_at_its_start_is_missed_by_all(form: str, who: str | int, dp: i
 def test_a_late_participant_is_waited_for_while_there_is_time(who: str | int, by: str, up: bool) -> None:
     seen = run(start(delays=[{"rank": who, "by": by}]))
     assert seen.wrong() == []
-    assert seen.up == (up or who == "frontend")  # before the first front end has begun nobody waits
+    assert seen.up == (up or who == "frontend")  # before the first front end has begun no actor waits
     assert seen.run.elapsed_ns <= 2 * READY_NS
 
 
 @pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 12))])
 def test_a_death_anywhere_ends_all_but_workers_in_collectives(part: int) -> None:
-    """A worker in a collective with a dead peer stands there for ever (XX in participant.py): nothing else does."""
+    """A worker in a collective with a dead peer never returns (XX in participant.py): nothing else does so."""
     for who, site, ordinal in list(addresses(run(start())))[part::12]:
         seen = run(start(faults=[{"kind": "die", "rank": who, "at": {"site": site, "ordinal": ordinal}}]))
         assert seen.ended("died"), (who, site, ordinal)
@@ -135,7 +135,7 @@ def test_a_front_end_that_does_not_wait_for_ready_is_caught(monkeypatch: pytest.
 
 
 def test_a_participant_that_does_not_leave_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its children wait for it for ever."""
+    """Its children wait for it without end."""
     monkeypatch.setattr(Participant, "leave", lambda self: None)
     monkeypatch.setattr("dpsim.sim.services.ports.Ports.left", lambda self, host, after: None)
     result, _ = explored(start(config_by_rank={1: {"enable_dbo": True}}), 200)

@@ -1,4 +1,4 @@
-"""A death or an exception at every op of every participant of `startup_watched`: everybody ends, and the front end says
+"""A death or an exception at every op of every participant of `startup_watched`. All others end, and the front end says
 who is gone, while others are blocked (I-ST-10). Twins leave out a watch.
 """
 
@@ -33,8 +33,8 @@ def told(seen: Seen) -> set[str]:
 
 
 def wrong(who: str | int, seen: Seen) -> list[str]:
-    """What is wrong with a run in which a participant fails. A front end that serves has nothing to say any more. What
-    was raised is told, but for what comes before there is a line to a parent: then the process is gone.
+    """What is wrong with a run in which a participant fails. A front end that serves has nothing to say any more. It
+    reports what was raised, but for what comes before there is a line to a parent: then the process is gone.
     """
     found = [f"{name} stands still" for name in seen.ended("blocked")]
     if who != "frontend" and "frontend" not in seen.serving and not TOLD & told(seen):
@@ -83,7 +83,7 @@ def test_a_death_of_a_worker_is_known_at_once() -> None:
     assert seen.errors["frontend"] == ("OneFailed: engine.1 failed: Died: worker 1 failed: Died: its process is gone")
     assert seen.ended("blocked") == []
     assert seen.run.elapsed_ns < 1_000_000_000
-    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: nobody looks at processes"
+    assert run(start(faults=[fault])).ended("blocked") == ["rank 0"], "the twin: no parent looks at processes"
 
 
 @pytest.mark.parametrize(("who", "site"), [(0, "world.open"), ("engine.0", "store_of_engine.open")])

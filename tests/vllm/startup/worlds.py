@@ -58,7 +58,7 @@ class Seen:
         return [self.world.actor(number) for number in numbers]
 
     def having(self, label: str) -> list[str]:
-        """Who came to a probe."""
+        """The actors that reached a probe."""
         journals = enumerate(self.run.journals)
         return self.who(
             [n for n, journal in journals if any((raw[KIND], raw[SITE]) == ("probe", label) for raw in journal)]
@@ -92,7 +92,7 @@ class Seen:
         )
 
     def wrong(self) -> list[str]:
-        """In what it is neither up nor failed everywhere: whoever lives serves, or nobody does; nobody stands still."""
+        """In what it is neither up nor failed everywhere: all that live serve, or none does; none stands still."""
         found = []
         if self.serving and self.gave_up:
             found.append(f"{self.serving} serve, and {self.gave_up} gave up")

@@ -1,9 +1,9 @@
 """Whole engines on processes with gloo, and on two GPUs: each actor does the same as on the simulation, in that order.
 
-When a message comes is a race that every machine decides for itself. In worlds of one request nothing but the number of
-looks into a mailbox depends on it, so the mail of services is left out (`computed`); workers with a core of their own
-do the calls of it one by one, so all that they do is compared. In the scenarios races decide who batches what; there
-messages come as in a run of the simulation, and all that anybody does is compared.
+When a message comes is a race that every machine decides for itself. In worlds of one request only the number of looks
+into a mailbox depends on it, so the mail of services is left out (`computed`). Workers with a separate core make its
+calls one by one, so all that they do is compared. In the scenarios races decide which core batches what. There messages
+come as in a run of the simulation, and all that any actor does is compared.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def counts(seen: Seen, core: int) -> list[Any]:
 
 
 def test_engines_tell_their_counts() -> None:
-    """One request of two steps in a row: it waits, it runs, its result is here. By default nobody tells."""
+    """One request of two steps in a row: it waits, it runs, its result is here. By default no engine sends counts."""
     world: dict[str, Any] = {"requests": [request(5, 2)], **SMALL | EAGER}
     assert counts(run(whole(**world)), 4) == []
     assert counts(run(whole(**world, swaps={"counts": "published"})), 4) == [(1, 0, 0.0), (0, 1, 0.0), (0, 0, 0.0)]
@@ -89,7 +89,7 @@ def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
 
 
 def test_graphs_are_those_that_were_agreed_on() -> None:
-    """A rank whose own batch would run without a graph, and the other with one, come to the same."""
+    """A rank whose own batch would run without a graph, and the other with one, agree on one mode."""
     seen = run(whole([request(1, 6), request(8, 2)], **SMALL | CAPTURED))
     modes = set(seen.decided("mode"))
     assert {"FULL", "NONE"} <= modes

@@ -41,7 +41,7 @@ REQUESTS = [request(9, 3), request(3, 2), request(4, 4, 1, abort=2), request(6, 
 
 
 def in_lockstep(seen: Seen) -> None:
-    """I-EL-1, I-ES-9: equally many forwards on all ranks, and each of them in a step of its own, the same one."""
+    """I-EL-1, I-ES-9: equally many forwards on all ranks, and each of them in a separate step, the same on all."""
     ranks = range(seen.world.size)
     forwards = [sum(seen.forwards[rank]) for rank in ranks]
     assert len(set(forwards)) == 1

@@ -187,8 +187,8 @@ def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, An
 
 
 def test_explored() -> None:
-    """One request to one of two engines, all schedules: as a whole, and split, for which a dummy has to have enough
-    tokens: two with a draft, which the engine refuses.
+    """One request to one of two engines, all schedules. It runs as a whole, and split, for which a dummy has to have
+    enough tokens: two with a draft, which the engine refuses.
     """
     proven = explored(whole([request(1, 1)], interval=1, **EAGER), 100)
     drafts: dict[str, Any] = {"num_speculative_tokens": 1, "max_num_seqs": 2, "allow_refused": True}

@@ -1,5 +1,5 @@
-"""Remote calls of an engine to its workers as messages: each batch with tokens is executed once and sampled once, in
-this order, on every worker (I-PS-7), by masks of a grammar that are up to date (7.5, M-PS-10, -11, M-ES-10).
+"""Remote calls of an engine to its workers as messages. Each batch with tokens is executed once and sampled once, in
+this order, on every worker (I-PS-7). The masks of a grammar are up to date (7.5, M-PS-10, -11, M-ES-10).
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class SamplesAtOnce(QueuedLoop[Batch]):
 
 
 class WithoutMasks(Executor):
-    """What a grammar permits is not told."""
+    """The executor does not send what a grammar permits."""
 
     def sample(self, batch: Batch, masks: Masks) -> None:
         super().sample(batch, ())

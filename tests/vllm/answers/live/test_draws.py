@@ -1,4 +1,4 @@
-"""An installed release is asked what nobody asked before: two functions as an engine has them, and their twins."""
+"""An installed release answers new questions: two functions as an engine has them, and their twins."""
 
 from __future__ import annotations
 
