@@ -1,9 +1,7 @@
 """Hosts during the walk: the knowledge of each, and the position in its journal.
 
 A host puts ops on streams and runs ahead. It stops where it learned from an op that has not fired yet, and continues
-when that op sets its signal.
-
-`walk` has the rules of the order.
+when that op sets its signal. `walk` has the rules of the order.
 """
 
 from __future__ import annotations
