@@ -1,4 +1,4 @@
-"""Hangs of host threads that are alike on several ranks: one finding for all of them.
+"""Equal hangs of host threads on several ranks share one finding.
 
 rank 0   thread u1 waits for flag ready         thread u1 of ranks 0, 1 waits for flag ready
 rank 1   thread u1 waits for flag ready         culprit every rank, if there is no other one
@@ -14,7 +14,7 @@ from dpsim.contract.words import ranks_text
 
 
 def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
-    """Those of ranks that hang alike share one. `size`: how many ranks there are, services too."""
+    """Fold findings of ranks that hang alike into one. `size`: the number of ranks and services."""
     alike: dict[object, list[Finding]] = {}
     for finding in findings:
         if finding.culprit is not None:
@@ -23,7 +23,9 @@ def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
 
 
 def _folded(findings: list[Finding], size: int) -> Finding:
-    """One finding for ranks that hang alike. If all do, that line is to blame on every rank; else none of them is."""
+    """One finding for ranks that hang alike. If all do, the culprit is that line on every rank; otherwise there is
+    none.
+    """
     first = findings[0]
     if len(findings) == 1 or first.culprit is None:
         return first

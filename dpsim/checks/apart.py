@@ -1,13 +1,14 @@
 """Apart: the first place in a step at which two members of a communicator made calls at different sites.
 
-Where a rank makes one call too many, or leaves one out, the calls behind it pair up with others. If these are equal in
-op, size and type, the lists differ at their ends alone, and the sites tell where it began:
+If a rank makes one call too many, or leaves one out, its later calls pair up with different calls. If these are equal
+in op, size and type, the lists differ only at their ends, and the sites show where it began:
 
     rank 0   first                second
     rank 1   first    first       second        ->   the second `first` of rank 1 met `second` of rank 0
 
 Two members may call one collective by two names. So two sites are not apart if neither member ever reaches the site of
-the other. Nor are they if one is that of a root (`crosswise`), or if another step shows that they are one call.
+the other. They are not apart either if one is the site of a root (`crosswise`), or if another step shows that they are
+one call.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from dpsim.contract.ops import COLLECTIVE_ROOT, SITE
 
 
 class Apart(NamedTuple):
-    """Where the calls of a member went apart from those of another one, `theirs`: at that index, or nowhere."""
+    """The first difference between the calls of a member and those of another one, `theirs`: an index, or None."""
 
     theirs: list[Entry]
     at: int | None
@@ -30,7 +31,7 @@ class Apart(NamedTuple):
 
 
 class Members:
-    """The calls of all members of a communicator. What is known of all steps is computed once."""
+    """The calls of all members of a communicator, with facts of all steps that are computed once."""
 
     def __init__(self, calls: dict[int, list[Entry]]) -> None:
         self.calls = calls
@@ -56,7 +57,7 @@ class Members:
 
 
 def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
-    """Of several members that made the right calls in a step, the one with which `mine` has the most in common."""
+    """The difference between `mine` and the one of several right members with which it has the most in common."""
     found = [(own, _index(members, step, mine, own)) for own in others]
     theirs, index = max(found, key=lambda one: len(one[0]) if one[1] is None else one[1])
     if index is None:
@@ -67,7 +68,7 @@ def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence
 
 
 def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> int | None:
-    """The index of the first calls of a step that are at different sites; None if there are none."""
+    """The index of the first calls of a step at different sites; None if there are none."""
     if not mine or not theirs:
         return None
     reached = [members.sites[own[0].rank] for own in (mine, theirs)]

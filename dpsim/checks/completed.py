@@ -1,10 +1,10 @@
-"""What journals say together: communicators that ranks made, and the transfer that a receive from any source became.
+"""Facts from several records: communicators that ranks made, and the transfer that a receive from any source became.
 
-A rank journals such a receive when it calls it, and does not know yet who sends. What it learned has the source. So the
-receive takes the next place in the line of that rank, and from here on it is a transfer like any other. One of which
-nothing was learned stays as it is.
+A rank journals such a receive at its call, before it knows the sender. The learned value has the source. So the receive
+takes the next place in the line of that sender, and from here on it is an ordinary transfer. A receive without a
+learned value does not change.
 
-    world, run = completed(world, run)          # the same ones, where there is no such record
+    world, run = completed(world, run)          # the same ones, if there is no such record
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Crossed transfers: each rank of a circle stands in a transfer, before the one for which another rank waits.
+"""Crossed transfers: each rank of a cycle stands in a transfer, before the transfer that another rank waits for.
 
     rank 0   send to 1   recv from 1
     rank 1   send to 0   recv from 0        ->   HANG:P2P:CROSSED_SENDS
 
-A send may end before it is received, and may last until then. So this program hangs on some devices, with some sizes,
-and goes through on others. Ranks that all receive first hang everywhere:
+A send may end before its receive, or last until then. So this program hangs on some devices, with some sizes, and ends
+on others. Ranks that all receive first hang everywhere:
 
     rank 0   recv from 1   send to 1
     rank 1   recv from 0   send to 0        ->   HANG:P2P:CROSSED_RECVS
 
-A circle with a send in it has the first class. On a device all that a rank puts on one communicator comes one after the
-other, on whatever streams. A host that awaits its send has not made its receive yet, which is the same mistake.
+A cycle with a send in it has the first class. On a device, the ops of a rank on one communicator follow one another, on
+all streams. A host that awaits its send has not issued its receive yet, which is the same mistake.
 
-The culprit is the line, on all ranks of the circle, if they stand at one line. Else none is: each of them could be the
-one to turn its two calls round.
+The culprit is the line, on all ranks of the cycle, if they stand at one line. Otherwise there is none, because each of
+them could swap its two calls.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ OTHER = {"send": "receive", "recv": "send"}
 
 
 class Crossing(NamedTuple):
-    """The transfer in which a rank stands, and the one that it would reach after it: None if it is not issued."""
+    """The transfer in which a rank stands, and the next one that it would reach; None if the rank has not issued it."""
 
     within: Entry
     before: Entry | None
 
 
 def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) -> Finding:
-    """Of transfers on devices, each of which waits for the next and the last for the first."""
+    """The finding for transfers on devices, each of which waits for the next, and the last for the first."""
     ranks: list[Crossing] = []
     for key, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
         for rank in (rank for rank, other in standing.behind[key].items() if other == after):
@@ -54,7 +54,9 @@ def on_streams(run_index: RunIndex, standing: Standing, cycle: Sequence[Key]) ->
 
 
 def of_hosts(run_index: RunIndex, waits: Mapping[int, Stuck], path: Sequence[int], details: Sequence[str]) -> Finding:
-    """Of hosts that await their sends, and have not reached what the others wait for; of devices behind such hosts."""
+    """The finding for hosts that await their sends and have not reached the ops that others wait for, and for their
+    devices.
+    """
     ranks = [Crossing(waits[rank].joined[rank], None) for rank in path[:-1]]
     return _finding(run_index, ranks, "begin both before you await one, or ", details)
 

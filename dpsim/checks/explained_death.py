@@ -1,12 +1,12 @@
 """A process that ends by itself after a mismatch: the mismatch is the cause, and comes first.
 
-gloo ends a process that receives more bytes than it has room for. The simulation and NCCL go on:
+gloo ends a process that receives more bytes than it has room for. The simulation and NCCL continue:
 
     rank 0   send int32[2] to rank 1
     rank 1   recv int32[1] from rank 0      gloo: SIGABRT       ->   MISMATCH:TRANSFER:COUNT, then DEATH:RANK
 
-So the primary finding is the same on every backend. What the death does to others comes behind the mismatch, too. A
-death that the scenario plants has its cause there, and stays at the start of its step.
+So the primary finding is the same on every backend. Effects of the death on others come behind the mismatch, too. The
+scenario is the cause of a planted death, which stays at the start of its step.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLANTED = ("die", "kill")
 
 
 def behind_mismatch(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, those of a death behind the first mismatch of a step to which that rank came."""
+    """The findings. Those of a death come behind the first mismatch of a step that this rank reached."""
     died = [rank for rank, end in enumerate(run_index.run.ends) if end == "died" and not _planted(run_index, rank)]
     first = min((one.position for one in findings if matches(one.klass, "MISMATCH")), default=None)
     if first is None:
@@ -36,7 +36,7 @@ def _planted(run_index: RunIndex, rank: int) -> bool:
 
 
 def _of(finding: Finding, died: set[int]) -> bool:
-    """Whether it tells the death of one of these ranks, or that others wait for it."""
+    """Whether a finding is about the death of one of these ranks, or about waits for it."""
     told = matches(finding.klass, "DEATH") or matches(finding.klass, "HANG")
     return told and finding.culprit is not None and finding.culprit.rank in died
 

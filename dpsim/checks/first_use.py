@@ -1,16 +1,17 @@
-"""Where a run stands still because a host stands in its first use of a communicator: a part of `limits`.
+"""Runs that hang because a host stands in its first use of a communicator: a part of `limits`.
 
-Where communicators are made at first use (`World.lazy`), that use is a meeting: the host stands in the call until all
-members have made theirs. Of transfers that are in no group, each pair of ranks has a communicator. So ranks may stand
-in a circle:
+If ranks make communicators at first use (`World.lazy`), that use is a meeting: the host waits in the call until all
+members have made theirs. For transfers outside a group, each pair of ranks has a communicator. So ranks may wait in a
+cycle:
 
     rank 0   send to 1   recv from 2
     rank 1   send to 2   recv from 0
     rank 2   send to 0   recv from 1        ->   HANG:HOST:FIRST_USE
 
-Or a chain of such ranks ends at one that waits for what they would do next.
+Or a chain of such ranks ends at one that waits for their next op.
 
-The culprit is the line, if all ranks of a circle stand at one. Else a circle has none. Of a chain it is the first rank.
+The culprit is the line, if all ranks of a cycle stand at one line. Otherwise a cycle has none. For a chain it is the
+first rank.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ FEW = 8
 
 
 def absent(run_index: RunIndex, entry: Entry) -> tuple[int, ...]:
-    """The members for which a rank stands in its first use of a communicator; empty if this call is no such use."""
+    """The members that a rank waits for in its first use of a communicator; empty if this call is no such use."""
     raw = entry.raw
     if not run_index.world.lazy or raw[KIND] not in ("collective", "transfer") or raw[STREAM] is None:
         return ()
@@ -42,7 +43,7 @@ def _members(run_index: RunIndex, raw: RawRecord, rank: int) -> tuple[int, ...]:
 
 
 def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> bool:
-    """Whether a rank has used it."""
+    """Whether a rank has used the communicator."""
     return any(
         raw[KIND] in ("collective", "transfer")
         and raw[STREAM] is not None
@@ -53,7 +54,7 @@ def _came(run_index: RunIndex, rank: int, name: str, members: Sequence[int]) -> 
 
 
 def where(run_index: RunIndex, entry: Entry) -> str:
-    """A rank that stands so, in words."""
+    """A rank in its first use, in words."""
     record = entry.record
     said = _first(run_index, entry, ranks_text(absent(run_index, entry)))
     return (
@@ -68,7 +69,7 @@ def _first(run_index: RunIndex, entry: Entry, others: str) -> str:
 
 
 def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequence[str]) -> Finding:
-    """Of ranks of which each stands in a first use: the circle that they stand in, or else the longest chain."""
+    """The finding for ranks that each stand in a first use: their cycle, or else the longest chain."""
     ways = [_way(run_index, standing, rank) for rank in standing]
     way = next((way for way in ways if way[0] == way[-1]), max(ways, key=len))
     ranks = [rank for rank in dict.fromkeys(way) if rank in standing]
@@ -91,8 +92,8 @@ def finding(run_index: RunIndex, standing: Mapping[int, Entry], details: Sequenc
 
 
 def _way(run_index: RunIndex, standing: Mapping[int, Entry], start: int) -> list[int]:
-    """From one rank to the one for which it stands, and so on. It ends at a rank that stands in no first use, or where
-    a rank comes again: then it is the circle.
+    """The path from one rank to the rank that it waits for, and so on. It ends at a rank without a first use. If a rank
+    repeats, the path is the cycle.
     """
     way = [start]
     while way[-1] in standing:
@@ -117,7 +118,7 @@ def _told(run_index: RunIndex, entries: Sequence[Entry], way: Sequence[int]) -> 
 
 
 def _end(run_index: RunIndex, rank: int) -> str:
-    """Where the rank is that ends a chain."""
+    """The position of the rank that ends a chain."""
     last, end = run_index.last(rank), run_index.end(rank)
     if last is None or end != "blocked":
         return {"finished": "has ended", "blocked": "did nothing"}.get(end, end)

@@ -1,9 +1,9 @@
-"""Floats: a maximum or minimum in which one term is no number has no defined result.
+"""Floats: a maximum or minimum with a NaN has no defined result.
 
     rank 1 brings a NaN to an all_reduce with max   ->   UNDEFINED:NAN, culprit rank 1, at its call
 
-Which members brought one is what the backend saw (`Run.undefined`): every backend sees what hosts bring, and the
-simulation what devices bring as well.
+The backend sees which members brought a NaN (`Run.undefined`). Every backend sees the arrays of hosts, and the
+simulation also those of devices.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _position(entry: Entry) -> tuple[int, int, int]:
 
 
 def _entry(run_index: RunIndex, one: Undefined) -> Entry | None:
-    """The call of the member that brought it."""
+    """The call of the member that brought the NaN."""
     own = run_index.collectives[one.communicator].get(one.rank, ())
     calls = [entry for entry in own if entry.raw[KIND] == "collective" and entry.raw[SITE] == one.site]
     return next((entry for entry in calls if entry.raw[ORDINAL] == one.ordinal), None)

@@ -1,9 +1,9 @@
-"""Communicators that a member has aborted: peers that stand there (a part of deadlock), and calls that it broke off
-(nothing for the ledger).
+"""Communicators that a member has aborted: peers that wait there (a part of deadlock), and calls that the abort broke
+off (which the ledger ignores).
 
-All had joined what such peers stand in, and one of them left before it was over for all.
+All members had joined the op in which such peers wait, and one of them left before it was over for all.
 
-    rank 0   all_reduce on dp #3   abort dp       #3 was broken off, and is compared with nothing
+    rank 0   all_reduce on dp #3   abort dp       the abort broke #3 off, so the ledger ignores it
     rank 1   ended                                without the abort, rank 1 left #3 out
 """
 
@@ -19,7 +19,7 @@ ABORTED = "HANG:COLLECTIVE:ABORTED"
 
 
 def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
-    """A rank aborted a communicator in which a peer stands that has not, and where all had joined."""
+    """The finding if a rank aborted a communicator in which a peer waits that did not abort, after all had joined."""
     for communicator, members in run_index.aborted.items():
         stand = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
         if stand:
@@ -40,7 +40,7 @@ def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
 def without_broken_off(
     run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]
 ) -> dict[int, list[Entry]]:
-    """The calls of each member, without those that members broke off and that none of the others joined."""
+    """The calls of each member, without those that its abort broke off and that no other member joined."""
     gave_up = run_index.aborted.get(communicator, set())
     others = [len(own) for rank, own in members.items() if rank not in gave_up]
     if not gave_up or not others:
@@ -52,13 +52,13 @@ def without_broken_off(
 
 
 def _ended(run_index: RunIndex, communicator: str, own: list[Entry]) -> int:
-    """How many of its calls, up to the last of which the end is known, a rank that aborted has made."""
+    """The number of calls of a rank that aborted, up to the last one with a known end."""
     if not own:
         return 0
     journal = run_index.run.journals[own[0].rank]
     learned = {raw[ADDRESS] for raw in journal if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] != BROKEN_OFF}
     at = next(at for at, raw in enumerate(journal) if _aborts(raw, communicator))
-    passed = passed_on_streams(journal[:at])  # behind it, streams go on past what was broken off
+    passed = passed_on_streams(journal[:at])  # behind the abort, streams continue past the broken work
 
     def ended(entry: Entry) -> bool:
         if entry.raw[STREAM] is None:

@@ -1,11 +1,11 @@
-"""Groups that members make with other members than their peers: they never meet.
+"""Groups that members make with different members than their peers: they never meet.
 
     rank 0   group x of ranks 0, 1
     rank 1   group x of ranks 0, 1, 2       ->   MISMATCH:GROUP:RANKS
 
-A rank names the members of a group that it makes. If one of those made a group of that name with other ranks, in
-another order, or for other devices, it means another group. The members are those of `Rank.group`. Where most of them
-name the same ranks, the others are wrong. A part of the ledger.
+A rank names the members of a group that it makes (`Rank.group`). If one of these made a group of that name with other
+ranks, in another order, or for other devices, it means another group. If most members name the same ranks, the others
+are wrong. This check is a part of the ledger.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def unlike(run_index: RunIndex) -> list[Finding]:
 
 
 def apart(run_index: RunIndex) -> set[str]:
-    """The communicators of these groups: that not all members joined them follows."""
+    """The communicators of these groups. Their missing members follow from this mistake."""
     by_name = _by_name(run_index)
     return {entry.raw[GROUP_COMMUNICATOR] for own in by_name.values() if _differ(own) for entry in own.values()}
 
@@ -39,7 +39,7 @@ def _by_name(run_index: RunIndex) -> dict[str, dict[int, Entry]]:
 
 
 def _differ(own: dict[int, Entry]) -> bool:
-    """Whether a rank names a member that made the group differently."""
+    """Whether ranks name a member that made the group differently."""
     return any(
         rank in own and _said(own[rank]) != _said(entry) for entry in own.values() for rank in entry.raw[GROUP_RANKS]
     )

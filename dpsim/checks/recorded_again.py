@@ -1,12 +1,12 @@
-"""An event that is recorded again behind a wait: what a host asks for is held up by a record that was not meant.
+"""An event that a stream records again behind a wait: an unintended record holds a host up.
 
-A host that waits for an event waits for its last record. Where that lies behind a stream's wait for a flag, and the
-host sets the flag only after it has waited, both stand. The record before would have let the host go on.
+A host that waits for an event waits for its last record. If that record lies behind a stream's wait for a flag, and the
+host sets the flag only after its own wait, both hang. The earlier record would have released the host.
 
     main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 
-The walk here goes through the records of one rank in their order. It knows of the order within a stream and of waits
-for events. A device communicator orders streams, too; what is held up by that alone is not found here.
+This module goes through the records of one rank in their order. It uses the order within a stream and the waits for
+events. A device communicator orders streams, too, and this module misses hangs that only this order causes.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from dpsim.contract.ops import EVENT, KIND, STREAM, RawRecord
 
 
 def recorded_again(journal: list[RawRecord], wait: int, asked: int) -> int | None:
-    """The record of an event, by its index, but for which the host would not stand behind a stream's wait. `wait`: that
-    of the stream; `asked`: the read or synchronisation in which the host stands. None: it stands elsewhere, or no event
-    was recorded again.
+    """The index of the event's record without which the host would not wait behind a stream's wait. `wait`: the wait of
+    the stream; `asked`: the read or synchronisation in which the host stands. None: the host stands elsewhere, or no
+    stream recorded an event again.
     """
-    behind: dict[str, int | None] = {journal[wait][STREAM]: None}  # streams, with what brought the wait there
-    held: dict[int, int | None] = {}  # the same of events, as recorded last
-    free: set[int] = set()  # events with a record that is not behind the wait
+    behind: dict[str, int | None] = {
+        journal[wait][STREAM]: None
+    }  # streams behind the wait, each with the record that put it there
+    held: dict[int, int | None] = {}  # the same for events, by their last records
+    free: set[int] = set()  # events with a record before the wait
     free.update(raw[EVENT] for raw in journal[:wait] if raw[KIND] == "mark")
     for at in range(wait + 1, asked):
         raw = journal[at]

@@ -1,16 +1,17 @@
-"""Stale replays: a replay reads what the replay before it has read, and its program needs fresh contents each time.
+"""Stale replays: a replay reads the same contents as the replay before it, although its program needs fresh ones each
+time.
 
     x = main.alloc(4, "int32", "x", per_replay=True)        # each replay of a graph reads fresh contents
 
     host:     write x    replay 0 of g: read x    replay 1 of g: read x      ->   STALE:NOT_WRITTEN_FOR_REPLAY
 
-A replay may read elements of such a buffer if they were written since the replay before it, of the same graph, has
-read them. Any write counts: eager, in another graph, or in this one. Several graphs may each read one write once.
+A replay may read elements of such a buffer if an op wrote them after the previous replay of the same graph read them.
+Any write counts: eager, in another graph, or in this one. Several graphs may each read one write once.
 
-Journals are gone through in the order of issue. A write that is issued before a replay, and that nothing orders with
-the replay, is a race and `dpsim.checks.race` finds it.
+The check goes through journals in the order of issue. A write that a rank issues before a replay, without an order with
+the replay, is a race, and `dpsim.checks.race` finds it.
 
-`repeated` also takes all buffers for such ones: so an exploration learns whether a replay read old contents.
+By default `repeated` looks at all buffers. So an exploration learns whether a replay read old contents.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ PLACES = {
     "transfer": (TRANSFER_READS, TRANSFER_WRITES),
     "read": (READ_READS,),
 }
-"""Where records of each kind have their memory."""
+"""The places of memory in records of each kind."""
 
 Span: TypeAlias = tuple[int, int, int]
-"""First element, end, and the index in the journal of the op that read them in a replay."""
+"""First element, end, and the journal index of the op that read them in a replay."""
 
 
 class Repeated(NamedTuple):
@@ -68,11 +69,11 @@ class Repeated(NamedTuple):
 
 
 class _Contents:
-    """What replays of each graph have read of each buffer and no op has written since."""
+    """The elements of each buffer that replays of each graph read and no op wrote since."""
 
     def __init__(self) -> None:
         self._old: dict[tuple[str, int], list[Span]] = {}
-        self._now: dict[tuple[str, int], list[Span]] = {}  # by the present replay
+        self._now: dict[tuple[str, int], list[Span]] = {}  # read by the present replay
 
     def read(self, graph: str, refs: Refs, at: int) -> Iterator[Repeated]:
         for buffer, first, end, *_ in refs:
@@ -97,7 +98,7 @@ class _Contents:
 
 
 def _without(span: Span, first: int, end: int) -> Iterator[Span]:
-    """What is left of a span.
+    """The rest of a span.
 
     >>> [*_without((0, 8, 5), 2, 4)], [*_without((0, 8, 5), 0, 9)]
     ([(0, 2, 5), (4, 8, 5)], [])
@@ -110,8 +111,8 @@ def _without(span: Span, first: int, end: int) -> Iterator[Span]:
 
 
 def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> Iterator[Repeated]:
-    """Reads of old contents in replays, of these buffers. Default: of all, and then what was written before the capture
-    of the graph is old for its first replay.
+    """Reads of old contents of these buffers in replays. By default, all buffers; then writes before the capture of the
+    graph are old for its first replay.
     """
     contents, graph, left = _Contents(), "", 0
     for at, raw in enumerate(journal):
@@ -138,7 +139,7 @@ def repeated(journal: list[RawRecord], marked: Container[int] | None = None) -> 
 
 
 def marked(journal: list[RawRecord]) -> set[int]:
-    """The buffers that have to be written for each replay."""
+    """The buffers that need fresh contents for each replay."""
     return {raw[BUFFER] for raw in journal if raw[KIND] == "fresh"}
 
 

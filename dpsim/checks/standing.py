@@ -1,13 +1,13 @@
-"""Where devices stand: what each rank waits in on its streams, and what it would reach after it.
+"""The ops in which devices stand: the op in which each rank waits on its streams, and the ops that it would reach next.
 
-A collective waits for the one that a member of it stands in, if somebody in it needs that member; so does a transfer.
-What waits for nothing unfired drops out, and what is left has a cycle.
+A collective waits for the collective in which one of its members stands, if a part of it needs that member. The same
+holds for a transfer. Without the ops that wait for no unfired op, the rest has a cycle.
 
     standing = heads(run_index, walk, joint=False)      # by the heads of the streams, after a walk
     standing.cycle()                                    # [("dp", 0), ("ep", 0)]
 
-A collective has the name (communicator, sequence number). A transfer has that of its line: the communicator with both
-ends, and the number.
+The key of a collective is (communicator, sequence number). The key of a transfer has the communicator with both ends,
+and the number.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ Key: TypeAlias = tuple[str, int]
 
 @dataclass
 class Standing:
-    """Where devices stand. `behind[x][rank]` is the collective that the rank stands in and that keeps it from x, where
-    somebody needs it: `needed[x]`.
+    """The ops in which devices stand. `behind[x][rank]` is the collective in which the rank stands before x, if a part
+    of x needs the rank: `needed[x]`.
     """
 
     stands: dict[Key, list[int]] = field(default_factory=dict)
@@ -44,12 +44,12 @@ class Standing:
         self.needed.setdefault(key, set()).update(needs)
 
     def wait(self, key: Key, rank: int, other: Key | None) -> None:
-        """A rank reaches `key` only after `other`. It counts where those that stand in `key` (see `stand`) need it."""
+        """A rank reaches `key` only after `other`. This counts if ranks that stand in `key` (see `stand`) need it."""
         if other is not None and other != key and rank in self.needed.get(key, ()):
             self.behind.setdefault(key, {}).setdefault(rank, other)
 
     def cycle(self) -> list[Key]:
-        """Collectives of which each waits for the next and the last for the first; empty if there are none."""
+        """Collectives, each of which waits for the next, and the last for the first; empty if there are none."""
         waits = {key: dict.fromkeys(self.behind.get(key, {}).values()) for key in self.stands}
         left = 0
         while len(waits) != left:
@@ -69,7 +69,7 @@ LINE = "{} from rank {} to {}"  # transfers in one direction, as a collective's 
 
 
 def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
-    """Whom a part waits for."""
+    """The ranks that a part waits for."""
     if raw[KIND] == "transfer":
         return (raw[TRANSFER_PEER],)
     members = tuple(run_index.collectives[raw[COMMUNICATOR]])
@@ -77,9 +77,11 @@ def needs_of(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Seq
 
 
 def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
-    """By the heads of the streams after a walk; those of a coalesced group have lanes beside their stream."""
+    """The standing ops by the heads of the streams after a walk; transfers of a coalesced group have lanes beside their
+    stream.
+    """
     standing = Standing()
-    marks: dict[Signal, StreamState] = {}  # where a mark is to be set
+    marks: dict[Signal, StreamState] = {}  # the streams that set marks
     later: list[tuple[Key, StreamState]] = []
     for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
         for place, (fire, _, item, _) in enumerate(stream.queue):
@@ -93,7 +95,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
                     standing.stand(key, stream.rank, needs_of(run_index, item, stream.rank, joint))
 
     def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
-        """The part of its rank for which a stream waits in the end."""
+        """The part of its rank that a stream waits for, directly or not."""
         if stream is None or stream in seen or not stream.queue:
             return None
         fire, _, item, _ = stream.queue[0]
@@ -103,7 +105,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
 
     for key, stream in later:
         standing.wait(key, stream.rank, keeps(stream))
-    for host in walk.hosts:  # one that waits for its device has not issued what it would issue next
+    for host in walk.hosts:  # a host that waits for its device has not issued its next ops
         reading = [last.raw[STREAM] for last in run_index.living(host.rank) if last.raw[KIND] == "read"]
         for stream, (communicator, seq) in product(reading, standing.stands):
             calls = run_index.collectives.get(communicator, {}).get(host.rank)
@@ -113,7 +115,7 @@ def heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
 
 
 def key_of(raw: RawRecord, rank: int) -> Key:
-    """Of a rank's part in a collective or transfer."""
+    """The key of a rank's part in a collective or transfer."""
     if raw[KIND] == "collective":
         return raw[COMMUNICATOR], raw[SEQ]
     ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)

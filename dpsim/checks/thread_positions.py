@@ -1,12 +1,12 @@
-"""How far a rank with host threads is in a step, in whatever order its threads took turns.
+"""The position of a rank with host threads in a step, independent of the order of their turns.
 
     main      call #0   start a, b              join a, b   call #9
     a                   call #1   call #2
     b                   call #1   call #2
 
-An op counts what its own thread did before it. It also counts the ops of the thread's starter before the start, and
-those of each thread that it joined. Other threads make theirs meanwhile, and the next run may
-have them in another order.
+The position of an op counts the earlier ops of its thread. It also counts the ops of the thread's starter before the
+start, and those of each joined thread. Ops of other threads do not count, because another run may have them in another
+order.
 """
 
 from __future__ import annotations

@@ -1,21 +1,20 @@
 """Labels that a member does not decide: a part of agreement.
 
-In a step in which one member decides a label, every member that takes part in the step has to. It takes part if it
-issued anything there. So a label that one rank misspells disagrees with all others, and so does one that it decides on
-another communicator:
+If one member decides a label in a step, every member that takes part in the step has to decide it. A member takes part
+if it issued anything there. So a misspelt label disagrees with all others, and so does a label on another communicator:
 
     rank 0   decides plan=8 on dp_cpu
     rank 1   decides plna=8 on dp_cpu       ->   DISAGREEMENT:PLAN, "did you mean 'plan'?"
 
-A label that is `local` (`Rank.decide`) may be left out. Pipeline stages begin and end one after the other, and a last
-stage alone has results. Yet a member that decided it before and after a step has to decide it in that step. A member
+A member may leave out a `local` label (`Rank.decide`). Pipeline stages begin and end one after the other, and only a
+last stage has results. But a member that decided it before and after a step has to decide it in that step. A member
 that decided it in a step has to decide it as often as the others.
 
-A rank that stands still, died or raised may not have reached its decision, and another check finds what stopped it. One
-that is asleep in an idle get may yet go on with its step.
+A rank that hangs, died or raised may not have reached its decision, and another check finds the cause. A rank in an
+idle get may still continue its step.
 
-Where one rank decides another label in the place of this one, one finding has both. The culprit is the minority. Of two
-members it is the one whose label no other step has.
+If one rank decides another label instead, one finding has both. The culprit is the minority. Of two members, it is the
+one whose label no other step has.
 """
 
 from __future__ import annotations
@@ -31,8 +30,9 @@ from dpsim.contract.world import SILENT
 
 
 class Undecided(NamedTuple):
-    """The first step in which members decided a label more seldom than others. `counts`: how often, of those that had
-    to. `entry`: the decision that the others lack. `alone`: none of the `fewer` decided it at all in this step.
+    """The first step in which members decided a label less often than others. `counts`: the number of decisions of each
+    member that had to decide. `entry`: the decision that the others lack. `alone`: none of the `fewer` decided it in
+    this step.
     """
 
     communicator: str
@@ -69,14 +69,14 @@ NO_PART = SILENT - {"decision"} | {"raised", "thread"}
 
 
 def _takes_part(run_index: RunIndex, rank: int, step: int) -> bool:
-    """Whether a rank issued or decided anything in a step, and is through with it."""
+    """Whether a rank issued or decided anything in a step, and has finished it."""
     if run_index.asleep(rank) and run_index.reached(rank) == step:
         return False
     return any(raw[STEP] == step and raw[KIND] not in NO_PART for raw in run_index.run.journals[rank])
 
 
 def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Finding]:
-    """One finding each; but where a rank decided one label in the place of another, one of both."""
+    """One finding for each label. If a rank decided one label in place of another, one finding has both."""
     findings, told = [], set[tuple[str, str]]()
     for one in sorted(undecided, key=lambda one: -max(one.counts.values()) * (len(one.counts) - len(one.fewer))):
         if (one.communicator, one.label) in told:
@@ -89,7 +89,9 @@ def findings_of(run_index: RunIndex, undecided: Sequence[Undecided]) -> list[Fin
 
 
 def _instead(run_index: RunIndex, one: Undecided, undecided: Sequence[Undecided]) -> Undecided | None:
-    """What those that lack a label decided in its place: the same on another communicator, or one spelt alike."""
+    """The decision of members without a label that replaces it: the same label on another communicator, or one with
+    nearly its spelling.
+    """
     others = [
         other
         for other in undecided
@@ -130,7 +132,7 @@ def _finding(run_index: RunIndex, one: Undecided, instead: Undecided | None) -> 
 
 
 def _is_new(run_index: RunIndex, one: Undecided, instead: Undecided) -> bool:
-    """Whether the rank decided the right label in another step, and no other step or rank has the other one."""
+    """Whether the rank decided the right label in another step, and no other step or rank has the wrong one."""
     right = run_index.decisions[one.communicator, one.label][instead.entry.rank]
     wrong = run_index.decisions[instead.communicator, instead.label]
     return bool(right) and {entry.step for entries in wrong.values() for entry in entries} == {one.step}

@@ -1,4 +1,5 @@
-"""What host threads share and nothing orders, though the program promises that flags do: a finding for each rank.
+"""Unordered uses of shared objects by host threads, although the program promises that flags order them: a finding per
+rank.
 
 RACE:THREADS  'order' is changed by thread worker0 and by thread worker1 (programs.py:154), and nothing orders them
 """

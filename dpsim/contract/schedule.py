@@ -101,9 +101,7 @@ class Strategy(ABC):
 
     @abstractmethod
     def pick(self, candidates: Sequence[Candidate]) -> int:
-        """The index of the op that happens next. The machine always gives at least one candidate, and asks even for a
-        single one.
-        """
+        """The index of the op that happens next. There is at least one candidate, and the machine asks even for one."""
 
     @abstractmethod
     def draw(self, label: str, options: Sequence[str]) -> int:
@@ -123,8 +121,7 @@ class Strategy(ABC):
 
     def failing(self) -> Collection[int]:
         """Ranks with a kernel that raises in some run of this world. The machine asks when a run begins. For these
-        ranks, it asks about all work of the device, and about its stop. For others, a kernel that raises stops the
-        device at once.
+        ranks, it asks about all device work and about the stop of the device; other devices stop at once.
         """
         return ()
 

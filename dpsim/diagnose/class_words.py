@@ -1,4 +1,4 @@
-"""The class of a finding in words, for the first line of a report: what kind of trouble, and what happened.
+"""The class of a finding in words, for the first line of a report: the kind of trouble, and the event.
 
     >>> class_words("HANG:JOIN")
     'a host thread joins one that never ends'
@@ -26,7 +26,7 @@ KINDS = {
     "GRAPH": "GRAPH",
     "LEFTOVER": "LEFTOVER",
 }
-"""The first part of a class. A crash has the name of its exception instead."""
+"""Words for the first part of a class. A crash has the name of its exception instead."""
 
 WORDS = {
     "HANG:COLLECTIVE:MISSING_RANK": "a rank left out a collective in which its peers wait",
@@ -96,7 +96,7 @@ WORDS = {
 
 
 def class_words(klass: str) -> str:
-    """What happened, in a few words; empty for a class of a check that dpsim does not know."""
+    """The event in a few words; empty for the class of a check that dpsim does not know."""
     if klass.startswith("CRASH:"):
         return WORDS["CRASH:<EXCEPTION>"]
     return WORDS["DISAGREEMENT:<LABEL>"] if klass.startswith("DISAGREEMENT:") else WORDS.get(klass, "")

@@ -1,10 +1,10 @@
-"""What a report says beside its findings, as plain data: for the text and for the JSON of every command.
+"""The facts of a report besides its findings, as plain data for the text and the JSON of every command.
 
     evidence(run, findings)["agreed"]      # the last step in which all agreed, or None
     evidence(run, findings)["waits"]       # ["rank 0 -> rank 1 (dp_cpu #5)", ...]
 
-Findings bring their own chain of waits and their ground. Where they bring no chain, what stands in its place is the
-sentence of the check that found the hang.
+Findings have their own chain of waits and their ground. Without a chain, the report shows the message of the check that
+found the hang.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from dpsim.diagnose.fitting import step_words
 
 
 class Extras(NamedTuple):
-    """What only some commands know of a failure; each is a part of a line, or empty.
+    """Facts of a failure that only some commands have; each is a part of a line, or empty.
 
-    `no_return`: after which event no schedule finishes any more ("rank 2 posts hidden.receive[2]"). `swap`: the events
-    to swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: whom the same world with
-    one rank more blames ("rank 1, step 2"). `variant`: its name, what it is and its file. `unprotected`: what the form
-    of the run leaves unprotected, a sentence each. `schedule`: of a run without time, how it was found, then its steps.
+    `no_return`: the event after which no schedule finishes ("rank 2 posts hidden.receive[2]"). `swap`: the events to
+    swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same world
+    with one rank more ("rank 1, step 2"). `variant`: its name, class and file. `unprotected`: what the form of the run
+    leaves unprotected, a sentence each. `schedule`: for an untimed run, how the search found it, then its steps.
     `next`: commands to type.
     """
 
@@ -63,12 +63,12 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
 
 
 def in_words(run: Run, text: str) -> str:
-    """A text with the names of services, and words for steps that are none."""
+    """A text with the names of services, and with words for special step numbers."""
     return step_words(with_services(text, run.size, run.services))
 
 
 def finding_in_words(run: Run, finding: Finding) -> Finding:
-    """All texts of a finding so; its culprit stays as it is."""
+    """A finding with all texts in words; its culprit does not change."""
     details, ground, waits = (
         tuple(in_words(run, line) for line in lines) for lines in (finding.details, finding.ground, finding.waits)
     )
@@ -81,8 +81,8 @@ def chain_of(run: Run, finding: Finding) -> Chain:
 
 
 def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
-    """The last step before all findings that every rank took part in. None if there is none, or for a failure of
-    services: their steps are their own.
+    """The last step before all findings in which every rank took part. None if there is none, or for a failure of
+    services, whose steps differ from those of ranks.
     """
     steps = [finding.position[0] for finding in findings]
     steps += [finding.culprit.step for finding in findings if finding.culprit is not None]
@@ -95,8 +95,8 @@ def last_agreed(run: Run, findings: Sequence[Finding]) -> int | None:
 
 
 def waits(findings: Sequence[Finding]) -> list[str]:
-    """Who waits for whom. Where no finding has a chain: a circle of ranks that a hang names. Else the sentence of a
-    hang that is not the primary finding.
+    """The chains of waits. If no finding has one, a cycle of ranks that a hang names. Otherwise the message of a hang
+    that is not the primary finding.
     """
     hangs = [finding for finding in findings if finding.check == "deadlock"]
     for finding in findings:
@@ -112,8 +112,8 @@ def kinds(findings: Sequence[Finding]) -> list[str]:
 
 
 def exception_of(finding: Finding) -> str:
-    """The name of the exception that a finding is about, as its program writes it; empty if it is about none. The
-    culprit may be another rank than the one that raised, at an op.
+    """The name of the exception of a finding, as its program writes it; empty without one. The culprit may be another
+    rank than the one that raised, at an op.
     """
     klass = finding.klass.removeprefix("CRASH:")
     names = [finding.culprit.site] if finding.culprit else []
@@ -122,7 +122,7 @@ def exception_of(finding: Finding) -> str:
 
 
 def later(findings: Sequence[Finding]) -> list[str]:
-    """What else was found, hangs apart, in parts of a line: each class once, with how often it was found."""
+    """The other findings without hangs, in parts of a line: each class once, with its count."""
     by_class: dict[str, list[Finding]] = {}
     for finding in findings[1:]:
         if finding.check != "deadlock":

@@ -8,8 +8,8 @@
     agreed    all steps up to 4
     next      dpsim run skip_one --full
 
-The culprit, or where it is not decided what both sides did, stands within the first six lines. Where there is more to
-say than ten lines hold, the least useful lines go; `--full` has them all. A command is never cut.
+The first six lines have the culprit, or, without one, the acts of both sides. If ten lines do not suffice, the screen
+drops the least useful lines; `--full` has them all. It never cuts a command.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ from dpsim.diagnose.fitting import LABEL, WIDTH, block, folded, labelled
 from dpsim.diagnose.timeouts import passed_timeouts
 
 LINES = 10
-"""Of a first screen."""
+"""The number of lines of a first screen."""
 
 TO_ORDER = "to order them: "
-"""What begins the remedy among the details of a finding."""
+"""The beginning of the remedy among the details of a finding."""
 
 _KERNEL = re.compile(r" \(kernel on stream \S+\)")
-"""What stands behind the name of a kernel: its access names the stream, too."""
+"""The text behind the name of a kernel, which repeats the stream of its access."""
 
 NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
 class Passage(NamedTuple):
-    """Some lines, and how useful they are: those of the lowest rank go first. `least`: how many of them stay.
-    `marked`: what is left of them says that it was cut.
+    """Some lines with a rank of use: the screen drops those of the lowest rank first. `least`: the number of lines that
+    stay. `marked`: the rest says that the screen cut it.
     """
 
     rank: int
@@ -61,7 +61,7 @@ class Passage(NamedTuple):
 
 
 def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[str]:
-    """The lines. There has to be a finding."""
+    """The lines of the screen, for at least one finding."""
     findings = [finding_in_words(run, finding) for finding in findings]
     primary = findings[0]
     agreed = last_agreed(run, findings)
@@ -94,7 +94,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
 
 
 def verdict_line(findings: Sequence[Finding]) -> str:
-    """Class, kinds of trouble and what happened. As many kinds are named as there is room for."""
+    """Class, kinds of trouble and the event, with as many kinds as fit."""
     klass, known, raised = findings[0].klass, kinds(findings), exception_of(findings[0])
     happened = class_words(klass) + f" {raised}" * bool(raised)
     for count in range(len(known), 0, -1):
@@ -105,18 +105,18 @@ def verdict_line(findings: Sequence[Finding]) -> str:
 
 
 def remedy_of(finding: Finding) -> str:
-    """What would mend it, where the check knows."""
+    """The remedy, if the check knows one."""
     return next((line.removeprefix(TO_ORDER) for line in finding.details if line.startswith(TO_ORDER)), "")
 
 
 def sides_of(finding: Finding) -> list[str]:
-    """What each side did: details that are no remedy and no further lines of another."""
+    """The acts of each side: details that are no remedy and no continuation of another line."""
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " ", "or the other way"))]
     return lines if finding.culprit is None or finding.check == "race" else []
 
 
 def beside(finding: Finding) -> list[str]:
-    """Where a wrong message or memory came from, if a check that names a culprit says so."""
+    """The origin of a wrong message or memory, if a check that names a culprit has it."""
     if finding.culprit is None or finding.check in ("race", "ledger", "agreement"):
         return []
     lines = [line for line in finding.details if not line.startswith((TO_ORDER, " "))]
@@ -125,7 +125,7 @@ def beside(finding: Finding) -> list[str]:
 
 
 def commands(words: Sequence[str]) -> list[str]:
-    """Beside each other, as many as fit in a line."""
+    """Commands side by side, as many as fit in a line."""
     lines: list[str] = []
     for command in words:
         both = f"{lines[-1]}       {command}" if lines else ""
@@ -137,7 +137,7 @@ def commands(words: Sequence[str]) -> list[str]:
 
 
 def _culprit(run: Run, primary: Finding) -> list[str]:
-    """Who, where, and the calls that led there, on the same line or below it."""
+    """The culprit, its place, and the calls that led there, on the same line or below it."""
     if primary.culprit is None:
         return labelled("culprit", [NOT_DECIDED])
     said, chain = in_words(run, str(primary.culprit)), chain_text(chain_of(run, primary))
@@ -151,7 +151,7 @@ def _culprit(run: Run, primary: Finding) -> list[str]:
 
 
 def _what(primary: Finding) -> list[str]:
-    """What the culprit did or left out; else what each side did."""
+    """The act or omission of the culprit, or else the acts of each side."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
         return labelled("", folded(_said(primary, head), 3))
@@ -164,7 +164,7 @@ def _what(primary: Finding) -> list[str]:
 
 
 def _said(primary: Finding, message: str) -> str:
-    """Of an exception what it said: who raised it, and where, stands in the line above."""
+    """The message of an exception, because the line above already has its rank and place."""
     culprit = primary.culprit
     if culprit is None or not primary.klass.startswith("CRASH:"):
         return message
@@ -173,7 +173,7 @@ def _said(primary: Finding, message: str) -> str:
 
 
 def _parting(sides: Sequence[str]) -> list[str]:
-    """Sides that are too long without what they share at the beginning of their lists."""
+    """The sides; if they are too long, without the common beginning of their lists."""
     if len(sides) < 2 or max(map(len, sides)) <= 2 * (WIDTH - LABEL) or not all(": " in side for side in sides):
         return [*sides]
     lists = [side.partition(": ")[2].split(", ") for side in sides]
@@ -191,7 +191,7 @@ def _without_remedy(primary: Finding) -> str:
 
 
 def _schedule(schedule: Sequence[str]) -> list[str]:
-    """What led to it; the steps too, if they fit."""
+    """The schedule of the failure, with its steps if they fit."""
     if not schedule:
         return []
     head, *steps = schedule
@@ -200,13 +200,13 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 
 
 def _turning(extras: Extras) -> list[str]:
-    """Where the run could not be saved any more, and which one finishes."""
+    """The point of no return, and the swap with which the run finishes."""
     lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
     return [*lines, *(folded(f"the run finishes if these are swapped: {extras.swap}") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:
-    """The lines of all parts; where they are too many, without some of the least useful parts."""
+    """The lines of all parts. If they are too many, some of the least useful parts are missing."""
     while sum(len(part.lines) for part in parts) > LINES:
         spare = [at for at, part in enumerate(parts) if len(part.lines) > part.least]
         at = min(spare, key=lambda one: parts[one].rank)

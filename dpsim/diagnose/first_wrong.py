@@ -1,10 +1,10 @@
-"""The first value that is of another step, and who raised first: how far a fault was carried before a rank noticed.
+"""The first value of another step, and the ranks that raised first: the way of a fault until a rank noticed it.
 
     first     wrong value: rank 2, step 2, hidden.receive got hidden.send of step 3; raised: step 8, ranks 0 to 2,
               WrongToken
 
-A value is wrong where a receive met a send of another step, behind transfers between these two ranks that were of equal
-steps. Ranks that always receive what an earlier step sent have no such transfer.
+A value is wrong if a receive met a send of another step, after transfers of equal steps between these two ranks. Ranks
+that always receive values of an earlier step have no such transfer.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.contract.world import Run
 
 
 def first_wrong(run: Run) -> list[str]:
-    """The two parts; empty where no value is known to be wrong, one part where no rank raised."""
+    """The two parts; empty without a value that is known to be wrong, and one part if no rank raised."""
     wrong = min(_wrong(run), default=None)
     if wrong is None:
         return []
@@ -25,7 +25,7 @@ def first_wrong(run: Run) -> list[str]:
 
 
 def _wrong(run: Run) -> Iterator[tuple[int, int, str]]:
-    """Of each line of transfers the first receive of another step: its step, its rank, and it in words."""
+    """For each line of transfers, the first receive of another step: its step, its rank, and its text."""
     for (_, sender, receiver), (sends, receives) in _lines(run).items():
         equal = 0
         for send, receive in zip(sends, receives, strict=False):
@@ -51,7 +51,7 @@ def _lines(run: Run) -> dict[tuple[str, int, int], tuple[list[RawRecord], list[R
 
 
 def _raised(run: Run) -> list[str]:
-    """The ranks that raised in the first step in which any did, and what."""
+    """The ranks that raised in the first step with an exception, and the exception."""
     lasts = [(rank, journal[-1]) for rank, journal in enumerate(run.journals) if journal]
     ends = [(raw[STEP], rank, raw[SITE]) for rank, raw in lasts if raw[KIND] == "raised"]
     if not ends:

@@ -1,9 +1,9 @@
-"""Text that has to fit: lines of 120 columns below a label, cut in the middle where they are too many.
+"""Text that has to fit: lines of 120 columns below a label, cut in the middle if they are too long.
 
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
 
-An actor that has begun no step, or that works in none, has words for its step.
+The text has words for the step of an actor that has begun no step, or that works in none.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ _STEPS = re.compile(rf"\b(?:in |of )?step (-\d+|{NO_STEP})\b")
 
 
 def step_words(text: str) -> str:
-    """Words for the step of an actor that has begun none, or that works in none. A warm-up may have negative steps.
+    """Put words for the step of an actor that has begun no step, or that works in none. A warm-up may have negative
+    steps.
 
     >>> step_words("raised in step -1; rank 2, step 1000000, drain")
     'raised before its first step; rank 2, in no step, drain'
@@ -38,8 +39,8 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
 
 
 def folded(text: str, most: int = 2) -> list[str]:
-    """A text in `most` lines or fewer, which fit beside a label. A longer one is cut in the middle: its end often is a
-    place.
+    """A text in at most `most` lines, which fit beside a label. A longer text is cut in the middle, because its end
+    often is a place.
     """
     for limit in range(most * (WIDTH - LABEL), 0, -4):
         lines = textwrap.wrap(cut(text, limit), WIDTH - LABEL, break_on_hyphens=False)
@@ -49,7 +50,7 @@ def folded(text: str, most: int = 2) -> list[str]:
 
 
 def cut(text: str, limit: int) -> str:
-    """At most `limit` characters. The end stays, for it may be a place.
+    """At most `limit` characters. The end stays, because it may be a place.
 
     >>> cut("rank 0 writes hidden[0] on stream comm at p.py:71", 38)
     'rank 0 writes ... comm at p.py:71'
@@ -61,7 +62,7 @@ def cut(text: str, limit: int) -> str:
 
 
 def joined(parts: Sequence[str], most: int = 2) -> list[str]:
-    """Parts of a line, as many as fit into `most` lines; then how many are left out."""
+    """Parts of a line, as many as fit into `most` lines; then the number of omitted parts."""
     for count in range(len(parts), 0, -1):
         left = len(parts) - count
         text = "; ".join([*parts[:count], *[f"and {left} more"] * bool(left)])
@@ -77,7 +78,7 @@ def block(label: str, parts: Sequence[str], most: int = 2) -> list[str]:
 
 
 def capped(lines: Sequence[str], most: int, what: str = "lines") -> list[str]:
-    """At most `most` lines; the last one says how many are left out."""
+    """At most `most` lines; the last one has the number of omitted lines."""
     if len(lines) <= most:
         return [*lines]
     return [*lines[: most - 1], f"... and {len(lines) - most + 1} more {what}"]

@@ -2,7 +2,7 @@
 
     ranks 0, 2, 3  step 5  all_reduce int32[16] on dp_cpu #5  <- did not return  dp.agree  app/step.py:134
 
-What holds no host (memory, outcomes) is left out. A replay of a graph is one op, and so is a capture.
+Records that hold no host up (memory, outcomes) are left out. A replay of a graph is one op, and so is a capture.
 """
 
 from __future__ import annotations
@@ -36,23 +36,24 @@ from dpsim.diagnose.fitting import step_words
 LAST_OPS = 5
 SHOWN = (
     *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
-    *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
+    *("capture", "kept", "replay", "mark"),  # marks of a replay
     *("flag", "flag_wait", "thread", "ended"),
     *("receive_any", "group", "look"),
-    "ask",  # in which the rank stands
-    "injected",  # of these, what ends a rank's way
+    "ask",  # a rank may stand in it
+    "injected",  # injections that end a rank
 )
 STOPPED = {"die": "dies here", "hang": "hangs here"}
-"""Faults by which a rank goes no further, in words. Of an exception there is a record."""
+"""Faults that stop a rank, in words. An exception has its own record."""
 
 
 def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[str]:
-    """Columns: ranks, step, op, site, place. Of a run that went on those up to a step. Each host thread has its own
-    lines; one that has ended well has none. Ranks of `first` come before the others.
+    """Columns: ranks, step, op, site, place. `until`: only ops up to this step, for a run that continued. Each host
+    thread has its own lines, except for threads that ended without an exception. Ranks of `first` come before the
+    others.
     """
 
     def named(cell: str) -> str:
-        """Before the cells are as wide as the widest one: a name is longer than a number."""
+        """Put names of services before the padding of cells, because a name is longer than a number."""
         return with_services(cell, run.size, run.services)
 
     blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
@@ -72,7 +73,9 @@ def last_ops(run: Run, until: int | None, first: Collection[int] = ()) -> list[s
 
 
 def _threads(journal: list[RawRecord]) -> list[str | None]:
-    """The host threads of a rank that have not ended well; None stands for all records of a rank with one thread."""
+    """The host threads of a rank, without those that ended without an exception; None stands for all records of a rank
+    with one thread.
+    """
     if not any(raw[KIND] == "thread" for raw in journal):
         return [None]
     names: dict[str, bool] = {}
@@ -83,11 +86,11 @@ def _threads(journal: list[RawRecord]) -> list[str | None]:
 
 
 def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> list[int]:
-    """Where the last ops up to a step are. Memory and outcomes are left out: they fill the screen and say little. A
-    replay is one op, and so is a capture; one that is not over has a second, the last call that it kept.
+    """The places of the last ops up to a step. Memory and outcomes are left out, because they fill the screen and show
+    little. A replay is one op, and so is a capture; an unfinished capture has a second one, the last call that it kept.
     """
     recent: list[int] = []
-    at, capture = len(journal), ""  # of the capture that the walk is in: "over" or "under way"
+    at, capture = len(journal), ""  # the state of the present capture: "over" or "under way"
     while at and len(recent) < LAST_OPS:
         at -= 1
         raw, kind = journal[at], journal[at][KIND]
@@ -122,7 +125,7 @@ def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
 
 
 def _stands_in(journal: list[RawRecord], at: int) -> bool:
-    """Whether it is an op that holds the host, and that did not return."""
+    """Whether an op holds its host up and did not return."""
     raw = journal[at]
     awaited = raw[KIND] in ("read", "take", "receive_any")
     awaited = awaited or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
@@ -136,13 +139,13 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
 
 
 def _goes_on(raw: RawRecord) -> bool:
-    """Whether it is an injection behind which the host goes on."""
+    """Whether this is an injection behind which the host continues."""
     return raw[KIND] == "injected" and raw[INJECTED_WHAT] not in STOPPED
 
 
 def _wait_text(journal: list[RawRecord], at: int) -> str:
-    """What the host waits for that synchronizes an event. A capture begins with that, at its own site: it is journaled
-    when all streams are through.
+    """The wait of a host that synchronizes an event. A capture begins with such a wait, at its own site: the host
+    journals its beginning when all streams are idle.
     """
     event, site = journal[at][EVENT], journal[at][SITE]
     marks = (journal[index] for index in range(at - 1, -1, -1) if journal[index][KIND] == "mark")

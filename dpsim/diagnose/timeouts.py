@@ -1,10 +1,10 @@
-"""Time-outs that passed in a run, in words: a rank that gave up explains much of what came after.
+"""Time-outs that passed in a run, in words: a rank that gave up explains many later events.
 
     rank 1 waited 50 ms for 'answer'; the time-out passed (answer[0], programs.py:67)
     rank 0 waited 30000 ms for all_reduce #4 on world; the time-out passed (look[0], train.py:9)
 
 The journal has them on every backend: a get with a time-out that learned nothing, a wait for a call that learned no.
-What a store learned does not say whether a time-out passed or the listener left, so stores are not named here.
+The value of a store does not show whether a time-out passed or the listener left, so this module leaves stores out.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from dpsim.contract.world import Run
 
 MEETINGS = ("collective", "transfer")
 MOST = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
-"""By kind of record: for how long it waits."""
+"""The place of the time-out, by kind of record."""
 SHOWN = 10
-"""Of each run: the first ones; a rank that asks every second has many."""
+"""The number of time-outs of a run that are shown, because a rank that asks every second has many."""
 
 
 def passed_timeouts(run: Run) -> list[str]:

@@ -1,9 +1,9 @@
-"""Steps of a schedule in words, and the two lines of a turning: the point of no return, and what to swap.
+"""Steps of a schedule in words, and two lines about the failure: the point of no return, and the events to swap.
 
     point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
     the run finishes if these are swapped: rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2
 
-A label says which op a step is (`dpsim.contract.schedule`). What the op did is in the journals of the failing run.
+A label names the op of a step (`dpsim.contract.schedule`). The journals of the failing run have the contents of the op.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from dpsim.contract.words import counted, short
 from dpsim.contract.world import Run
 
 _VISIT = re.compile(r"rank (\d+)(?:/(\S+))? (?:(delivers from outside|delivers|comes\ to) )?(\S+)\[(\d+)\]")
-"""The labels of visits (`dpsim.contract.schedule.visit_label`): with the verbs of messages, with that of a host thread
-that waits for its turn, or without a verb.
+"""The labels of visits (`dpsim.contract.schedule.visit_label`): with the verb of a message or of a waiting host thread,
+or without a verb.
 """
 
 _WAITS = re.compile(rf"(.*): {RENDEZVOUS}")
 """A draw after which a send waits for its receive."""
 
 LONGEST = 40
-"""Characters of a message's content."""
+"""The largest number of characters of a message's content."""
 
 
 def step_text(run: Run, label: str) -> str:
-    """A step in words. A label that is no visit stays as it is.
+    """A step in words. A label that is no visit does not change.
 
     >>> take = ("take", 0, "main", "engine.input", 0, "loop.py:9", "input", "idle", None)
     >>> post = ("post", 0, "main", "start", 1, "wave.py:7", 0, "input", ("START", 1))
@@ -80,13 +80,13 @@ def _record(run: Run, rank: int, thread: str, site: str, ordinal: int) -> RawRec
 
 
 def no_return(run: Run, point: str, walks: int) -> str:
-    """The point of no return, with what speaks for it; empty without one."""
+    """The point of no return, with its evidence; empty without one."""
     if not point:
         return ""
     return f"{step_text(run, point)}; {counted(walks, 'random schedule')} from there fail, too"
 
 
 def to_swap(run: Run, swaps: Sequence[Sequence[str]]) -> str:
-    """What finishes if it is swapped; empty without any. One label alone is a draw, with what came of it."""
+    """The events whose swap lets the run finish; empty without any. A single label is a draw, with its outcome."""
     pairs = [" before ".join(step_text(run, label) for label in swap) for swap in swaps]
     return " and ".join(pairs)

@@ -1,4 +1,4 @@
-"""The variant or the form that a world runs, for its report: what it is, and what it leaves unprotected.
+"""The variant or the form of a world, for its report: its class, and what it leaves unprotected.
 
 variant_text("M-DP-1")      # "M-DP-1 is EarlyExit, dpsim/vllm/museum/batch.py:88"
 unprotected("mine", None)   # what the default form of the protocol leaves unprotected (`Program.unprotected`)
@@ -15,7 +15,7 @@ from dpsim.diagnose.evidence import Extras
 
 
 class ChosenProtocol(Protocol):
-    """What a scenario says of its protocol."""
+    """The protocol that a scenario chooses."""
 
     @property
     def name(self) -> str: ...
@@ -26,24 +26,24 @@ class ChosenProtocol(Protocol):
 
 
 def extras_of(variant: str | None, *commands: str) -> Extras:
-    """What a report says of a world with that variant, and what to type next."""
+    """The extras of a report for a world with that variant, and the next commands."""
     return Extras(variant=variant_text(variant), next=commands)
 
 
 def extras_of_choice(choice: ChosenProtocol, *commands: str) -> Extras:
-    """The same of what a scenario chose: without a variant, the form may be the cause."""
+    """The same for the choice of a scenario. Without a variant, the form may be the cause."""
     leaves = () if choice.variant else unprotected(choice.name, choice.form)
     return extras_of(choice.variant, *commands)._replace(unprotected=leaves)
 
 
 def unprotected(name: str, form: str | None) -> tuple[str, ...]:
-    """What a form leaves unprotected, a sentence each; the default form, if none is named."""
+    """What a form leaves unprotected, a sentence each; by default, the default form."""
     entry = registry.protocol(name)
     return tuple(entry.program.unprotected.get(form or entry.forms[0], ()))
 
 
 def variant_text(name: str | None) -> str:
-    """In a line; empty without a variant. A variant that was made at run time has no line."""
+    """The variant in a line; empty without one. A variant that a program made at run time has no source line."""
     if not name:
         return ""
     make = registry.variant(name).make

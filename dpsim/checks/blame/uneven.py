@@ -224,7 +224,7 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
     often, others = (Counter(name_of(entry.raw) for entry in _of(one, step)).most_common(1) for one in (side, peer))
     few = others[0][1] if others else 0
     if often[0][1] <= few or not (others or _tags(pair, step) or _never(steps, peer, step)):
-        return None  # one wait and no call that met another is as it is
+        return None  # one wait, and no call that met a different one, prove nothing
     if often[0][0][0] == "collective" and not _other_sites(side, peer, step):
         return None
     most = f"no call more than {times(few)}" if few else "none"

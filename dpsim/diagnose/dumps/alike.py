@@ -1,14 +1,15 @@
-"""Alike: ranks that made the same calls so far, and the one that parts from them.
+"""Alike: ranks that made the same calls so far, and the one that departs from them.
 
     ranks 0, 1, 3   all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on tp   all_reduce on world
     rank 2          all_reduce on tp   all_reduce on world   all_gather on dp   all_reduce on world
                                                                                  ->  rank 2 left out all_reduce on tp
 
-Ranks of one program make equal calls, each in its own groups. So a group of two, which has no majority, has one here.
-Calls are compared by place, operation and kind of group. Where a ring has lost calls, all begin at one that all made.
+Ranks of one program make equal calls, each in its own groups. So even a group of two, which has no majority by itself,
+has one here. This module compares calls by place, operation and kind of group. If a ring has lost calls, all lists
+begin at a call that all made.
 
-Ranks of different roles differ in their first step. So the rank and most others have to be alike beyond that: the call
-of the others has to stand somewhere before.
+Ranks of different roles differ in their first step. So the rank and most others have to be alike beyond that step: the
+call of the others has to occur earlier, too.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.usual import Usual, UsualCall
 
 FEWEST = 3
-"""Ranks that have to be alike, besides the one that parts."""
+"""The smallest number of alike ranks, without the one that departs."""
 
 COMPANIONS = COHORT
-"""Ranks with equal histories that make a call sound."""
+"""The number of ranks with equal histories that make a call sound."""
 
 
 class OddRank(NamedTuple):
-    """A rank that parts from others. `at`: the index of its call. `theirs`: what the others called. `more`: with its
-    own call taken out it is as they are; else it left out theirs.
+    """A rank that departs from others. `at`: the index of its call. `theirs`: the call of the others. `more`: without
+    its own call it equals them; otherwise it left out theirs.
     """
 
     rank: int
@@ -41,7 +42,7 @@ class OddRank(NamedTuple):
 
 
 def odd_rank(job: DumpedJob, usual: Usual) -> OddRank | None:
-    """The one rank that parts from those which were like it."""
+    """The one rank that departs from the ranks which were like it."""
     begins = _begins(job)
     histories = {rank: usual.tokens[rank][begin:] for rank, begin in begins.items()}
     if len(histories) <= FEWEST:
@@ -77,7 +78,7 @@ def companions(job: DumpedJob, usual: Usual, rank: int, call: RecordedCall) -> l
 
 
 def _begins(job: DumpedJob) -> dict[int, int]:
-    """For each rank, the index of a call that all of them made; 0 where no ring has lost any."""
+    """For each rank, the index of a call that all of them made; 0 if no ring has lost calls."""
     if not any(dump.wrapped for dump in job.dumps.values()):
         return dict.fromkeys(job.calls, 0)
     group = max(job.groups.values(), key=lambda one: len(one.calls))

@@ -1,4 +1,4 @@
-"""How a dump begins: a command that gets one by mistake says where it goes, and needs no reader for that.
+"""The beginning of a dump. A command that gets a dump by mistake can name the right command without a reader.
 
 >>> is_dump(bytes([0x80, 2])), is_dump(b"name: my_scenario")
 (True, False)
@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 HEAD = 4096
-"""Bytes of a file that are looked at."""
+"""The number of bytes of a file that this check reads."""
 
 
 def is_dump(head: bytes) -> bool:

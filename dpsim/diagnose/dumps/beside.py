@@ -1,11 +1,11 @@
-"""What lies beside the dumps of a job: stacks, logs, and what NCCL itself says of its communicators.
+"""Other evidence beside the dumps of a job: stacks, logs, and the status of communicators from NCCL.
 
     rank_2.pyspy        what `py-spy dump --pid PID` printed of rank 2
     rank_2.log          what rank 2 printed; its last exception counts
     ras.txt             what NCCL's RAS answers: echo verbose status | nc localhost 28028
 
-All of it is evidence and none of it is needed. A file that says nothing of use is left alone. RAS counts the operations
-that ranks have launched, by their positions in a communicator. (NCCL user guide, "RAS"; layouts of 2.24 to 2.32.)
+All of this evidence is optional. The reader ignores a file without useful content. RAS counts the operations that ranks
+have launched, by their positions in a communicator. (NCCL user guide, "RAS"; layouts of 2.24 to 2.32.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DEAD = re.compile(r"^\s*(Process \d{1,9} on node \S{1,80} managing GPU\w* [\d,]
 
 
 class Beside(NamedTuple):
-    """`standing`: by rank, where its program stands. `ends`: the last exception of its log. `ras`: what RAS says.
+    """`standing`: by rank, the position of its program. `ends`: the last exception of its log. `ras`: the lines of RAS.
     `behind`: ranks that have launched fewer operations than most.
     """
 
@@ -47,7 +47,7 @@ NOTHING = Beside({}, {}, (), ())
 
 
 def read_beside(folders: Iterable[Path]) -> Beside:
-    """What lies in folders beside the dumps."""
+    """The other evidence in the folders of the dumps."""
     standing: dict[int, CallPlace] = {}
     ends: dict[int, str] = {}
     ras: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def read_beside(folders: Iterable[Path]) -> Beside:
 
 
 def said_by_ras(text: str) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """What an answer of RAS says in a few lines, and the ranks that are behind."""
+    """An answer of RAS in a few lines, and the ranks that are behind."""
     counts: dict[int, int] = {}
     ranks: dict[int, list[int]] = {}
     of = -1

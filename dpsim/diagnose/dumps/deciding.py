@@ -1,10 +1,10 @@
-"""Deciding on differences: which rank is behind calls that met and differ, and what says so.
+"""Deciding on differences: the culprit of different calls that met, and the evidence.
 
     rank 0 called broadcast where three ranks called all_reduce        ->  rank 0, by majority
-    two ranks, and hidden comes once where it comes twice elsewhere    ->  who did that left it out
-    two ranks, and one sends int64 where it sends int32 elsewhere      ->  that one
+    two ranks, and hidden occurs once, and twice elsewhere             ->  this rank left it out
+    two ranks, and one sends int64, and int32 elsewhere                ->  that one
 
-Each decision has a ground. Without one it has suspects.
+Each decision has a ground. Without a ground it has suspects.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Decided(NamedTuple):
 
 
 def decide_parting(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
-    """Who is behind a difference."""
+    """The culprit of a difference."""
     if parting.odd:
         return _by_majority(job, usual, parting)
     by_habit = by_habit_at(job, usual, parting.group, parting.calls)
@@ -80,7 +80,7 @@ def _by_majority(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided:
 def _shifted(
     job: DumpedJob, parting: CallParting, odd: int, mine: RecordedCall, theirs: RecordedCall
 ) -> tuple[str, str]:
-    """The class, and what the odd one did: left a call out, made one too many, or called something else."""
+    """The class, and the act of the odd rank: it left a call out, made one too many, or made a different call."""
     other = next(rank for rank in parting.calls if rank not in parting.odd)
     own, those = ([of_call(one) for one in job.groups[parting.group].calls[rank]] for rank in (odd, other))
     first = job.groups[parting.group].calls
@@ -101,7 +101,7 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, RecordedCall]) -> Departure | None:
-    """The departure of one of these ranks from what is usual, before its call and on a group of this kind."""
+    """The departure of one of these ranks from the usual order, before its call and on a group of this kind."""
     kind = job.groups[group].kind
     found = {}
     for rank, call in at.items():
@@ -113,7 +113,7 @@ def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, Recor
 
 
 def only(departures: Mapping[int, list[Departure]]) -> Departure | None:
-    """The last departure of the one rank that has any."""
+    """The last departure of the only rank with departures."""
     own = [some for some in departures.values() if some]
     return own[0][-1] if len(own) == 1 else None
 
@@ -134,7 +134,9 @@ def departed(job: DumpedJob, departure: Departure, calls: Mapping[int, RecordedC
 
 
 def _by_own_calls(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided | None:
-    """The side whose call is not as others at its place are, behind an equal call or at all, where its peer's is."""
+    """The side whose call differs from others at its place, after an equal call or in general, while its peer's does
+    not.
+    """
     for behind in (True, False):
         strange = {}
         for rank, call in parting.calls.items():
@@ -154,8 +156,8 @@ def _by_own_calls(job: DumpedJob, usual: Usual, parting: CallParting) -> Decided
 def _strange(
     job: DumpedJob, usual: Usual, rank: int, call: RecordedCall, behind: bool, peers: set[tuple[int | None, str]]
 ) -> str:
-    """Why a call is unlike others at its place, which would fit `peers`; empty if it is not. `behind`: of those behind
-    an equal call only.
+    """The reason why a call is unlike others at its place, which would match `peers`; empty if it is not. `behind`:
+    only calls after an equal call count.
     """
     at = _index(job, rank, call)
 

@@ -1,4 +1,4 @@
-"""The explanation of a job: outcome, class, culprit, and on what they rest.
+"""The explanation of a job: outcome, class, culprit, and their evidence.
 
 Explanation("hang", "HANG:COLLECTIVE:MISSING_RANK", Suspect((2,), "default_pg", 6, "all_reduce", place), ...)
 """
@@ -10,13 +10,15 @@ from typing import Literal, NamedTuple, TypeAlias
 from dpsim.diagnose.dumps.entries import CallPlace
 
 Outcome: TypeAlias = Literal["hang", "finished", "failed", "moving", "undecided"]
-"""hang: ranks wait for what does not come. finished: all calls are over. failed: ranks are gone.
-moving: the job went on when it was dumped. undecided: the dumps do not say which.
+"""hang: ranks wait for a call that no rank makes. finished: all calls are over. failed: ranks are gone. moving: the job
+moved at the time of the dump. undecided: the dumps do not show which of these holds.
 """
 
 
 class Suspect(NamedTuple):
-    """The cause. `seq`: the call of the group; `place`: where one of `ranks` made it, or else another rank."""
+    """The culprit. `seq`: the call of the group; `place`: the place where one of `ranks` made it, or else another
+    rank.
+    """
 
     ranks: tuple[int, ...]
     group: str
@@ -26,8 +28,8 @@ class Suspect(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What the dumps of a job show. `said`: what the culprit did, in a sentence. `confidence`: "high" for what the
-    recorders show outright, "medium" for a majority or a habit, else "low".
+    """The content of a job's dumps. `said`: the act of the culprit, in a sentence. `confidence`: "high" for facts of
+    the recorders, "medium" for a majority or a habit, otherwise "low".
     """
 
     outcome: Outcome

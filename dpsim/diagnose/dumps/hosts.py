@@ -1,10 +1,10 @@
-"""Hosts: what lies beside the calls of a job, and which rank that makes the cause.
+"""Hosts: other evidence than the calls of a job, and the culprit that follows from it.
 
     rank 2   all calls are over, and its main thread stands at data.py:7      ->  its line, in place of its peers'
     ranks 0, 1   one of them is the cause; rank 1 stands in no call           ->  rank 1
     ranks 0, 1   one of them is the cause; RAS says that rank 1 is behind     ->  rank 1
 
-Lines of programs come from the recorder, or from `py-spy dump`. A rank without such evidence keeps what its calls say.
+Lines of programs come from the recorder, or from `py-spy dump`. Without such evidence, the result of the calls stays.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def with_lines(job: DumpedJob, found: Explanation) -> Explanation:
 
 
 def _idle(job: DumpedJob, found: Explanation) -> Explanation:
-    """Of ranks of which one is the cause, the one that runs, and stands in no call."""
+    """The rank that runs and stands in no call, among ranks of which one is the culprit."""
     if found.culprit is not None:
         return found
     for suspects, why in (

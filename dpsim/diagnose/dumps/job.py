@@ -1,4 +1,4 @@
-"""A job as its dumps show it: ranks, groups and the calls that their members made, lines of transfers.
+"""A job by its dumps: ranks, groups and the calls of their members, and lines of transfers.
 
     job = job_of(read_dumps(folder))
     job.groups["nccl:0"].calls[2]       # the collectives of rank 2 in the group "0", in order
@@ -7,8 +7,8 @@
 NCCL lists the ranks of each group. Gloo lists none: there the members are the ranks that called it, and the default
 group has all ranks. A rank that a group has, and that left no dump, is missing.
 
-A work is over where `retired` says so. A library that retires nothing is taken by its word `completed`. NCCL ends the
-works of a group in order, so what lies before a work that is over is over as well.
+An operation is over if `retired` says so. If a library retires nothing, its word `completed` counts. NCCL ends the
+operations of a group in order, so all operations before a finished one are over as well.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ LineKey: TypeAlias = tuple[str, int, int]
 
 
 class DumpGroup(NamedTuple):
-    """A group. `kind`: what groups of its sort have in common. `listed`: a dump lists the members. `calls`: by rank."""
+    """A group. `kind`: the common name of groups of its kind. `listed`: whether a dump lists the members. `calls`: by
+    rank.
+    """
 
     key: str
     name: str
@@ -49,8 +51,8 @@ class DumpLine(NamedTuple):
 
 
 class DumpedJob(NamedTuple):
-    """`ranks`: all that are known. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks
-    that made works which their recorder does not show.
+    """`ranks`: all known ranks. `missing`: those without a dump. `calls`: by rank, in order. `hidden`: the ranks with
+    operations that their recorder does not show.
     """
 
     dumps: dict[int, RankDump]
@@ -92,7 +94,7 @@ def job_of(dumps: Dumps) -> DumpedJob:
 
 
 def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
-    """All ranks: those that a group lists, those with a dump and those before them, and as many as a gathering of all
+    """All ranks: those that a group lists, those with a dump and all lower numbers, and the number that a gather of all
     ranks shows.
     """
     listed = {rank for members in dumps.members.values() for rank in members}
@@ -105,14 +107,14 @@ def _ranks(dumps: Dumps, calls: dict[int, list[RecordedCall]]) -> tuple[int, ...
 
 
 def _gathered(shape: Shape) -> int:
-    """How many members a gathering has, by its sizes; 0 if they do not tell."""
+    """The number of members of a gather, by its sizes; 0 if they do not show it."""
     inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
     gathers = shape.op.lstrip("_").startswith(("all_gather", "allgather"))
     return outputs // inputs if gathers and inputs > 0 and outputs > 0 and outputs % inputs == 0 else 0
 
 
 def kind_of(description: str) -> str:
-    """What groups of a sort have in common.
+    """The common name of groups of one kind.
 
     >>> kind_of("dp[0, 1]"), kind_of("default_pg"), kind_of("tp3")
     ('dp', 'default_pg', 'tp')
@@ -121,7 +123,7 @@ def kind_of(description: str) -> str:
 
 
 def _names(described: dict[str, str]) -> dict[str, str]:
-    """What groups are called: by their description, where no other group has it and it says something."""
+    """The names of groups: their description, if it is not empty and no other group has it."""
     often: dict[str, int] = {}
     for said in described.values():
         often[said] = often.get(said, 0) + 1
@@ -155,7 +157,7 @@ def _rank_at(members: tuple[int, ...], position: int) -> int:
 
 
 def _settled(calls: dict[int, list[RecordedCall]]) -> dict[int, list[RecordedCall]]:
-    """The calls, over as far as what follows them says so."""
+    """The calls; a call is over if a later one shows it."""
     settled = {}
     for rank, own in calls.items():
         if all(call.over for call in own):
@@ -186,7 +188,7 @@ def _lines(calls: dict[int, list[RecordedCall]], groups: dict[str, DumpGroup]) -
 
 
 def _hidden(calls: dict[int, list[RecordedCall]]) -> tuple[int, ...]:
-    """The ranks with a gap in what a group counts: gloo shows no transfers."""
+    """The ranks with a gap in the count of a group, because gloo shows no transfers."""
     found = []
     for rank, own in calls.items():
         last: dict[str, RecordedCall] = {}

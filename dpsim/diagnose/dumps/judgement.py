@@ -1,16 +1,17 @@
-"""The judgement of a job: what its dumps show, which rank is the cause, and on what that rests.
+"""The judgement of a job by its dumps: outcome, culprit, and evidence.
 
     found = judge_dumps(read_dumps(folder))
     found.outcome, found.culprit      # "hang", Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
 
-The evidence comes in this order, for what comes first explains what comes later:
+The evidence has this order, because earlier evidence explains later:
 
 1. A job that moves, or has ended, accuses no rank.
-2. The first call in which members of a group differ. The majority is right; of two, the one whose calls are as usual.
-3. A rank without a dump, for which others wait.
-4. Who left out a call or made it too often: the minority, the end of the waits, or who departs from what is usual.
+2. The first call in which members of a group differ. The majority is right; of two, the one with the usual calls is
+   right.
+3. A rank without a dump that others wait for.
+4. A rank that left out a call or made it too often: the minority, the end of the waits, or the rank with unusual calls.
 
-Where none of it tells, no rank is named, and `undecided_ranks` are those of which one is the cause.
+If none of this decides, there is no culprit, and `undecided_ranks` are the ranks of which one is the culprit.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def _limits(job: DumpedJob) -> list[str]:
 
 
 def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
-    """Who waits for whom, ranks of one call together."""
+    """The chain of waits, with ranks of one call together."""
     sides: dict[tuple[str, int, str, tuple[int, ...]], list[int]] = {}
     for rank, own in stands.waits.items():
         call = own[0].call
@@ -134,5 +135,5 @@ def waits_of(job: DumpedJob, stands: Standings) -> tuple[str, ...]:
 
 
 def size_text(job: DumpedJob) -> str:
-    """How many ranks there are, and how many left a dump."""
+    """The number of ranks, and the number of dumps."""
     return f"{counted(len(job.dumps), 'dump')} of {counted(len(job.ranks), 'rank')}"

@@ -1,9 +1,9 @@
-"""The explanation of a run of dpsim, in the words of dumps: what its first finding says.
+"""The explanation of a run of dpsim in the terms of dumps, from its first finding.
 
     explained(world, run, judge(world, run)).culprit     # Suspect(ranks=(1,), group="dp_cpu", seq=5, ...)
 
-A journal has more than a dump: steps, roots, what a rank decided. So the checks judge it, and this file translates.
-`seq` counts from 1, as recorders do.
+A journal has more than a dump: steps, roots, decisions. So the checks judge it, and this file translates. `seq` counts
+from 1, as recorders do.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ def _blocked(run: Run) -> tuple[int, ...]:
 
 
 def _suspect(run: Run, culprit: Culprit) -> Suspect:
-    """With the call at its site: its own in this step, else one that it made elsewhere, else another rank's."""
+    """The culprit with the call at its site: its own in this step, else its own in another step, else that of another
+    rank.
+    """
     calls = [
         (rank, raw)
         for rank, journal in enumerate(run.journals)

@@ -1,4 +1,4 @@
-"""Pace: whether a job still moved when it was dumped.
+"""Pace: whether a job still moved at the time of the dump.
 
 A dump of a healthy job has calls that are not over, too. Three things tell it from a hang:
 
@@ -8,7 +8,7 @@ A dump of a healthy job has calls that are not over, too. Three things tell it f
 * the newest call is no older than the job's own pauses between calls. A dump's age is the time at which its file was
   written, which a copy may lose: `cp -p`, `rsync -t` and `tar` keep it.
 
-Without any of these the job is taken to stand still, for that is why it was dumped.
+Without any of these the job counts as hung, because engineers dump hung jobs.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from dpsim.diagnose.dumps.partings import called
 SECOND = 1_000_000_000
 
 LEAST_NS = SECOND // 4
-"""A newest call younger than this says that the job moves, whatever its pauses are."""
+"""If the newest call is younger than this, the job moves, whatever its pauses are."""
 
 OLD_NS = 3600 * SECOND
-"""A file much newer than its newest call was copied, or the job has hung for long."""
+"""If a file is newer than its newest call by more than this, a user copied it, or the job has hung for long."""
 
 
 class Pace(NamedTuple):
-    """Whether the job moved, whether that is sure, why, and what a report says of its age."""
+    """Whether the job moved, whether that is certain, the reason, and the lines about its age."""
 
     moving: bool
     sure: bool
@@ -59,7 +59,9 @@ def pace(job: DumpedJob) -> Pace:
 
 
 def _ahead(group: DumpGroup) -> str:
-    """Words for a call that is over at a rank and that another one, with the same calls so far, did not make or end."""
+    """A line about a call that is over at one rank, while another rank with the same earlier calls did not make or end
+    it.
+    """
     calls = {rank: own for rank, own in group.calls.items() if own}
     if len(calls) < 2 or {*calls} != {*group.members}:
         return ""
@@ -81,7 +83,7 @@ def _ahead(group: DumpGroup) -> str:
 
 
 def _quiet_ns(job: DumpedJob) -> int | None:
-    """From the newest call to the first dump; None if the files do not tell."""
+    """The time from the newest call to the first dump; None if the files do not show it."""
     newest = max((call.created for own in job.calls.values() for call in own[-1:]), default=0)
     written = min((dump.written_ns for dump in job.dumps.values()), default=0)
     return written - newest if 0 < newest <= written else None

@@ -1,13 +1,14 @@
-"""Partings: the first call in which the members of a group, or the two sides of a line, called different things.
+"""Partings: the first different calls of the members of a group, or of the two sides of a line.
 
-    group "default_pg"   #5   rank 0 broadcast 16 Int   ranks 1 to 3 all_reduce 16 Int     ->  rank 0 parts, by majority
+    group "default_pg"   #5   rank 0 broadcast 16 Int   ranks 1 to 3 all_reduce 16 Int     ->  rank 0, by majority
     line 0 -> 1          #2   rank 0 sends 31 Long      rank 1 receives 1 Long             ->  no majority of two
 
-A parting is looked for in the whole history, not at the end: a broadcast among all_reduces may end, and the call after
-it hangs. Calls meet by their number in the group. What a ring has lost is not compared.
+This module searches the whole history, and not only its end: a broadcast among all_reduces may end, and the next call
+hangs. Calls meet by their number in the group. Calls that a ring has lost do not count.
 
-What has to be equal depends on the call. Members of an all_reduce bring as many elements. Those of an all_gather get as
-many, and may bring different ones. Of a gather, a scatter or an all_to_all the numbers say nothing.
+The fields that have to be equal depend on the call. Members of an all_reduce bring equal numbers of elements. Those of
+an all_gather get equal numbers, and may bring different ones. In a gather, a scatter or an all_to_all the numbers prove
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ UNEVEN = ("coalesced", "oop", "sparse", "uneven")
 
 
 class Called(NamedTuple):
-    """What has to be equal of calls that meet. `elements`: None where they may differ. `root`: -1 without one."""
+    """The fields that have to be equal in calls that meet. `elements`: None if they may differ. `root`: -1 without
+    one.
+    """
 
     op: str
     elements: int | None
@@ -42,7 +45,7 @@ class Called(NamedTuple):
 
 
 class CallParting(NamedTuple):
-    """Calls that meet and differ. `odd`: the ranks that part, none without a majority. `calls`: by rank."""
+    """Different calls that meet. `odd`: the ranks that depart, none without a majority. `calls`: by rank."""
 
     group: str
     odd: tuple[int, ...]
@@ -73,7 +76,7 @@ def of_call(call: RecordedCall) -> Called:
 
 @lru_cache(maxsize=65536)
 def called(shape: Shape) -> Called:
-    """What has to be equal of calls that meet."""
+    """The fields that have to be equal in calls that meet."""
     inputs, outputs = (sum(map(prod, dims)) for dims in shape.dims)
     dtype = next((kind for kinds in shape.types for kind in kinds), "")
     op = shape.op
@@ -112,7 +115,9 @@ def _in_group(job: DumpedJob, group: DumpGroup) -> CallParting | None:
     if parted is None:
         return None
     there = {rank: own[parted.at] for rank, own in aligned.items() if parted.at < len(own)}
-    if len({call.seq for call in there.values()}) > 1:  # a gap: works that no recorder sees, such as those of a graph
+    if (
+        len({call.seq for call in there.values()}) > 1
+    ):  # a gap: operations that no recorder sees, such as those of a graph
         return None
     return CallParting(group.key, parted.ranks, there, parted.ground)
 
@@ -139,7 +144,7 @@ def met(job: DumpedJob, line: DumpLine) -> Iterator[tuple[RecordedCall, Recorded
 
 
 def shift(job: DumpedJob, line: DumpLine) -> int:
-    """How many more of its first transfers the sender's ring has lost than the receiver's: by those that are over."""
+    """The number of first transfers that the sender's ring has lost more than the receiver's, by the finished ones."""
     library = line.key[0].partition(":")[0]
     whole = all(rank in job.dumps and library not in job.dumps[rank].wrapped for rank in line.key[1:])
     return 0 if whole else _over(line.receives) - _over(line.sends)

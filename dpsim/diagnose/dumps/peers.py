@@ -2,8 +2,8 @@
 
     rank 2   recv from rank 1 at ring.py:12   recv from rank 1   recv from rank 1   recv from rank 3      ->  rank 2
 
-A pipeline's rank may have several peers at one line. So all earlier calls at the place have to name one peer, and the
-peer that is named now has to be missing.
+A rank of a pipeline may have several peers at one line. So all earlier calls at the place have to name one peer, and
+the present peer has to be missing.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.standings import DumpWait, Standings
 
 EARLIER = 2
-"""Calls with another peer on which the judgement rests at least."""
+"""The smallest number of calls with another peer for this judgement."""
 
 
 def wrong_peer(job: DumpedJob, stands: Standings) -> Decided | None:
-    """The one rank that waits for a peer with which it never dealt at this place."""
+    """The one rank that waits for a peer which it never named at this place."""
     found = [decided for own in stands.waits.values() if (decided := _stray(job, own[0])) is not None]
     return found[0] if len(found) == 1 else None
 

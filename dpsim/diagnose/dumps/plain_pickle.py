@@ -1,15 +1,15 @@
-"""Plain pickle: what a pickle holds, if it holds plain data alone.
+"""Plain pickle: reads a pickle that has only plain data.
 
     plain(pickle.dumps({"version": "2.10"}))    # {"version": "2.10"}
     plain(pickle.dumps(print))                  # NotPlain: the opcode at byte 33 is 0x93; a dump has plain data alone
 
-A pickle is a program, and `pickle.load` obeys it. Here a regular expression reads all opcodes first. It knows those of
+A pickle is a program, and `pickle.load` obeys it. So a regular expression first reads all opcodes. It accepts those of
 plain data: None, booleans, numbers, texts, lists, dictionaries, pairs. Any other opcode ends the reading, before the
 first one runs. So no opcode imports a name, calls a function or builds an object.
 
-Two more things take a reader down. A value that is remembered under a large index takes gigabytes, so the index has a
-limit. A pair of pairs of pairs, as a key, takes years to hash. So the opcode of a pair becomes the one that looks a
-global up by two texts, and `find_class` gives these two in a list. Python hashes no list, and imports nothing.
+Two more things can stop a reader. A value under a large memo index takes gigabytes, so the index has a limit. A pair of
+pairs of pairs, as a key, takes years to hash. So the reader replaces the opcode of a pair by the one that looks a
+global up by two texts. `find_class` returns these two in a list. Python hashes no list, and imports nothing.
 
 The rest is Python's own reader in C. The format: `pickletools` of Python; protocols 2 to 5.
 """
@@ -22,7 +22,7 @@ import re
 from typing import Any
 
 LONGEST_TEXT = 1 << 16
-"""Bytes of a text: a dump has names, places, and the ranks of a group as a text."""
+"""The largest number of bytes of a text: a dump has names, places, and the ranks of a group as a text."""
 
 _SIZES = range(256)
 _SHORT_TEXTS = b"|".join(re.escape(bytes([n])) + b".{%d}" % n for n in _SIZES)
@@ -67,12 +67,12 @@ def plain(data: bytes) -> Any:
 
 class _Plain(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
-        """What stands for a pair."""
+        """The value of a pair."""
         return [module, name]
 
 
 def _pairs(data: bytes) -> list[int]:
-    """Where the opcodes of pairs are. Raises NotPlain for an opcode that is none of plain data."""
+    """The places of the opcodes of pairs. Raises NotPlain for an opcode that is none of plain data."""
     pairs, at, match = [], 2, _PLAIN.match
     while True:
         found = match(data, at)

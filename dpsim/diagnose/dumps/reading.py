@@ -3,10 +3,10 @@
     comm_lib_trace_rank_0  comm_lib_trace_rank_1  ...     as NCCL's watchdog writes them
     nccl_rank_0.json  gloo_rank_0.json  ...               as an engineer dumps two recorders of a rank
 
-The files of a rank are merged: several recorders, both formats, dumps of two times. What both have is there once. A
-file is a pickle, of plain data alone (`plain_pickle`), or JSON. Other files of the folder are left alone.
+The reader merges the files of a rank: several recorders, both formats, dumps of two times. Common entries occur once. A
+file is a pickle of plain data (`plain_pickle`), or JSON. The reader ignores other files of the folder.
 
-A file that is no dump, or a damaged one, is a `DumpError`, which names the file and what was expected there. A rank
+A file that is no dump, or a damaged one, is a `DumpError`, which names the file and the expected content. A rank
 without a file is no error: it is evidence.
 """
 
@@ -39,8 +39,8 @@ TO_DO = "a file that is no dump has to leave the folder; then its rank counts as
 
 
 class RankDump(NamedTuple):
-    """What a rank's recorders kept. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost its
-    first entries. `written_ns`: when its newest file was written. `moved`: files of two times differ.
+    """The content of a rank's recorders. `calls`: in the order of its clock. `wrapped`: libraries whose ring has lost
+    its first entries. `written_ns`: the time of its newest file. `moved`: files of two times differ.
     """
 
     rank: int
@@ -94,7 +94,7 @@ def read_dumps(*folders: Path) -> Dumps:
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A million new objects, none in a circle: Python need not look for circles."""
+    """Switch the collector off: a million new objects have no cycles."""
     was = gc.isenabled()
     gc.disable()
     try:

@@ -4,7 +4,7 @@
       File "train.py", line 42 in step                               step (train.py:42)
       File "train.py", line 60 in <module>                           <module> (train.py:60)
 
-What counts is where the program's own lines stand in the main thread.
+Only the program's own lines in the main thread count.
 """
 
 from __future__ import annotations

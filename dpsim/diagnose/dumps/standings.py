@@ -1,10 +1,10 @@
-"""Standings: in which calls ranks stand, for whom they wait, and who waits for no rank.
+"""Standings: the calls in which ranks stand, the ranks that they wait for, and the ranks that wait for none.
 
     rank 0 -> rank 2 (default_pg #6)      rank 0 stands in its sixth call there, and rank 2 made five
     rank 2                                has no call that is not over: it is a root
 
-A rank whose call all members have made waits for no rank: the work itself does not end. Ranks that wait for each other
-are a circle, and then there is no root.
+If all members made the call of a rank, it waits for no rank: the operation itself does not end. Ranks that wait for
+each other are a cycle, and then there is no root.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.diagnose.dumps.job import DumpedJob
 from dpsim.diagnose.dumps.partings import shift
 
 LATE = 200
-"""Calls of a rank, from its last one, among which another one's is looked for."""
+"""The number of last calls of a rank in which the search looks for the call of another rank."""
 
 
 class DumpWait(NamedTuple):
@@ -29,9 +29,9 @@ class DumpWait(NamedTuple):
 
 
 class Standings(NamedTuple):
-    """`waits`: by rank, its calls for which a rank is absent, the first one first. `joined`: by rank, a call that all
-    members made and that is not over. `roots`: ranks for which others wait, and which wait for none. `held`: ranks
-    in `joined` whose call is over at no member: it will not end. Else their recorder is only late to say so.
+    """`waits`: by rank, its calls with an absent rank, the first one first. `joined`: by rank, a call that all members
+    made and that is not over. `roots`: ranks that others wait for, and that wait for none. `held`: ranks in `joined`
+    whose call is over at no member, so it will not end. For others the recorder is only late.
     """
 
     waits: dict[int, list[DumpWait]]
@@ -41,7 +41,7 @@ class Standings(NamedTuple):
 
     @property
     def circle(self) -> tuple[int, ...]:
-        """Ranks that wait for each other, each for the next one, and the last one for the first."""
+        """Ranks that wait for each other in a cycle: each for the next, and the last for the first."""
         targets = {rank: own[0].absent for rank, own in self.waits.items()}
         done: set[int] = set()
         for start in targets:
@@ -56,7 +56,7 @@ class Standings(NamedTuple):
         return ()
 
     def way(self, rank: int) -> tuple[int, ...]:
-        """From a rank that waits to a root, or around a circle."""
+        """The path from a waiting rank to a root, or around a cycle."""
         path = [rank]
         while path[-1] in self.waits:
             absent = self.waits[path[-1]][0].absent
@@ -68,7 +68,7 @@ class Standings(NamedTuple):
 
 
 def standings(job: DumpedJob) -> Standings:
-    """Where the ranks of a job stand."""
+    """The standings of a job."""
     last = {
         key: {rank: own[-1].seq if own else 0 for rank, own in group.calls.items()} for key, group in job.groups.items()
     }

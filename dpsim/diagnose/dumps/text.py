@@ -22,10 +22,10 @@ from dpsim.diagnose.dumps.explanation import Explanation, Suspect
 from dpsim.diagnose.fitting import WIDTH, block, cut, folded, labelled
 
 SCHEMA_VERSION = 1
-"""Of the JSON: it grows where a field changes its meaning or goes; a new field leaves it."""
+"""The version of the JSON. It grows if a field changes its meaning or disappears, and not for a new field."""
 
 LINES = 10
-"""Of the text."""
+"""The number of lines of the text."""
 
 PLAIN = {
     "finished": "the job ended: no rank is to blame",
@@ -79,7 +79,7 @@ def _sure(found: Explanation) -> str:
 
 
 def _next(found: Explanation) -> str:
-    """What to do now."""
+    """The next step for the user."""
     culprit = found.culprit
     if found.outcome == "moving":
         return "dump again in a minute, and give both: dpsim explain FOLDER LATER"

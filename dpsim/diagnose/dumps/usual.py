@@ -1,16 +1,16 @@
-"""Usual: what follows what in all ranks of a job, and where one of them departs from it.
+"""Usual: the usual order of calls in all ranks of a job, and departures of one rank from it.
 
     receive  receive  size  text  hidden  hidden  size  text  hidden  hidden      as everywhere
     receive  receive  size  text  hidden  size  text  hidden  hidden              hidden once, elsewhere twice
 
-A call is seen by its place, what it is and its kind of group. A dump has no steps, so a rank's calls are one list, in
-which equal neighbours count as one call made several times. Two departures say something:
+The identity of a call is its place, its operation and its kind of group. A dump has no steps, so a rank's calls are one
+list, in which equal neighbours count as one repeated call. Two departures are evidence:
 
-* a number of times that this call has nowhere else, while it has another one in two places or more;
-* a call that follows another one nowhere else, where a third one comes between the two elsewhere.
+* a number of repetitions that this call has nowhere else, while it has another number in at least two places;
+* a call that directly follows another one nowhere else, while elsewhere a third call stands between the two.
 
-That a rank does something new is no evidence by itself: it may be right to. Both are of use only beside a hang: they
-tell which of two sides made a call too often, or left it out.
+New behaviour of a rank is no evidence by itself, because it may be right. Departures count only beside a hang: they
+show which of two sides made a call too often, or left it out.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsim.diagnose.dumps.entries import RecordedCall
 from dpsim.diagnose.dumps.job import DumpedJob
 
 PLACES = 2
-"""Other places on which a departure rests at least."""
+"""The smallest number of other places for a departure."""
 
 
 class UsualCall(NamedTuple):
@@ -46,8 +46,8 @@ Runs: TypeAlias = list[tuple[UsualCall, int, int]]
 
 
 class Departure(NamedTuple):
-    """Where a rank departs from what is usual. `at`: the index of the call in the rank's list. `more`: a call too many,
-    else one left out. `call`: one like it.
+    """A departure of a rank from the usual order. `at`: the index of the call in the rank's list. `more`: one call too
+    many, otherwise one left out. `call`: a call like it.
     """
 
     rank: int
@@ -58,7 +58,7 @@ class Departure(NamedTuple):
 
 
 class Usual:
-    """What is usual in a job."""
+    """The usual order of calls in a job."""
 
     def __init__(self, job: DumpedJob) -> None:
         self.job = job
@@ -74,7 +74,7 @@ class Usual:
 
     @cached_property
     def _often(self) -> Counter[tuple[UsualCall, int]]:
-        """How often a call was made in a row. What a rank begins with may run into its first step."""
+        """The numbers of repetitions of calls. The first calls of a rank may run into its first step."""
         return Counter((token, often) for runs in self.runs.values() for token, often, begin in runs if begin)
 
     @cached_property
@@ -96,7 +96,7 @@ class Usual:
         return after
 
     def departures(self, rank: int) -> list[Departure]:
-        """Where a rank departs from what is usual."""
+        """The departures of a rank from the usual order."""
         found = []
         runs = self.runs[rank]
         for at, (token, often, begin) in enumerate(runs):
@@ -111,7 +111,7 @@ class Usual:
         usual = max(others, key=lambda number: others[number], default=often)
         if self._often[token, often] > 1 or sum(others.values()) < PLACES or (last and often < max(others)):
             return []
-        if abs(usual - often) != 1:  # a slip makes a call once too often, or leaves one out
+        if abs(usual - often) != 1:  # a mistake makes a call once too often, or leaves one out
             return []
         why = f"rank {rank} made {token} {times(often)} in a row; elsewhere it comes {times(usual)}"
         return [
@@ -121,7 +121,7 @@ class Usual:
         ]
 
     def _left_out(self, rank: int, at: int, before: UsualCall, token: UsualCall, begin: int) -> list[Departure]:
-        """A habit that the rank has shown before: a first step may lack what later ones have."""
+        """A departure from a habit that the rank showed before, because a first step may lack calls of later ones."""
         if self._pairs[before, token] > 1:
             return []
         earlier = {other[0] for one, other in pairwise(self.runs[rank][:at]) if one[0] == before}
@@ -151,7 +151,7 @@ def _runs(tokens: Sequence[UsualCall]) -> Runs:
 
 
 def lone(departures: Mapping[int, Sequence[Departure]]) -> dict[int, list[Departure]]:
-    """The departures of ranks that no other rank has of the same call: what several ranks do is no slip of one."""
+    """The departures of a rank that no other rank shares, because a mistake is unlikely on several ranks."""
     ranks: dict[tuple[str, str], set[int]] = {}
     for rank, own in departures.items():
         for one in own:

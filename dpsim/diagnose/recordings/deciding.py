@@ -1,8 +1,8 @@
-"""Decisions of a job: the first one in which ranks differ, and who differs.
+"""Decisions of a job: the first one in which ranks differ, and the ranks that differ.
 
     step 12   tokens   ranks 0, 1, 3 decided 8   rank 2 decided 5      ->  rank 2, by majority
 
-A program says what it decides with `dpsim.mark.decide`. Decisions meet by step, label and group, and within these by
+A program records its decisions with `dpsim.mark.decide`. Decisions meet by step, label and group, and within these by
 their order. A program without marks has none.
 """
 
@@ -18,7 +18,7 @@ from dpsim.diagnose.recordings.reading import ProcessRecording
 
 
 class Differed(NamedTuple):
-    """A decision in which ranks differ. `ranks`: the fewer, none without a majority."""
+    """A decision in which ranks differ. `ranks`: the minority, none without a majority."""
 
     label: str
     step: int

@@ -1,13 +1,13 @@
-"""The recordings of a folder as one job: the calls of each rank, and where its program stands.
+"""The recordings of a folder as one job: the calls of each rank, and the position of its program.
 
     job = recorded_job(folder)
     job.dumped.calls[2]          # the calls of rank 2, as those of a dump
     job.recordings[2].end        # "runs"
 
-When a call is over depends on the library. A gloo call is over when it returns, or when its Work was waited for. A rank
-stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls return at once, so
-one is over when all members have made it: no recording shows what the device does.
-Each thread may stand in its own call. Which processes live is a matter of living.py.
+The library determines when a call is over. A gloo call is over when it returns, or when the program has waited for its
+Work. A rank stands in the call that it waits for, or else in its last call if that has not returned. NCCL's calls
+return at once, and no recording shows the device. So an NCCL call is over when all members have made it. Each thread
+may stand in its own call. living.py finds the processes that live.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from dpsim.diagnose.recordings.living import SECOND, all_gone, died
 from dpsim.diagnose.recordings.reading import ProcessRecording, RecordedIn, RecordingError, RingRecord, read_recording
 
 LOST = re.compile(r"[Cc]onnection (?:closed|reset|refused|was lost)|[Bb]roken pipe|remote process exited")
-"""What gloo and NCCL raise where a peer's process is gone."""
+"""Exceptions of gloo and NCCL after the death of a peer's process."""
 
 NAME = re.compile(r"rank_(\d{1,9})\.(\d{1,9})\.recording")
 
 IN_CPP = "a call made in C++"
-"""A collective that the library counts and the recorder has not seen."""
+"""A collective that the library counts and the recorder did not see."""
 
 
 class RecordedJob(NamedTuple):
-    """A job. `died`: ranks whose process ended without a word. `gone`: no process exists any more, and some said no
-    word of their end. `others`: processes of earlier jobs that the folder has, too.
+    """A job. `died`: ranks whose process ended without a record of its end. `gone`: no process exists, and some have no
+    record of their end. `others`: processes of earlier jobs in the same folder.
     """
 
     dumped: DumpedJob
@@ -89,19 +89,19 @@ def read_every(folder: Path) -> list[ProcessRecording]:
 
 
 def of_newest_job(every: list[ProcessRecording]) -> dict[int, ProcessRecording]:
-    """By rank, the processes of the job that began last; of several that had a rank, the last one."""
+    """By rank, the processes of the job that began last; if several had a rank, the last one."""
     ordered = sorted(every, key=lambda one: one.began)
     return dict(sorted((one.rank, one) for one in ordered if one.job == ordered[-1].job))
 
 
 def _standing(one: ProcessRecording) -> CallPlace:
-    """Where the program stands; NOWHERE if it has ended, or called something since."""
+    """The position of the program; NOWHERE if it has ended, or made a call since."""
     return NOWHERE if one.end != "runs" else read_stacks(one.path.with_name(one.path.name + STACKS), one.main)
 
 
 def _noticed(recordings: dict[int, ProcessRecording]) -> tuple[int, ...]:
-    """The processes that ended without a word, where all others raised because a connection was gone. Whatever ends the
-    rest of a job after another exception is none of these.
+    """The processes without a record of their end, if all others raised because a connection closed. A launcher that
+    ends the rest of a job after another exception causes none of these.
     """
     ended = [one for one in recordings.values() if one.end != "runs"]
     silent = [one for one in recordings.values() if one.end == "runs"]
@@ -149,7 +149,9 @@ def _calls(
 
 
 def _stands_in(one: ProcessRecording, calls: list[RingRecord]) -> frozenset[int]:
-    """The calls in which threads of the program stand, by number: the one that is waited for, and each last one."""
+    """The numbers of the calls in which threads of the program stand: the call that the program waits for, and each
+    thread's last call.
+    """
     if one.end != "runs":
         return frozenset()
     last = {record.thread: record for record in calls}

@@ -1,10 +1,10 @@
-"""The judgement of a recorded job: that of its calls, with what only a recording shows.
+"""The judgement of a recorded job: by its calls, and by evidence that only a recording has.
 
     explain_recordings(folder).culprit     # Suspect(ranks=(2,), group="default_pg", seq=6, op="all_reduce", ...)
 
-Three things come on top of what dumps show. An exception or a death explains the hang of those who wait for that rank.
-A decision in which ranks differ comes before the calls that differ because of it. A rank that made no call and stands
-somewhere has its line there.
+A recording has three things more than dumps. An exception or a death explains the hang of the ranks that wait for that
+rank. A decision in which ranks differ comes before the calls that differ because of it. A rank that stands in no call
+has a line of its program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def judge_recorded(job: RecordedJob) -> Explanation:
 
 
 def _moving(job: RecordedJob) -> Explanation | None:
-    """A rank that runs has called something of late."""
+    """The explanation if a running rank made a call recently."""
     running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
     young = [rank for rank in running if _quiet_ns(job, rank) < MOVING_NS]
     if not young:
@@ -49,8 +49,8 @@ def _moving(job: RecordedJob) -> Explanation | None:
 
 
 def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
-    """The processes of a job that moved ended without a word: one of them died, or a signal ended all. Who was late
-    then is no cause, but calls that met and differ are.
+    """The processes of a moving job ended without a record: one of them died, or a signal ended all. A late rank is
+    then no culprit, but different calls that met are a cause.
     """
     if found.culprit and found.confidence == "high" and found.klass.startswith("MISMATCH:"):
         return found._replace(outcome="failed")
@@ -61,7 +61,7 @@ def _all_ended(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _outside(job: RecordedJob, found: Explanation) -> Explanation:
-    """A job whose calls are all over has not ended while its programs run: they stand somewhere else."""
+    """All calls of the job are over, and its programs still run: they stand elsewhere."""
     running = [rank for rank, one in job.recordings.items() if one.end == "runs" and rank not in job.died]
     if found.outcome != "finished" or not running or job.gone:
         return found
@@ -102,7 +102,7 @@ def _last_ns(job: RecordedJob, rank: int) -> int:
 
 
 def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
-    """The first decision in which ranks differ is before what came of it."""
+    """Put the first decision in which ranks differ before its consequences."""
     differed = first_difference(job.recordings)
     if differed is None:
         return found
@@ -121,7 +121,7 @@ def _with_decisions(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
-    """What is known of how the culprit's program ended."""
+    """Add the end of the culprit's program, if it is known."""
     ranks = () if found.culprit is None else found.culprit.ranks
     ends = [(rank, job.recordings[rank]) for rank in ranks[:2] if rank in job.recordings]
     said = [
@@ -133,7 +133,7 @@ def _with_ends(job: RecordedJob, found: Explanation) -> Explanation:
 
 
 def _limits(job: RecordedJob) -> list[str]:
-    """What the recordings do not show, or what of them was left out."""
+    """Limits of the recordings, and the ignored ones."""
     said = []
     if job.others:
         said.append(

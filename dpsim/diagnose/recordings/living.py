@@ -1,10 +1,10 @@
-"""Which processes of a recorded job live: by the system where it is this one, else by what they last said.
+"""The processes of a recorded job that live: by this system if it ran them, or else by their last signs of life.
 
     died(recordings)      # (2,): its process is gone, or silent, and others are not
     all_gone(recordings)  # the job is no longer here: its processes are gone without a word
 
-A process is of this system if its boot and its space of process ids are those of the reader. Then a process
-that exists has not died, however long it says nothing: it may hold Python's lock.
+A process belongs to this system if its boot and its space of process ids equal the reader's. Then an existing process
+has not died, even after a long silence: it may hold Python's lock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from dpsim.diagnose.recordings.reading import ProcessRecording
 
 SECOND = 1_000_000_000
 SILENT_NS = 20 * SECOND
-"""A process says twice a second that it lives. One of another system that is silent for longer than others has died.
-One that holds Python's lock says nothing either, but writes its lines after 15 s.
+"""A process writes a sign of life twice a second. A process of another system that is silent for longer than others has
+died. A process that holds Python's lock is silent too, but writes its lines after 15 s.
 """
 
 EARLIER_NS = 4 * SECOND
-"""Of a job that is no longer there: a process that fell silent so much earlier than another one ended before it."""
+"""In a job whose processes are gone, a process that fell silent earlier than another by this time ended before it."""
 
 
 def died(recordings: Mapping[int, ProcessRecording]) -> tuple[int, ...]:
@@ -54,7 +54,7 @@ def seen_ns(one: ProcessRecording) -> int:
 
 
 def _wrote_since(one: ProcessRecording) -> bool:
-    """Whether it wrote its lines after it fell silent: it holds Python's lock."""
+    """Whether a process wrote its lines after it fell silent, because it holds Python's lock."""
     stacks = one.path.with_name(one.path.name + STACKS)
     return stacks.exists() and bool(stacks.stat().st_size) and stacks.stat().st_mtime_ns - one.alive > SECOND
 

@@ -4,8 +4,8 @@
     recording.rank, recording.end            # 2, "runs"
     recording.records[-1]                    # RingRecord(kind=CALL, op="all_reduce", seq=6, place=..., end=0, ...)
 
-The process may still run, or was killed within a store. So a slot whose number is not the one that belongs there is
-left out. Anything else that the recorder does not write is a `RecordingError`.
+The process may still run, or may have died within a store. So the reader leaves out a slot with a wrong number. Any
+other content that the recorder does not write is a `RecordingError`.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ class RingRecord(NamedTuple):
 
 
 class ProcessRecording(NamedTuple):
-    """A process. `alive`: when it last said so, in ns of its clock. `moved`: when the library's counts
-    last changed. `end`: a word of ENDS. `counted`: how many
-    collectives the library counts, by group. `waits`: the record whose Work the program waits for. `wrapped`: the ring
-    has lost records. `machine`, `begun_at`: as in dpsim.contract.machine. `job`: what its ranks have in common.
+    """A process. `alive`: its last sign of life, in ns of its clock. `moved`: the last change of the library's counts.
+    `end`: a word of ENDS. `counted`: the number of collectives that the library counts, by group. `waits`: the record
+    whose Work the program waits for. `wrapped`: the ring has lost records. `machine`, `begun_at`: as in
+    dpsim.contract.machine. `job`: the id that its ranks share.
     """
 
     path: Path

@@ -16,15 +16,15 @@ from dpsim.vllm.from_vllm.rules import RULES
 _TAKES = {"switch": "", "value": " VALUE", "optional": " [VALUE]", "values": " VALUE...", "json": " JSON"}
 
 _HEAD = """\
-# What becomes of a flag of vLLM
+# How dpsim reads vLLM's flags
 
     dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
     dpsim scenario from-vllm - < serve.sh        # the commands of all nodes of a deployment
 
-Made by `python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` from the table that the command reads, and held
-to it by a test. A flag may have underscores for dashes, and `=` before its value; a switch `--x` has a form `--no-x`; a
-flag with JSON takes `--flag.key value` as well. A flag that is in no table is refused by name. In `docs/from_vllm` are
-command lines from vLLM's documentation, each with its scenario.
+`python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` writes this page from the table that the command reads, and
+a test compares them. A flag may have underscores for dashes, and `=` before its value. A switch `--x` has a form
+`--no-x`, and a flag with JSON takes `--flag.key value` as well. The command refuses a flag that is in no table, by
+name. `docs/from_vllm` has command lines from vLLM's documentation, each with its scenario.
 """
 
 _ABOUT: tuple[tuple[Verdict, str, str], ...] = (
@@ -68,7 +68,7 @@ def _spelled(flag: CommandFlag) -> str:
 
 
 def _joined(words: Iterable[str]) -> str:
-    return ", ".join(words)
+    return "<br>".join(words)
 
 
 if __name__ == "__main__":

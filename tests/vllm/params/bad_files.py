@@ -125,7 +125,7 @@ BAD_FILES = [
         ("faults[0]: unknown key 'skip'", "kind, rank, at"),
     ),
     Bad(
-        "a service under a key of its own",
+        "a service under a separate key",
         fault("kind: die, §service: coordinator, at: {site: x, ordinal: 0}"),
         ("faults[0]: unknown key 'service'; a service goes under rank",),
     ),
@@ -224,7 +224,7 @@ BAD_FILES = [
         ("no service 'coordinator'; expected a rank: dp_batch has no services",),
     ),
     Bad(
-        "a culprit that is nobody",
+        "a culprit that does not exist",
         after("protocol: startup\nexpect: {explored: {class: HANG, culprit: {rank: §engine}}}"),
         ("expect.explored.culprit.rank: no service 'engine'", "did you mean 'engine.0'?"),
     ),
@@ -426,9 +426,14 @@ def table() -> str:
     """A Markdown table: what is wrong, the file (without its first four lines if they are right), the message."""
     rows = ["| what | file | message |", "|---|---|---|"]
     for bad in BAD_FILES:
-        message = bad.message().replace("|", "\\|").replace("\n", "<br>")
-        rows.append(f"| {bad.what} | `{shown(bad.text)}` | {message} |")
+        lines = "<br>".join(map(output, bad.message().splitlines()))
+        rows.append(f"| {bad.what} | `{shown(bad.text)}` | {lines} |")
     return "\n".join(rows)
+
+
+def output(line: str) -> str:
+    """A line of the reader's output as inline code. Double backticks and spaces allow backticks in the line."""
+    return (f"`` {line} ``" if "`" in line else f"`{line}`").replace("|", "\\|")
 
 
 def page() -> str:
@@ -436,8 +441,8 @@ def page() -> str:
     first = START.rstrip().replace("\n", "\n    ")
     return (
         "# What mistakes in a scenario print\n\n"
-        "Made by `python -m tests.vllm.params.bad_files > docs/bad-scenarios.md` and held to it by a test. Where a "
-        f"file begins with these lines, they are left out:\n\n    {first}\n\n{table()}\n"
+        "`python -m tests.vllm.params.bad_files > docs/bad-scenarios.md` writes this page, and a test compares them. "
+        f"The table leaves out these lines at the beginning of a file:\n\n    {first}\n\n{table()}\n"
     )
 
 
