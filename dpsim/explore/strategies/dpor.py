@@ -35,8 +35,7 @@ they have to wait together to last, as in a ring, the search would otherwise fin
 
 A kernel that raises stops its device. Which of the other work there has ended by then is a choice, and costs a step for
 each piece of that work. So it is a choice only for ranks of which a run has shown that a kernel raises. With the first
-such
-run of a rank the search begins anew.
+such run of a rank the search begins anew.
 
 Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
 again: the first steps of a run are those of the run before it.
