@@ -40,8 +40,8 @@ such run of a rank the search begins anew.
 Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
 again: the first steps of a run are those of the run before it.
 
-Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM 64, 2017), on optimal dynamic partial order
-reduction; Godefroid's sleep sets (1996); Mc SimGrid.
+Prior art: Godefroid's sleep sets (1996) and Mc SimGrid. Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A
+Foundation for Optimal Dynamic Partial Order Reduction" (JACM 64, 2017).
 """
 
 from __future__ import annotations
@@ -101,8 +101,7 @@ class Dpor(Picker):
         self._at_once: set[str] = set()  # which waits may last in the first run
         self._whole = 0
         self.left_out = 0
-        """This number of whole runs is not of the search, as it began anew after them. It may see their classes again.
-        """
+        """How many whole runs the search forgot, as it began anew after them. It may see their classes again."""
 
     # ---- between runs
 
@@ -242,7 +241,7 @@ class Dpor(Picker):
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):
-            return  # this point is not new: it was blocked then, too
+            return  # recorded when this point was new
         for one in candidates:
             footprint = tuple(one.touches())
             causes, races = self.order.before(footprint, one.causes)
