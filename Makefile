@@ -5,6 +5,7 @@
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make slow                         the campaigns that `make test` leaves out; about 30 minutes on two cores
 #   make nightly                      what is longer still: the same campaigns on many times the examples; hours; CI leaves it out
+#   make docs                         build the documentation as a site in build/site
 #   make bench                        count and measure what the simulated machine does; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
@@ -26,13 +27,14 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test slow nightly bench bench-gpu clean
+.PHONY: help run test slow nightly docs bench bench-gpu clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
 	@echo 'make nightly  install likewise and run the longest campaigns, which CI leaves out'
+	@echo 'make docs   install likewise and build the documentation as a site, build/site/index.html'
 	@echo 'make bench  count calls, measure the simulated machine, and write benchmarks/RESULTS.md'
 	@echo 'make bench-gpu  measure the contract on two GPUs, over plain torch, and write benchmarks/RESULTS_GPU.md'
 	@echo 'make clean  remove .venv, caches and build results'
@@ -59,6 +61,10 @@ slow: .venv/.installed-test
 nightly: .venv/.installed-test
 	@echo '==> pytest -m nightly'
 	@$(BIN)/python -m pytest -m nightly -n 2 --dist loadgroup
+
+docs: .venv/.installed-test
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo 'build/site/index.html'
 
 bench: .venv/.installed-test
 	@$(BIN)/python -m benchmarks

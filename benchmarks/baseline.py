@@ -4,8 +4,8 @@ ranks.
     >>> run(dp=8, pp=2, steps=50)
     Outcome(events=30952, end=11127)
 
-What it costs is what idiomatic SimPy costs, so neither its events nor its times may change: the figures above are
-compared whenever it is measured.
+Its cost is the cost of idiomatic SimPy, so neither its events nor its times may change. Each measurement compares the
+figures above.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Moves = Generator[simpy.Event, Any, Any]
 
 
 class Outcome(NamedTuple):
-    """How many events SimPy was given, and the simulated time of the last one."""
+    """The number of events that SimPy got, and the simulated time of the last one."""
 
     events: int
     end: int
@@ -131,7 +131,7 @@ class Engine:
 
 
 def run(dp: int, pp: int, steps: int) -> Outcome:
-    """Simulate so many steps."""
+    """Simulates `steps` steps."""
     engine = Engine(dp, pp, steps)
     engine.env.run()
     return Outcome(next(engine.env._eid), int(engine.env.now))

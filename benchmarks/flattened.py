@@ -1,8 +1,8 @@
 """The step flattened by hand for speed: the limit of what SimPy allows.
 
-Streams are numbers (when they will be free), a collective is one event that is given its time with the last member, a
-channel is a deque. Nothing has an address, nothing is recorded, no number is computed, and the program cannot be
-changed without doing the flattening anew: it is no way to write a simulator, but it shows where the ceiling is.
+A stream is a number, the time at which it is free. A collective is one event, which gets its time from the last member,
+and a channel is a deque. Ops have no addresses and no records, and the program computes no numbers. Each change of the
+program needs a new flattening by hand. This is no way to write a simulator, but it shows the limit.
 
     >>> run(dp=8, pp=2, steps=50)
     Outcome(events=1940, end=11127)
@@ -20,7 +20,7 @@ from benchmarks.baseline import AGREE_NS, ATTENTION_NS, EXCHANGE_NS, EXPERTS_NS,
 
 
 class Meeting:
-    """A collective: its event is scheduled when the last member has said when it will come."""
+    """A collective. It schedules its event when the last member has given its time of arrival."""
 
     __slots__ = ("env", "latest", "members", "ns", "over", "values")
 
@@ -73,7 +73,7 @@ class Channel:
 
 
 def run(dp: int, pp: int, steps: int) -> Outcome:
-    """Simulate so many steps."""
+    """Simulates `steps` steps."""
     env = simpy.Environment()
     agree = [Meeting(env, dp, AGREE_NS) for _ in range(pp)]
     exchange = [[Meeting(env, dp, EXCHANGE_NS) for _ in range(2)] for _ in range(pp)]

@@ -1,9 +1,9 @@
-"""`python -m benchmarks.gpu [--turns N] [--processes N] [--folder FOLDER]`, or `make bench-gpu`: what the contract
-costs on two GPUs, over the same in plain torch (`gpu_ways`).
+"""`python -m benchmarks.gpu [--turns N] [--processes N] [--folder FOLDER]`, or `make bench-gpu`: the cost of the
+contract on two GPUs, over the same work in plain torch (`gpu_ways`).
 
-A figure is the median, over processes, of the median ratio of a process's turns. RESULTS_GPU.md and results_gpu.json
-are written to the folder. Exits 1 with a line for each bar that is missed. A machine without two GPUs measures the sum
-over gloo alone, says so, and writes only where it is told to.
+A figure is the median, over processes, of the median ratio of a process's turns. The command writes RESULTS_GPU.md and
+results_gpu.json to the folder. It exits with 1 and a line for each missed bar. On a machine without two GPUs, it
+measures only the sum over gloo and says so. There it writes only to a folder that the user names.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from real.backend import GlooBackend, NcclBackend, TorchBackend
 RANKS = 2
 
 BARS = {"coordination": 1.45, "launches": 1.6, HOST_SUM: 1.05, "replay": 1.1, "replays": 1.02}
-"""Times plain torch, at most. What reads wait for without holding the host costs 1.17 in the first, alone."""
+"""Limits, as multiples of plain torch. In the first, reads that wait without blocking the host cost 1.17 by themselves.
+"""
 
 WORDS = {
     "coordination": "coordination step: fill by five ops, sum, read",
@@ -64,7 +65,7 @@ def world() -> World:
 
 
 def measure(kind: type[TorchBackend], turns: int, processes: int) -> Results:
-    """Each process that is counted is a pool of its own."""
+    """Each counted process is a separate pool."""
     figures: dict[str, list[Process]] = {}
     versions: dict[str, str] = {}
     for _ in range(processes):

@@ -1,4 +1,4 @@
-"""What `benchmarks.gpu_profile` measures: a coordination step and 20 launches part by part, in variants, in one worker.
+"""The parts that `benchmarks.gpu_profile` measures: a coordination step and 20 launches, in variants, in one worker.
 
     plain          plain torch on the same process group
     polled         plain torch that reads without holding the host: pinned memory, an event, polls
@@ -7,10 +7,11 @@
     none           the contract, whose records go nowhere
     shared         as memory, with every op through the shared half of the contract, as where faults are injected
 
-Without a GPU `polled` and `shared` are left out, and what is left shows only that this runs.
+Without a GPU the program leaves `polled` and `shared` out, and the rest shows only that it runs.
 
-A turn does each variant of each loop so many times. Rank 0's figures of a turn are in its journal, as decisions at
-"LOOP/VARIANT": (medians of the parts, their tenth percentiles, median of the whole, page faults a time), in us.
+A turn repeats each variant of each loop `COUNTS` times. Rank 0 writes the figures of a turn into its journal, as
+decisions at "LOOP/VARIANT", in us. They are the medians of the parts, their tenth percentiles, the median of the whole,
+and the page faults per repetition.
 """
 
 from __future__ import annotations

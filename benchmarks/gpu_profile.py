@@ -1,13 +1,14 @@
-"""`python benchmarks/gpu_profile.py [--out FILE] [--turns N] [--processes N]`: where the time of `benchmarks.gpu` goes.
+"""`python benchmarks/gpu_profile.py [--out FILE] [--turns N] [--processes N]`: the time of `benchmarks.gpu` by part.
 
-A coordination step and 20 launches, part by part, on two GPUs: plain torch and the contract, with its journal in
-memory, on a disk and nowhere, and through the shared half of the contract (`gpu_parts`). So a bar that is missed has
-its reason beside it: contract - plain is what the contract costs, memory - none is the journal, disk - memory is the
-folder, shared - memory are the calls that the fused ops save, polled - plain is what a host that is never held costs.
+The command measures a coordination step and 20 launches, part by part, on two GPUs. It compares plain torch with the
+contract. The journal of the contract is in memory, on a disk or nowhere, and one variant uses the shared half of the
+contract (`gpu_parts`). So the report shows the reason of a missed bar. The difference contract - plain is the cost of
+the contract, memory - none that of the journal, and disk - memory that of the folder. The difference shared - memory
+shows the calls that the fused ops save, and polled - plain the cost of a host that never blocks.
 
-Figures are microseconds, medians over turns and processes; in brackets the tenth percentile. `times plain` is taken
-within a turn. FILE (or what is printed) is written after each process. A machine without two GPUs measures gloo,
-which only shows that this runs.
+Figures are microseconds, medians over turns and processes; the tenth percentile is in brackets. `times plain` is a
+ratio within a turn. The command writes FILE, or prints its text, after each process. A machine without two GPUs
+measures gloo, which only shows that the command runs.
 """
 
 from __future__ import annotations

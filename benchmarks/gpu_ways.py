@@ -1,5 +1,6 @@
-"""What `benchmarks.gpu` compares: the same work through the contract, and in plain torch on the same process groups, in
-one worker and in turn. Processes of one build differ by half among themselves, so a ratio is taken within one.
+"""The ways that `benchmarks.gpu` compares: the same work through the contract, and in plain torch on the same process
+groups. One worker runs them in turn. Processes of one build differ by half, so a ratio compares two times of one
+process.
 
     coordination   an eager step: a table is filled by five torch ops, summed over the ranks, and read
     launches       20 kernels of one torch op each, and a read
@@ -35,10 +36,10 @@ Ways: TypeAlias = dict[str, tuple[Way, Way]]
 """Plain torch and the contract, by name."""
 
 COUNTS = {"coordination": 60, "launches": 30, HOST_SUM: 60, "broadcast": 40, "replay": 60, "replays": 10}
-"""How often each is done in a turn; the median counts."""
+"""The number of repetitions in a turn; the median counts."""
 
 COLD = 8
-"""So many before are not counted: whoever was at work before has left other code in the caches."""
+"""The number of first repetitions that do not count, because the work before them left other code in the caches."""
 
 COLUMN = 1, 2, 3, 4
 
@@ -47,7 +48,7 @@ LAYERS, TOKENS, WIDTH, REPLAYS = 8, 32, 2048, 20
 
 @register_protocol(PROGRAM)
 class Beside(Program[Mapping[str, Any]]):
-    """`turns`: one more is done, and not counted. `gpu`: not only what needs none."""
+    """`turns`: the program makes one more, which does not count. `gpu`: it also runs the ways that need a GPU."""
 
     def prepare(self, args: Any) -> Mapping[str, Any]:
         given: Mapping[str, Any] = args

@@ -1,7 +1,7 @@
-"""Many ranks: how the cost of a rank-step grows from 16 to 1,024 ranks, next to the baseline's own growth, how that of
-judging it grows, and memory.
+"""Many ranks: the growth of the cost of a rank-step from 16 to 1,024 ranks, beside the growth of the baseline. Also the
+growth of the cost of judging, and memory.
 
-Memory is the peak of a process that does nothing else; a process never shrinks, so it has to be a fresh one:
+Memory is the peak of a process that does nothing else. A process never shrinks, so each measurement needs a fresh one:
 
     python -m benchmarks.growth             # prints the peak in MB
     python -m benchmarks.growth judged      # the same with all checks on the run
@@ -27,9 +27,9 @@ STEPS_FEW, STEPS_MANY, STEPS_MEMORY = 200, 6, 100
 
 
 class Growth(NamedTuple):
-    """How many times as much a rank-step costs with many ranks.
+    """The factor by which a rank-step costs more with many ranks.
 
-    `relative`: the machine's growth over the baseline's. `judging`: of all checks on runs that are there already.
+    `relative`: the machine's growth over the baseline's. `judging`: the growth of all checks on existing runs.
     """
 
     machine: Spread

@@ -1,7 +1,7 @@
 """Turns, ratios and their spread.
 
-A figure is a ratio of two ways that ran one after the other, so that whatever slows the machine down for a while slows
-both. The median of the ratios counts; quartiles and extremes show how much to believe it.
+A figure is a ratio of two ways that run one after the other. So a disturbance that slows the machine down for a while
+slows both. The median of the ratios counts; quartiles and extremes show its reliability.
 
     >>> spread([3.0, 1.0, 2.0, 2.5, 1.5])
     Spread(median=2.0, lower=1.25, upper=2.75, least=1.0, most=3.0)
@@ -36,7 +36,9 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def seconds(way: Callable[[], Any]) -> float:
-    """CPU time of one call. Garbage of earlier ones is collected before, that of its own while it runs, as ever."""
+    """CPU time of one call. This function collects the garbage of earlier calls first; Python collects garbage of the
+    call as usual.
+    """
     gc.collect()
     start = time.process_time()
     result = way()

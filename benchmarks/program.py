@@ -1,9 +1,9 @@
 """The step as a protocol against `dpsim.contract.interface`, and the world for it.
 
-What the host waits for, the order on the streams and the durations are those of the baseline, so it ends at the same
-simulated time. On top of the baseline it does what a protocol does: every call has an address and a record, kernels
-read and write memory and compute numbers, collectives move them. Buffers are taken once and used in every step, as
-captured graphs need it.
+The waits of the host, the order on the streams and the durations equal those of the baseline. So the program ends at
+the same simulated time. Beyond the baseline it does the work of a protocol. Every call has an address and a record,
+kernels read and write memory and compute numbers, and collectives move them. It allocates buffers once and uses them in
+every step, as captured graphs require.
 
     >>> run = simulate(dp=8, pp=2, steps=50)
     >>> run.elapsed_ns, run.finished
@@ -26,7 +26,7 @@ from dpsim.sim.graph.costs import Costs
 COSTS = Costs(*[0] * len(Costs._fields))._replace(
     host_collective=AGREE_NS, device_collective=EXCHANGE_NS, eager_bytes=1 << 20
 )
-"""As in the baseline, where only work and collectives take time."""
+"""The costs of the baseline, in which only work and collectives take time."""
 
 LOGITS = 4
 """Elements that the host reads, whatever the size of the group."""

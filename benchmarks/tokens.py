@@ -1,11 +1,12 @@
-"""How many schedules and small worlds of a whole protocol a second: sampled tokens and hidden states of a pipeline.
+"""Schedules and small worlds a second of a whole protocol: sampled tokens and hidden states of a pipeline.
 
-Nobody polls in it, so each world is proven by one schedule. Two sizes, for two stages and for four:
+No rank of this protocol polls, so one schedule proves each world. There are two measurements, for two stages and for
+four:
 
-* the scenario that comes with dpsim, prepared once, proven again and again;
+* the scenario that dpsim ships, prepared once and proven repeatedly;
 * a sample of the small worlds of a scope on one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
 
-They judge nothing: they tell what a protocol costs beside the toy of `benchmarks.exploring`.
+No figure fails the benchmark: they show the cost of a protocol beside the small example of `benchmarks.exploring`.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ SMALL = scope("requests=2,steps=3,prompt=1,output=2,abort=1")
 
 
 class Rate(NamedTuple):
-    """Schedules a second, each the proof of a world; `worlds` different ones of so many `ops` and `records` a run, in
-    the mean.
+    """Schedules a second, each the proof of a world. There are `worlds` different worlds, with means of `ops` and
+    `records` a run.
     """
 
     worlds: int
@@ -42,7 +43,7 @@ class Rate(NamedTuple):
 
 
 class Tokens(NamedTuple):
-    """Of one number of stages: the scenario that comes with dpsim, and small worlds."""
+    """The rates for one number of stages: of the shipped scenario, and of small worlds."""
 
     stages: int
     scenario: Rate

@@ -1,7 +1,8 @@
-"""Where there is no time: ops per second under a strategy, and what a tiny run costs from its making to its end.
+"""Untimed runs: ops per second under a strategy, and the cost of a tiny run from its set-up to its end.
 
-An explorer runs thousands of small schedules. What counts there is how fast ops are chosen and fired, next to SimPy's
-bare loop of time-outs in the same turn, and how long a run takes that has hardly anything to do.
+An explorer runs thousands of small schedules. Two figures matter there. One is the rate at which the machine chooses
+and fires ops, beside SimPy's bare loop of time-outs in the same turn. The other is the time of a run that does almost
+nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ TINY_RANKS, TINY_ROUNDS, TINY_RUNS = 4, 4, 50
 
 
 class First(Strategy):
-    """Always the first."""
+    """Picks always the first."""
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         return 0
@@ -99,7 +100,7 @@ def fill(buffer: Any, value: int) -> None:
 
 
 def tiny() -> None:
-    """So many tiny runs, each on a backend of its own."""
+    """Makes `TINY_RUNS` tiny runs, each on a new backend."""
     everyone = tuple(range(TINY_RANKS))
     told = World(
         TINY_RANKS, (CommunicatorSpec("h", "h", "host", everyone), CommunicatorSpec("d", "d", "device", everyone))

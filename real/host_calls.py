@@ -66,6 +66,15 @@ class GlooCall(tuple[Any, ...]):
 
         return outcome
 
+    def within(self, timeout_ns: int) -> Outcome:
+        communicator, work, _, site = self
+
+        def outcome() -> Generator[Any, Any, bool]:
+            return work is None or communicator.look(work, site, timeout_ns)
+            yield
+
+        return outcome
+
 
 class GlooFromAny(GlooCall):
     """A receive from any source."""
@@ -130,11 +139,16 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         """The result when the work is done; None: there is none."""
         return GlooCall((self, work, result, self.journal.site))
 
-    def look(self, work: Any, site: str) -> bool:
-        """Whether a work is done, which can be polled. Raises Aborted."""
+    def look(self, work: Any, site: str, timeout_ns: int = 0) -> bool:
+        """Whether a work is done within a time, which can be polled. Raises Aborted."""
+        over = self.aborted
+        if not over and timeout_ns:
+            over = self.patience.within(ended(work, lambda: self.aborted), timeout_ns)
+        elif not over:
+            over = self.patience.ask(work.is_completed)
         if self.aborted:
             raise self.error(site)
-        return self.patience.ask(work.is_completed)
+        return over
 
     def unless_aborted(self, work: Any, site: str) -> None:
         """Until the work is done. Raises Aborted if this rank gives up before."""

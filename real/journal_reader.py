@@ -24,6 +24,7 @@ from dpsim.contract.ops import (
     FLAG_HOW,
     INJECTED_WHAT,
     KIND,
+    LOOK_TIMEOUT,
     MAIN,
     ORDINAL,
     SLEEP_NS,
@@ -154,6 +155,8 @@ def _pause_ns(record: RawRecord) -> int:
         return int(record[SLEEP_NS])
     if record[KIND] == "take":
         return int(record[TAKE_TIMEOUT] or 0)
+    if record[KIND] == "look":
+        return int(record[LOOK_TIMEOUT] or 0)
     return int(record[STORE_VALUE] or 0) if record[KIND] == "store" else 0
 
 
@@ -167,7 +170,7 @@ def _learns(record: RawRecord) -> bool:
         return (record[FLAG_HOW] if record[KIND] == "flag" else record[THREAD_HOW]) in ("wait", "query", "join")
     if record[KIND] == "store":
         return record[STORE_HOW] in ("open", "join", "get")
-    return record[KIND] in ("read", "ask", "take", "sleep") or (
+    return record[KIND] in ("read", "ask", "take", "sleep", "look") or (
         record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )
 

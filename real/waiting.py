@@ -100,6 +100,19 @@ class Patience:
         finally:
             self.waited_ns += now() - begun
 
+    def within(self, ready: Callable[[], bool], timeout_ns: int) -> bool:
+        """Poll until `ready()`, at most for this time. The answer: whether it is ready."""
+        end = time.perf_counter_ns() + timeout_ns
+        over = False
+
+        def ready_or_late() -> bool:
+            nonlocal over
+            over = ready()
+            return over or time.perf_counter_ns() >= end
+
+        self.until(ready_or_late)
+        return over
+
     def ask(self, ready: Callable[[], bool]) -> bool:
         """Whether it is ready now. A host that asks in a loop learns here if the run is given up."""
         self.check()

@@ -17,9 +17,14 @@ Upwards, each file knows those above it:
     units.py      some schedules of a subject, done in any process, and their results merged
     interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done
+    in_order.py   the units of a plan in one order, for any number of processes
     processes.py  several subjects over several processes: which worker does which unit, and what if one dies
+    sameness.py   what an exploration is of, in words and digests
+    work.py       a folder of results, from which an exploration goes on after a cut
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
+    bounds.py     bounds of an exploration, each with its number
+    deepening.py  explorations within bounds, level by level
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
     gates.py      a run on another backend, with the messages that each look took in this one

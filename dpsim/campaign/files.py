@@ -19,11 +19,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.assumptions.row import OTHERWISE
+from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
+from dpsim.campaign.sameness import digest_of
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
+from dpsim.campaign.work import WorkFolder
 from dpsim.checks.expected import HELD, Expected
 from dpsim.explore import Planted
 from dpsim.scenario import Scenario
@@ -37,7 +40,9 @@ SHARE = 16
 
 
 class Options(NamedTuple):
-    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure."""
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure.
+    `work`: where results are kept. `bounds`: those of options (`dpsim.campaign.deepening`).
+    """
 
     strategy: str = "portfolio"
     schedules: int = 1_000
@@ -46,6 +51,8 @@ class Options(NamedTuple):
     seed: int = 0
     keep_going: bool = False
     folder: Path = Path(".dpsim")
+    work: WorkFolder | None = None
+    bounds: Bounds = Bounds()
 
 
 @dataclass
@@ -68,11 +75,11 @@ def explore_files(
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
     `progress` receives the number of schedules so far.
     """
-    found = _explore(scenarios, options, options.seconds, progress)
+    found = explore_some(scenarios, options, options.seconds, progress)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
 
 
-def _explore(
+def explore_some(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     seconds: float | None,
@@ -95,6 +102,7 @@ def _explore(
         seed=options.seed,
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
+        store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
 
 
@@ -167,7 +175,7 @@ def explore_whole(
             break
         worlds = [(each, None) for each in some]
         try:
-            all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
+            all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=verdicts.total())
         except KeyboardInterrupt as error:
             done = done_before(error)
             with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total)))

@@ -2,7 +2,9 @@
 
     found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
 
-A *unit* is some schedules of one subject under one strategy; which units there are is in `dpsim.campaign.plans`.
+A *unit* is some schedules of one subject under one strategy; which units there are is in `dpsim.campaign.plans`. Their
+order is the same for any number of processes (`dpsim.campaign.in_order`). With a `store` each result is on disk before
+it counts, and a unit whose result is there is not done (`dpsim.campaign.work`).
 
 A worker's finished units are kept, whatever happens to it later. A worker that is killed or stopped loses its present
 unit; another worker takes its place and does the unit again, once. If a unit ends two workers, its subject is *lost*.
@@ -20,10 +22,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, Protocol
 
 from dpsim.backend.journal.trouble import is_stopped, limit
 from dpsim.campaign.explored import Explored, concluded
+from dpsim.campaign.in_order import InOrder
 from dpsim.campaign.interrupts import Done, with_done
 from dpsim.campaign.plans import Plan
 from dpsim.campaign.subject import Subject
@@ -38,6 +41,16 @@ LOOK_SECONDS = 1.0
 
 LATE_SECONDS = 60.0
 """A process that has not answered so long after the time was up does not end its run, and is lost."""
+
+
+class Keeper(Protocol):
+    """Where results are kept beyond this process."""
+
+    def known(self, unit: Unit) -> UnitResult | None:
+        """The result of a unit that was done before."""
+
+    def keep(self, result: UnitResult) -> None:
+        """When this returns, the result is on disk."""
 
 
 class UnitProcess:
@@ -106,15 +119,16 @@ def explore_all(
     seed: int = 0,
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
+    store: Keeper | None = None,
 ) -> list[Explored]:
     """Explore each subject: at most `schedules` schedules of each, and all of them for at most `seconds`. `progress`
-    receives now and then the number of schedules that were run.
+    receives now and then the number of schedules that were run. `store`: of results.
 
     Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
-    plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
+    plans = [InOrder(Plan(number, strategy, schedules, seed, stop_at_first)) for number in range(len(subjects))]
     end = None if seconds is None else time.monotonic() + seconds
 
     begun = 0
@@ -122,33 +136,65 @@ def explore_all(
     def tick(under_way: int) -> None:
         nonlocal begun
         begun = under_way
-        progress(sum(plan.exploration.runs for plan in plans) + under_way)
+        progress(sum(one.runs for one in plans) + under_way)
 
     try:
-        for result in _results(plans, subjects, jobs, end, tick):
+        for result in _results(plans, subjects, jobs, end, tick, store):
             plans[result.unit.subject].take(result)
             begun = 0 if jobs == 1 else begun
     except KeyboardInterrupt as error:
-        failures = sum(len(plan.exploration.failures) for plan in plans)
-        with_done(error, Done(sum(plan.exploration.runs for plan in plans) + begun, failures))
+        for one in plans:
+            one.close()
+        found = [one.plan.exploration for one in plans]
+        with_done(error, Done(sum(one.runs for one in found) + begun, sum(len(one.failures) for one in found)))
         raise
-    return [concluded(subject, plan.exploration, plan.seconds) for subject, plan in zip(subjects, plans, strict=True)]
+    for one in plans:
+        one.close()
+    explored = [(one.plan.exploration, one.plan.seconds) for one in plans]
+    return [concluded(subject, *one) for subject, one in zip(subjects, explored, strict=True)]
 
 
 def _results(
-    plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None, tick: Callable[[int], None]
+    plans: Sequence[InOrder],
+    subjects: Sequence[Subject],
+    jobs: int,
+    end: float | None,
+    tick: Callable[[int], None],
+    store: Keeper | None,
 ) -> Iterator[UnitResult]:
-    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way."""
+    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way. The
+    results of the store are taken at once.
+    """
 
     def next_unit() -> Unit | None:
-        if end is not None and time.monotonic() > end:
-            return None
-        units = (plan.next(only_proving) for only_proving in (True, False) for plan in plans)
-        return next((unit for unit in units if unit is not None), None)
+        while end is None or time.monotonic() <= end:
+            units = (plan.next(only_proving) for only_proving in (True, False) for plan in plans)
+            unit = next((unit for unit in units if unit is not None), None)
+            known = None if unit is None or store is None else store.known(unit)
+            if known is None:
+                return unit
+            plans[known.unit.subject].take(known)
+        return None
 
-    if jobs == 1:
-        yield from _done_here(next_unit, plans, subjects, end, tick)
-        return
+    for result in (
+        _done_here(next_unit, plans, subjects, end, tick)
+        if jobs == 1
+        else _done_there(next_unit, plans, subjects, jobs, end, tick)
+    ):
+        if store is not None and result.whole:
+            store.keep(result)
+        yield result
+
+
+def _done_there(
+    next_unit: Callable[[], Unit | None],
+    plans: Sequence[InOrder],
+    subjects: Sequence[Subject],
+    jobs: int,
+    end: float | None,
+    tick: Callable[[int], None],
+) -> Iterator[UnitResult]:
+    """Do the units in other processes."""
     workers: list[UnitProcess] = []
     try:
         while True:
@@ -163,12 +209,12 @@ def _results(
                     jobs = len(workers)  # as many as there could be
                     if not jobs:
                         for plan in plans:
-                            if not plan.done:
+                            if not plan.plan.done:
                                 plan.give_up(f"no process could be started: {error}")
                 else:
                     workers[-1].give(unit)
             busy = {worker.connection: worker for worker in workers if worker.unit is not None}
-            if not busy:
+            if not busy or all(one.plan.done for one in plans):
                 return
             spoke = [busy[one] for one in wait(list(busy), LOOK_SECONDS)]  # type: ignore[index]
             for worker in spoke or _silent(busy.values(), end):
@@ -199,7 +245,7 @@ def _results(
 
 def _done_here(
     next_unit: Callable[[], Unit | None],
-    plans: Sequence[Plan],
+    plans: Sequence[InOrder],
     subjects: Sequence[Subject],
     end: float | None,
     tick: Callable[[int], None],

@@ -16,7 +16,7 @@ import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
@@ -32,7 +32,7 @@ from dpsim.sim.hosts.overtime import interrupted
 @dataclass
 class Unit:
     """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on. `in_time`: the run in time comes
-    first.
+    first. `number`: its place in the order of the subject's units.
     """
 
     subject: int
@@ -43,11 +43,14 @@ class Unit:
     state: Any = None
     lost: int = 0
     in_time: bool = False
+    number: int = 0
 
 
 @dataclass
 class UnitResult:
-    """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left."""
+    """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left.
+    `whole`: neither the clock nor the machine cut the unit short, so the same unit gives the same result again.
+    """
 
     unit: Unit
     exploration: Exploration
@@ -57,6 +60,7 @@ class UnitResult:
     over: bool
     state: Any
     seconds: float
+    whole: bool = True
 
 
 def do(
@@ -94,8 +98,12 @@ def do(
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
-    over = bool(found.lost or found.outgrown) or (found.runs < unit.schedules and not stopped and not expired())
-    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
+    taken = bool(found.lost or found.outgrown)
+    ended = chosen.exhausted or chosen.bounded
+    short = found.runs < unit.schedules and not stopped and not ended
+    over, seconds = taken or (short and not expired()), time.monotonic() - begun
+    whole = not taken and not (short and expired())
+    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
@@ -106,10 +114,15 @@ def in_words(key: ClassKey, labels: Labels) -> bytes:
 
 def merge(total: Exploration, result: UnitResult) -> None:
     """Add what a unit found."""
-    one = result.exploration
     for key in result.keys:
         total.fresh.append(key not in total.classes)
         total.classes.add(key)
+    join(total, replace(result.exploration, fresh=[]))
+
+
+def join(total: Exploration, one: Exploration) -> None:
+    """Add what was found, but for classes."""
+    total.fresh += one.fresh
     for what, failure in one.failures.items():
         failure.first += total.runs
         known = total.failures.setdefault(what, failure)

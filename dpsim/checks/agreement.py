@@ -1,11 +1,11 @@
-"""Agreement: what ranks of a group have to decide equally, they decided equally (I-DP-1 and its kin).
+"""Agreement: ranks of a group made equal decisions where they have to (I-DP-1 and related rules).
 
-A protocol records such a value with `rank.decide(label, value, kind)`. The k-th decision of a label in a step is
-compared over the members of the group; the first difference of each label is reported, the minority is the culprit.
+A protocol records such a value with `rank.decide(label, value, kind)`. The check compares the k-th decision of a label
+in a step over the members of the group. It reports the first difference of each label, and the minority is the culprit.
 
     rank 0 decides plan=(False, (8, 8), 2), rank 1 decides plan=(False, (8, 4), 2)   ->   DISAGREEMENT:PLAN
 
-Where all came to their ends, a member that decided more seldom than others disagrees as well (`undecided`).
+If all members reached their ends, a member that decided less often than others disagrees as well (`undecided`).
 """
 
 from __future__ import annotations

@@ -1,26 +1,27 @@
-"""Certificate: which checks a finished run passes for certain, told in one cheap pass over its journals.
+"""Certificate: the checks that a finished run certainly passes, from one cheap pass over its journals.
 
     passed = certified(world, run)      # {"ledger", "agreement", "fault", "deadlock", "livelock", "leftover", ...}
 
-Nearly all runs that are judged are in order, and plainly so: all members make the same calls, and what each rank orders
-by itself orders its memory. This is seen rank by rank, without the order of the whole run (`happens_before`), whose
-clocks know of all streams of all ranks. What is not plain is not certified: the check looks, and explains what it
-finds.
+Nearly all runs are plainly in order: all members make the same calls, and the order that each rank makes alone orders
+its memory. This pass sees it rank by rank. It does not need the order of the whole run (`happens_before`), whose clocks
+cover all streams of all ranks. If a case is not plain, there is no certificate: the check itself looks, and explains
+its findings.
 
-Guarantee: of a run that a backend gave, a check that is certified finds nothing, if those that are not certified find
-nothing. The clauses:
+Guarantee: in a run of a backend, a certified check finds nothing if the other checks find nothing. The clauses:
 
-* fault, deadlock, livelock: all ranks came to their ends, and the machine took nothing away from the run.
-* ledger: all members of a communicator made the same calls in the same steps, none of them with sizes, at the same
-  sites, or with no site in common; and to each send there is a receive of as many elements of the same type.
-* agreement: all members decided the same under a label, as often, in the same steps; of a local one, all that did.
-* graph_lint: nobody captured, or nobody sent a message meanwhile and all captured and replayed the same collectives.
-* leftover: every op whose outcome a rank was to learn it learned, and to each send there is a receive.
-* race, stale: in no communicator did one member make more calls than another, to each send there is a receive, and the
-  memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`), and no rank has
-  several host threads: what these order is more than one sequence. No buffer has to be written for each replay.
+* fault, deadlock, livelock: all ranks reached their ends, and the machine took nothing away from the run.
+* ledger: all members of a communicator made the same calls in the same steps, none of them with sizes. They made them
+  at the same sites, or with no site in common. Each send has a receive of the same number of elements and type.
+* agreement: all members decided the same values under a label, equally often, in the same steps. For a local decision,
+  this holds for all members that made it.
+* graph_lint: no rank captured. Or no rank sent a message during a capture, and all captured and replayed the same
+  collectives.
+* leftover: each rank learned the outcome of every op that has one for it, and each send has a receive.
+* race, stale: all members of a communicator made equally many calls, and each send has a receive. The order that each
+  rank makes alone orders its memory (`dpsim.checks.memory.own_order`). No rank has several host threads, because their
+  order is not one sequence. No buffer needs fresh contents for each replay.
 
-Twins of the clauses, each of which is just not certified, are in the tests.
+The tests have a twin of each clause: a run that just misses the certificate.
 """
 
 from __future__ import annotations
@@ -59,25 +60,27 @@ from dpsim.contract.world import Run, World
 MEMORY = frozenset({"race", "stale"})
 
 CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
-"""What members have to call alike, and where."""
+"""The arguments and the place of a call, which members have to share."""
 
 SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
 
 AWAITED = frozenset({"read", "ask", "take", "sleep", "look"})
-"""Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
+"""Kinds of op whose outcome a host learns. It also learns the outcome of host collectives and transfers, which are on
+no stream.
+"""
 
 LOOKS = frozenset({"wait", "query"})
-"""What a host awaits of a flag."""
+"""The calls on a flag that a host awaits."""
 
 SEEN = {"capture": "captured", "fresh": "fresh", "group": "made", "receive_any": "any_source"}
-"""Kinds of op of which it counts that there is one, and the field that says so."""
+"""Kinds of op whose presence matters, and the field that records it."""
 
 UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
-"""Kinds of op of which nobody hears but the rank's device: every second record."""
+"""Kinds of op that only the rank's device sees: every second record."""
 
 
 def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[str]:
-    """Names of the checks that pass. `idle`: checks of which nobody wants to know; they may be left out."""
+    """Names of the checks that pass. `idle`: checks that the user switched off; the result may lack them."""
     if not run.finished or run.lost or run.endless:
         return frozenset()
     said = _Said()
@@ -120,14 +123,14 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
 
 
 class _Said:
-    """What ranks called and decided, held against those before.
+    """The calls and decisions of ranks, compared with those of earlier ranks.
 
-    `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
-    `agreed`: the ranks that decided anything decided alike. `deciders`: how many decided a label that is not local.
-    `made`: a rank made a communicator. `any_source`: a rank received from any source, so lines are not known yet.
-    `ended`: nothing was left that a program did not await. `owners`: the ranks that have memory. `fresh`: some of it
-    has to be written for each replay. `captured`: a rank captured a graph. `threaded`: a rank started a thread. `sent`,
-    `received`: the transfers of a line (communicator, sender, receiver).
+    `callers`: the number of ranks with calls on a communicator. `joined`: all of these made equally many calls;
+    `alike`: the same calls. `agreed`: all ranks with decisions decided the same. `deciders`: the number of ranks that
+    decided a label that is not local. `made`: a rank made a communicator. `any_source`: a rank received from any
+    source, so transfers are not matched yet. `ended`: programs awaited all of their ops. `owners`: the ranks with
+    memory. `fresh`: some memory needs fresh contents for each replay. `captured`: a rank captured a graph. `threaded`:
+    a rank started a thread. `sent`, `received`: the transfers of a line (communicator, sender, receiver).
     """
 
     def __init__(self) -> None:
@@ -138,14 +141,14 @@ class _Said:
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
-        self._calls: dict[str, list[list[Any]]] = {}  # of a communicator: the lists that there are
+        self._calls: dict[str, list[list[Any]]] = {}  # by communicator: the different lists of calls
         self._decisions: dict[tuple[str, str], list[Any]] = {}
 
     def add(self, rank: int, journal: list[RawRecord]) -> None:
         calls: dict[str, list[RawRecord]] = {}
         decisions: dict[tuple[str, str], list[RawRecord]] = {}
         pending: dict[tuple[Any, ...], bool] = {}
-        asked: RawRecord | None = None  # of what is pending, the last: most ops are awaited at once
+        asked: RawRecord | None = None  # the last pending op: hosts await most ops at once
         owns = False
         for raw in journal:
             kind = raw[KIND]
@@ -193,7 +196,7 @@ class _Said:
                 pending[raw[ADDRESS]] = True
             elif kind == "thread":
                 self.threaded = True
-        # Who stands in an idle get for ever has not come to its end.
+        # A rank that stands in an idle get has not reached its end.
         if (pending or asked is not None) and journal[-1][KIND] == "finished":
             self.ended = False
         if owns:
@@ -221,7 +224,7 @@ class _Said:
 
 
 def _go_together(one: list[Any], other: list[Any]) -> bool:
-    """Whether two lists of calls are alike but for their sites, and have no site in common in any step."""
+    """Whether two lists of calls differ only in their sites, and have no site in common in any step."""
     return [(step, call) for step, _, *call in one] == [(step, call) for step, _, *call in other] and {
         called[:2] for called in one
     }.isdisjoint(called[:2] for called in other)

@@ -1,18 +1,19 @@
 """Crosswise: members make the same collectives in a step, but in different orders.
 
-Where the calls have equal op, size and type, nothing shows it. Each call pairs up with another one of the peer, and
-carries its data:
+If the calls have equal op, size and type, no other check sees it. Each call pairs up with a different call of the peer,
+and carries its data:
 
     step         4
     rank 0   all_reduce at sizes    all_reduce at flags
     rank 1   all_reduce at flags    all_reduce at sizes       ->   MISMATCH:COLLECTIVE:SITES
 
-So within a step, members whose lists of sites are permutations of each other must have equal lists. A part of the
-ledger, which finds whatever else is unequal. Lists of other sites are left alone, since two members may well call one
-collective by two names. So are the two sides of a rooted one: a site of which only roots make calls may meet any at
-which no root does (`give` and `take` in turn, where the root goes round). And so are two sites that another step shows
-to be names of one call, where the one member comes to the one alone and the other to the other: roles may be swapped.
-Where only crossed steps are seen nothing tells swapped roles from swapped calls, and it is a finding.
+So within a step, members whose lists of sites are permutations of each other must have equal lists. This is a part of
+the ledger, which finds all other differences. The check ignores lists of different sites, because two members may call
+one collective by two names. It ignores the two sides of a rooted collective. A site at which only roots call may meet
+any site at which no root calls (`give` and `take` in turn, if the root rotates). It also ignores two names of one call,
+because members may swap roles. A step proves such names if one member reaches only the first site in it, and the other
+only the second. If all steps are crossed, nothing distinguishes swapped roles from swapped calls, and there is a
+finding.
 
     step         3            4
     rank 0   busy         busy  idle
@@ -36,7 +37,7 @@ def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[En
     """The first step in which members of a communicator pair up crosswise."""
     lists_of = dict.fromkeys(tuple([(raw[STEP], raw[SITE]) for _, _, raw in own]) for own in members.values())
     if all(set(one).isdisjoint(other) for one, other in combinations(lists_of, 2)):
-        return None  # nobody who calls otherwise comes to any of the same sites
+        return None  # members with different lists share no site
     of_roots, of_others = roles(members)
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
@@ -69,7 +70,7 @@ def roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
 
 
 def are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
-    """Whether two sites meet in a step in which neither member comes to both: whatever the order, they pair up."""
+    """Whether two sites meet in a step in which neither member reaches both. Then they pair up in any order."""
     by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
     for mine, theirs in permutations(by_ranks, 2):
         for step in sorted(mine.keys() & theirs.keys()):
@@ -91,7 +92,9 @@ def _finding(
     lists: dict[Sites, list[int]],
     before: set[Sites],
 ) -> Finding:
-    """`before`: the lists of earlier steps. Who departs from what all others make, or always made, is the culprit."""
+    """`before`: the lists of earlier steps. The culprit is the member whose list differs from all others, or from all
+    earlier ones.
+    """
     parted = split({rank: sites for sites, ranks in lists.items() for rank in ranks})
     own = {entry.rank: next(sites for sites, ranks in lists.items() if entry.rank in ranks) for entry in pair}
     odd = [entry for entry in pair if parted and entry.rank in parted[1]]
@@ -102,9 +105,9 @@ def _finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SITES",
         message=f"ranks of {communicator} pair up crosswise in step {first.step}: "
-        f"{ranks_text(lists[own[pair[0].rank]])} came to {first.site} at {first.where} where "
-        f"{ranks_text(lists[own[pair[1].rank]])} came to {second.site} at {second.where} (both {first.describe()}); "
-        "make these calls in one order, or give those that belong together one site",
+        f"{ranks_text(lists[own[pair[0].rank]])} reached {first.site} at {first.where} where "
+        f"{ranks_text(lists[own[pair[1].rank]])} reached {second.site} at {second.where} (both {first.describe()}). "
+        "Make these calls in one order, or give those that belong together one site",
         culprit=run_index.culprit(culprit) if culprit else None,
         position=run_index.position(pair[0]),
         details=tuple(f"{ranks_text(ranks)}: {', '.join(sites)}" for sites, ranks in lists.items()),

@@ -1,22 +1,23 @@
-"""Deadlock: who waits for whom when a run did not come to its end.
+"""Deadlock: the chain of waits of a run that did not reach its end.
 
-Starts from collectives that not every member joined, and from transfers that only one side made, not from hosts: a
-host that ran ahead has ended while its device hangs. A rank that stands in such an op waits for those that did not join
-(`stuck`). A missing rank that itself stands in one waits in turn; if all do, they form a cycle, else the rank that
-waits for nobody is the one to look at: it ended, died, or stands still somewhere else.
+The check starts from collectives that not every member joined, and from transfers that only one side made. It does not
+start from hosts, because a host that ran ahead has ended while its device hangs. A rank that stands in such an op waits
+for the ranks that did not join (`stuck`). A missing rank that stands in another such op waits in turn. If all of them
+wait, they form a cycle. Otherwise the rank that waits for no rank is the cause: it ended, died, or stands still
+somewhere else.
 
-A send that nobody receives may have ended all the same (it is eager), and so may the part of a member that gets nothing
-from those who did not come, as a root's. It counts only for a rank that did not end and waits in nothing else. A rank
-that stands in a `get` waits for a message; one that stands in an idle take, which may last for ever, does not hang.
+A send without a receive may have ended (it is eager). So may the part of a member that gets nothing from the missing
+members, such as a root. Such an op counts only for a rank that did not end and waits in no other op. A rank that stands
+in a `get` waits for a message. A rank in an idle take, which may last without end, does not hang.
 
-Before all that comes what stands between devices, where every member has issued its part (`order_inversion`), and a
-host that a limit of the world holds up in a plain call (`limits`). There, too, that members waited for more than they
-had to is believed only where nothing else explains a hang.
+Two checks come first. Devices may block each other although every member has issued its part (`order_inversion`). A
+limit of the world may hold a host up in a plain call (`limits`). These checks, too, assume that members wait for more
+than they have to only if nothing else explains a hang.
 
-Where ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains
-what peers wait for in vain. So does a stream that waits for a flag which no host sets (`stream_flags`).
+If ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains why
+peers wait in vain. So does a stream that waits for a flag which no host sets (`stream_flags`).
 
-A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
+If none of these explains the stop, the finding is undecided. A rank that polls is never a deadlock.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding, and one for each rank that waits for a message; none if the run finished, could still move, or the
-    stop is explained by a rank that raised. The first names the limits of the world that take part.
+    """One finding, and one for each rank that waits for a message. None if the run finished or could still move, or if
+    a rank that raised explains the stop. The first finding names the limits of the world that take part.
     """
     findings = _hang(run_index)
     return [limits.takes_part(run_index, one) if not at else one for at, one in enumerate(findings)]
 
 
 def every(run_index: RunIndex) -> list[Finding]:
-    """All hangs of a run, each by itself, also beside ranks that raised, died or repeat themselves: for whoever does
-    not want to hear of these.
+    """All hangs of a run, each as a separate finding, even beside ranks that raised, died or repeat themselves. It is
+    for a user who switched the findings of these ranks off.
     """
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
@@ -121,7 +122,9 @@ def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
 
 
 def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
-    """Ranks that others wait for, and that wait for nobody. One that is asleep is none beside one that has gone."""
+    """Ranks that others wait for, and that wait for no rank. If one of them died or raised, a sleeping rank is no
+    root.
+    """
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
     gone = any(run_index.end(rank) in GONE for rank in roots)
     return [rank for rank in roots if not (gone and run_index.asleep(rank))]
@@ -141,7 +144,7 @@ def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Fi
 
 
 def _lasting(run_index: RunIndex) -> Finding | None:
-    """What stands still if sends last until they are received."""
+    """The hang that results if sends wait for their receives."""
     streams = order_inversion.in_streams
     return streams(run_index, lasting=True) or streams(run_index, joint=True, lasting=True)
 
@@ -154,7 +157,7 @@ def _in_slots(run_index: RunIndex) -> Finding | None:
 
 
 def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
-    """Ranks that wait for each other, in a circle, its first rank at both ends; each circle once."""
+    """Ranks that wait for each other in a cycle, with its first rank at both ends; each cycle once."""
     found: list[list[int]] = []
     for start in sorted(waits):
         path = [start]
@@ -166,7 +169,7 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
 
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
-    """Who waits and where the missing ones are."""
+    """Lines that name the waiting ranks and the positions of the missing ones."""
     some_entry = next(iter(stuck.joined.values()))
     some = wanted(some_entry)
     members = (
@@ -187,7 +190,7 @@ def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
 
 
 def _in(run_index: RunIndex, entry: Entry) -> str:
-    """Of what replay it is, for the end of a list."""
+    """The replay of an op, for the end of a list."""
     within = run_index.within(entry)
     return f", {within}" if within else ""
 
@@ -199,7 +202,7 @@ def wanted(entry: Entry) -> Collective | Transfer | ReceiveAny:
 
 
 def _ended(run_index: RunIndex, rank: int) -> str:
-    """How it ended, in words: to stand in an idle get is an end, but not of the program."""
+    """The end of a rank, in words. A rank in an idle get has ended, although its program has not."""
     end, last = run_index.end(rank), run_index.last(rank)
     if end != "finished":
         return end
@@ -209,7 +212,7 @@ def _ended(run_index: RunIndex, rank: int) -> str:
 
 
 def _did(run_index: RunIndex, rank: int) -> str:
-    """The last op of a rank; of one that ended, what it did before. Threads that stand are told one by one."""
+    """The last op of a rank, or the op before its end. Lines of its threads show where each stands."""
     if rank in run_index.threaded and run_index.end(rank) == "blocked":
         return ""
     journal = run_index.run.journals[rank]
@@ -249,7 +252,9 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 
 
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
-    """A rank died or raised with work outstanding that it had issued: all had joined, and it never ends."""
+    """A rank died or raised with work outstanding that it had issued. All members had joined, and the work never
+    ends.
+    """
     entry, culprit = run_index.last(rank), reached(run_index, rank)
     return Finding(
         check="deadlock",

@@ -1,16 +1,18 @@
-"""What a scenario expects, and why what came is not that: one rule for one run and for many.
+"""The expectation of a scenario, and the reason why an outcome does not meet it: one rule for one run and for many.
 
-A planted fault that is found as expected is a success; one that never happened is none, whatever else came:
+If a planted fault leads to the expected finding, this is a success. If the fault never happened, it is none, whatever
+the outcome:
 
-    >>> Expected("violated", "HANG:*").unmet("held", None, ["skip: rank 1 never came to dp.agre[5]"])
-    'never applied: skip: rank 1 never came to dp.agre[5]'
+    >>> Expected("violated", "HANG:*").unmet("held", None, ["skip: rank 1 never reached dp.agre[5]"])
+    'never applied: skip: rank 1 never reached dp.agre[5]'
 
-A vacuous run is no success either, unless a scenario expects it: nothing was coordinated, so nothing was shown.
+A vacuous run is no success either, unless a scenario expects it: no rank coordinated, so the run shows nothing.
 
     >>> Expected().unmet("vacuous", None)
     'expected held, came vacuous (nothing was coordinated; if that is meant, write `expect: {verdict: vacuous}`)'
 
-Then the verdict counts, the class of the primary finding, and its culprit: the rank, and the step where one is named.
+Then the verdict counts, the class of the primary finding, and its culprit: the rank, and the step if the scenario names
+one.
 
     >>> from dpsim.checks.finding import Culprit
     >>> primary = Finding("ledger", "HANG:COLLECTIVE:MISSING_RANK", "", Culprit(1, 2, "dp.agree", ""), (2, 0))
@@ -19,8 +21,8 @@ Then the verdict counts, the class of the primary finding, and its culprit: the 
     >>> Expected("violated", "HANG:*", rank=1, step=5).unmet("violated", primary)
     'expected rank 1 in step 5 as culprit, came rank 1 in step 2'
 
-`dpsim.runner` judges a run by it, `dpsim.campaign.explored` all schedules of a world. Of what was planted and never
-happened they tell only where a run came to its end: one that stopped early may not have come to it.
+`dpsim.runner` judges a run by this rule, and `dpsim.campaign.explored` all schedules of a world. They report a planted
+fault that did not happen only if a run reached its end. A run that stopped early may not have reached the fault.
 """
 
 from __future__ import annotations
@@ -34,10 +36,10 @@ UNMEANT = "nothing was coordinated; if that is meant, write `expect: {verdict: v
 
 
 class Expected(NamedTuple):
-    """What must come out. `verdict`: "held" is all but violated and vacuous; "proven" can come of all schedules only;
-    "vacuous": no rank issued anything that others could see.
-    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it,
-    a service by its name, and when; None for any. A step without a rank is never looked at.
+    """The expected outcome. `verdict`: "held" is every verdict but violated and vacuous. Only all schedules can be
+    "proven". "vacuous": no rank issued anything that others could see. `klass`: a pattern for the class of the primary
+    finding. `rank` and `step`: the expected culprit (a service by its name) and its step; None for any. A step without
+    a rank has no effect.
     """
 
     verdict: Literal["held", "proven", "vacuous", "violated"] = "held"
@@ -61,10 +63,10 @@ class Expected(NamedTuple):
     def unmet(
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
     ) -> str | None:
-        """Why what came is not as expected; None if it is.
+        """The reason why an outcome is not the expected one; None if it is.
 
         `came`: the verdict, "violated" or another word for a success. `never_applied`: faults and delays that did not
-        happen where they could have. `remark`: what to add where the verdict is another one.
+        happen although they could have. `remark`: an addition if the verdict differs.
         """
         if never_applied:
             return f"never applied: {'; '.join(never_applied)}"
@@ -88,4 +90,4 @@ class Expected(NamedTuple):
 
 
 HELD = Expected()
-"""What is expected of a world of which nothing is said."""
+"""The expectation of a scenario without `expect`."""

@@ -1,15 +1,15 @@
 """Fault: no rank raised, no rank died.
 
-What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
-So is what a host thread raised that nobody joined, where its rank stands still; and of an exception that another thread
-of the rank passed on, the thread that raised it first. So it is of a thread that raised while another one captured: a
-CUDA graph is lost with the first error.
+The deadlock check handles the effects of a rank's exception or death on its peers; this check only reports it, with the
+place. If no thread joined a host thread that raised, and its rank stands still, this check reports that exception too.
+If another thread passed an exception on, the finding names the thread that raised it first. The same holds for a thread
+that raised while another one captured, because a CUDA graph is lost with the first error.
 
-Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
-that is wrong. A message is known by its content; where several sent the same one, all are named.
-One that was told by the machine that another is gone, and raised then, comes behind that one, whose end was before.
-Ranks that raised the same in one step and at one place are told in one finding, and its culprit is that place on all of
-these ranks: it is the line that is wrong, and no rank.
+If a rank raised after it took a message, the finding names the sender and its line, because the message may be wrong.
+The content identifies a message; if several ranks sent the same one, the finding names all. If a rank raised after a
+notice that another one is gone, it comes behind that rank, which ended before. Ranks that raised the same at one place
+of one step share one finding. Its culprit is that place on all of these ranks, because the line is wrong and no single
+rank.
 
     rank 1 raised ValueError in step 3: ...         ->   CRASH:VALUEERROR, culprit rank 1
     ranks 0, 1 raised ValueError in step 3: ...     ->   CRASH:VALUEERROR, culprit ranks 0, 1, or every rank
@@ -46,8 +46,8 @@ from dpsim.contract.world import At
 
 
 def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
-    """One finding for each exception, on however many ranks; one for each rank that died while nobody was left to wait
-    for it, or for `every` one that died.
+    """One finding for each exception, on any number of ranks. One for each dead rank for which no other rank waits, or
+    with `every` for each dead rank.
     """
     findings = []
     alike: dict[tuple[int, str, str], list[Entry]] = {}
@@ -74,14 +74,14 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
 
 
 def _raised(journal: Sequence[RawRecord], rank: int) -> Entry:
-    """Where the program of a rank raised. Of one that left no record of that: its last one."""
+    """The place where the program of a rank raised. Without a record of the exception, it is the last record."""
     at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
     return Entry(rank, at, journal[at])
 
 
 def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
-    """The end of the thread that raised the same at the same place, if one did. Else that of one that raised while
-    this one captured: its error had made the capture invalid. Else what is given.
+    """The end of another thread that raised the same at the same place, if there is one. Otherwise the end of a thread
+    that raised while this one captured, because its error made the capture invalid. Otherwise `raised` itself.
     """
     journal, said = run_index.run.journals[raised.rank], _said(raised)
     ended = [Entry(raised.rank, at, raw) for at, raw in enumerate(journal[: raised.at]) if raw[KIND] == "ended"]
@@ -93,7 +93,9 @@ def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
 
 
 def _broken_capture(journal: Sequence[RawRecord], thread: str) -> range:
-    """Of the last capture of a thread, if that was broken off at the end of a journal, the place; else nothing."""
+    """The records of the last capture of a thread, if the thread gave it up at the end of a journal; otherwise
+    empty.
+    """
     own = [at for at, raw in enumerate(journal) if raw[KIND] == "capture" and raw[THREAD] == thread]
     if len(own) < 2 or journal[own[-1]][CAPTURE_WHAT] != "abandon" or own[-1] != len(journal) - 1:
         return range(0)
@@ -125,8 +127,8 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
 
 
 def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
-    """Of an exception: its own place, or one behind the end of which its rank was told last. Ends have an order, so the
-    way from one to the other comes to the first.
+    """The position of an exception: its own, or one behind the last end of which its rank got a notice. Ends have an
+    order, so the chain leads to the first.
     """
     run, own = run_index.run, run_index.position(entry)
     answers = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
@@ -141,7 +143,7 @@ def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
 
 
 def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
-    """The last thing that a thread learned before it raised, if that was a message, and who sent it; or none."""
+    """The last value that a thread learned before it raised, if it was a message, with its sender; otherwise none."""
     journal = run_index.run.journals[entry.rank]
     own = [raw for raw in journal[: entry.at] if raw[THREAD] == entry.raw[THREAD]]
     learned = next((raw for raw in reversed(own) if raw[KIND] == "learned"), None)
@@ -153,18 +155,18 @@ def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
         _sent(rank, raw) for rank, own in enumerate(run_index.run.journals) for raw in own if posted(raw) == letter
     ]
     said = short(repr(learned[LEARNED_OUTCOME]), 80)
-    by = " or ".join(dict.fromkeys(senders)) or "by nobody in this run"
+    by = " or ".join(dict.fromkeys(senders)) or "by no actor of this run"
     return [f"rank {entry.rank} last took {said} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
 
 
 def _sent(rank: int, raw: RawRecord) -> str:
     if raw[KIND] == "injected":
-        return f"from outside, as rank {rank} came to {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])}"
+        return f"from outside, as rank {rank} reached {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])}"
     return f"by rank {rank} at {raw[SITE]}, {raw[WHERE]}, step {raw[STEP]}"
 
 
 def _said(entry: Entry) -> tuple[str, str]:
-    """The type of what was raised, and what it says."""
+    """The type of the exception, and its message."""
     record = entry.record
     if isinstance(record, Ended):
         error, _, message = record.message.partition(": ")

@@ -1,11 +1,11 @@
-"""What a check says when something does not hold.
+"""The findings of checks, and their classes.
 
 Classes are hierarchical, parts joined by colons, most general first; patterns select them with shell wildcards:
 
     >>> matches("HANG:COLLECTIVE:MISSING_RANK", "HANG:*"), matches("HANG:COLLECTIVE:MISSING_RANK", "HANG")
     (True, True)
 
-    HANG:COLLECTIVE:MISSING_RANK         a rank left out a collective that its peers wait in, or never came to it
+    HANG:COLLECTIVE:MISSING_RANK         a rank left out, or never reached, a collective of its peers
     HANG:COLLECTIVE:EXTRA_CALL           a rank made a collective more often than its peers
     HANG:COLLECTIVE:DEAD_RANK            peers wait for a rank that died
     HANG:COLLECTIVE:ABORTED              peers wait for a rank that has aborted the communicator
@@ -14,64 +14,64 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:P2P:CROSSED_SENDS               ranks stand in sends to each other, before their receives
     HANG:P2P:CROSSED_RECVS               ranks stand in receives from each other, before their sends
-    HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
-    HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and whoever it would hear from died
+    HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that no actor sends
+    HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and the actor that would send it died
     HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
-    HANG:FLAG:NEVER_SET                  a host thread or a stream waits for a flag that nobody sets
-    HANG:FLAG:CLEARED                    one waits for a flag that was set before, and cleared, and not since
+    HANG:FLAG:NEVER_SET                  a host thread or a stream waits for a flag that no thread sets
+    HANG:FLAG:CLEARED                    one waits for a flag that a thread set and cleared before
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
     HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
-    HANG:EVENT:RECORDED_AGAIN            an event is recorded again behind what its host does only after waiting for it
+    HANG:EVENT:RECORDED_AGAIN            a host waits for an event that a stream records again behind a later act of it
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
-    HANG:STORE:NO_LISTENER               a rank waits at a port where nobody listens
-    HANG:STORE:NO_VALUE                  a rank waits for a key of a store that nobody sets there
-    HANG:HOST:NO_OP                      a host stands between two ops, and does no more
-    HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
-    HANG:HOST:FIRST_USE                  a host stands in its first use of a communicator, for its members
+    HANG:STORE:NO_LISTENER               a rank waits at a port without a listener
+    HANG:STORE:NO_VALUE                  a rank waits for a key of a store that no rank sets there
+    HANG:HOST:NO_OP                      a host stands between two ops, and issues no more
+    HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, because the launch queue is full
+    HANG:HOST:FIRST_USE                  a host waits in its first use of a communicator for other members
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
-    LIVELOCK:POLL                        ranks move for ever and get nowhere: they look for messages in vain
-    LIVELOCK:QUERY                       they ask for an event in vain
+    LIVELOCK:POLL                        ranks move without end or progress: they look for messages in vain
+    LIVELOCK:QUERY                       they query an event in vain
     LIVELOCK:FLAG                        they look at a flag in vain
-    LIVELOCK:SLEEP                       they sleep, and ask for nothing
-    LIVELOCK:DECISION                    they decide, mark and probe what they did before
-    PROGRESS:BOUND                       a rank goes on after the last fault, longer than it may, and gets nowhere
-    NONDETERMINISM:REPEAT                a run that was repeated, along its own schedule, came out differently
+    LIVELOCK:SLEEP                       they sleep, and query nothing
+    LIVELOCK:DECISION                    they repeat decisions, marks and probes
+    PROGRESS:BOUND                       after the last fault, a rank exceeds its bound on ops without reaching an end
+    NONDETERMINISM:REPEAT                a repeated run differs, along its own schedule
     NONDETERMINISM:RANDOM                a run drew random numbers without a seed
-    NONDETERMINISM:SHARED_STATE          a rank does something else where it is alone in its Python process
-    MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
-    MISMATCH:COLLECTIVE:OP               members of one collective called it differently: another operation
+    NONDETERMINISM:SHARED_STATE          a rank acts differently alone in its Python process
+    MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run ended, with wrong pairs
+    MISMATCH:COLLECTIVE:OP               members call one collective differently: another operation
     MISMATCH:COLLECTIVE:COUNT            another number of elements
     MISMATCH:COLLECTIVE:DTYPE            another type of elements
     MISMATCH:COLLECTIVE:ROOT             another root
     MISMATCH:COLLECTIVE:REDUCE           another reduction
     MISMATCH:COLLECTIVE:SIZES            other pieces
-    MISMATCH:COLLECTIVE:SITES            equal calls in another order: they pair up crosswise
+    MISMATCH:COLLECTIVE:SITES            equal calls in another order, which pair up crosswise
     MISMATCH:GROUP:RANKS                 members name other ranks for a group that they make together
     MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
     MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
     CRASH:<EXCEPTION>                    a rank's program raised; PROCESSEXIT: it would have ended its process
-    DEATH:RANK                           a rank died and nobody waits for it
-    RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
-    RACE:REUSED_IN_FLIGHT                an access of a buffer and the write of one that may have its memory, and
-                                         nothing orders them
-    RACE:THREADS                         host threads use what one of them changes, and no flag orders their turns
-    STALE:FREED                          a replay uses memory of its capture that was freed, or a program uses what
-                                         a graph left, when the graph's pool had given that out again
-    STALE:REUSED_BLOCK                   an op touches memory that may have been given away and written before
-    STALE:UNWRITTEN                      an op reads memory that nothing wrote before
-    STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads what the replay before it has read, and needs newer contents
+    DEATH:RANK                           a rank died and no rank waits for it
+    RACE:BUFFER                          nothing orders two accesses of a buffer, of which one writes
+    RACE:REUSED_IN_FLIGHT                nothing orders an access of a buffer and a write of one that may have its
+                                         memory
+    RACE:THREADS                         host threads use an object that one of them changes, without an order
+    STALE:FREED                          a replay uses freed memory of its capture, or a program uses output of a
+                                         graph after its pool gave the memory away
+    STALE:REUSED_BLOCK                   an op touches memory that a newer buffer may have and write
+    STALE:UNWRITTEN                      an op reads memory before any write
+    STALE:NOT_WRITTEN_FOR_REPLAY         a replay reads the contents of the replay before it, and needs newer ones
     STALE:VERSION                        an op reads another version of a buffer than it expects
     UNDEFINED:NAN                        a member brings a NaN to a maximum or minimum, which libraries may lose
-    GRAPH:HOST_EFFECT                    a host sent a message within a capture: no replay sends it
-    GRAPH:UNPAIRED                       members of one collective: eager the one, captured the other, or of different
-                                         captures
-    LEFTOVER:NEVER_AWAITED               a program ended and never awaited an op that it began
-    LEFTOVER:SEND                        ranks ended, and what one sent the other never received
-    LEFTOVER:RECV                        ranks ended, and what one wanted to receive the other never sent
+    GRAPH:HOST_EFFECT                    a host sent a message within a capture, and no replay sends it
+    GRAPH:UNPAIRED                       one member of a collective is eager and another captured, or their captures
+                                         differ
+    LEFTOVER:NEVER_AWAITED               a program ended without awaiting an op that it began
+    LEFTOVER:SEND                        ranks ended, and one never received what the other sent
+    LEFTOVER:RECV                        ranks ended, and one never sent what the other wanted to receive
 
-`CLASSES` is this table for programs: by it a pattern that can select nothing is refused.
+`CLASSES` is this table for programs: with it, dpsim refuses a pattern that can select nothing.
 
     >>> pattern_problem("HANG:*"), pattern_problem("CRASH:ValueError")
     (None, None)
@@ -90,9 +90,10 @@ from dpsim.contract.words import did_you_mean, ranks_text
 
 @dataclass(frozen=True)
 class Culprit:
-    """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), the
-    host thread, in which replay of a graph (`dpsim.contract.rules.replay_frame`), and the name of the rank if it is a
-    service. Several ranks that did the same are all in `ranks`, the first of them in `rank`; `every`: these are all.
+    """The culprit of a finding: rank, logical step, site of the op, its file:line, the host thread and the replay of a
+    graph (`dpsim.contract.rules.replay_frame`). If the rank left the op out, the line is that of the peers' op. A
+    service also has its name. If several ranks did the same, `ranks` has all of them, and `rank` the first; `every`:
+    these are all ranks of the world.
     """
 
     rank: int
@@ -107,7 +108,7 @@ class Culprit:
 
     @property
     def who(self) -> str:
-        """The rank in words, or all that did it.
+        """The rank in words, or all culprits.
 
         >>> Culprit(1, 0, "dp.agree", "").who, Culprit(0, 0, "dp.agree", "", ranks=(0, 2)).who
         ('rank 1', 'ranks 0, 2')
@@ -116,7 +117,7 @@ class Culprit:
 
     @staticmethod
     def of(rank: int, record: Record, within: str = "") -> Culprit:
-        """Whoever issued an op."""
+        """The culprit that issued an op."""
         return Culprit(rank, record.step, record.site, record.where, record.thread, within)
 
     def __str__(self) -> str:
@@ -128,12 +129,12 @@ class Culprit:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that does not hold.
+    """A violation that a check found.
 
     `position` orders findings by cause: (step, index of the op in a journal); the smallest is the primary one.
-    `message` is one line; `details` are further lines for the report. `ground`: what the culprit rests on, in parts of
-    a line ("step tags differ in 7 of 7 later pairs"). `waits`: the chain of who waits for whom, from the one that
-    shows the hang to the culprit, in parts of a line.
+    `message` is one line; `details` are further lines for the report. `ground`: the evidence against the culprit, in
+    parts of a line ("step tags differ in 7 of 7 later pairs"). `waits`: the chain of waits from the rank that shows the
+    hang to the culprit, in parts of a line.
     """
 
     check: str
@@ -152,7 +153,7 @@ def matches(klass: str, pattern: str) -> bool:
 
 
 def wild(pattern: str) -> bool:
-    """Whether it has characters that a shell expands."""
+    """Whether a pattern has characters that a shell expands."""
     return "*" in pattern or "?" in pattern or "[" in pattern
 
 
@@ -220,14 +221,14 @@ CLASSES = (
     "LEFTOVER:SEND",
     "LEFTOVER:RECV",
 )
-"""All classes that a finding can have. What is in angle brackets can be any word, or several."""
+"""All classes that a finding can have. A part in angle brackets can be any word, or several."""
 
 REUSE = ("RACE:REUSED_IN_FLIGHT", "STALE:REUSED_BLOCK")
-"""Those that a run shows only if its backend tells where memory lies."""
+"""The classes that a run shows only if its backend says where memory lies."""
 
 
 def can_match(known: str, pattern: str) -> bool:
-    """Whether the pattern selects the class, or one of those that a class with angle brackets stands for."""
+    """Whether the pattern selects the class, or one of the classes of a class with angle brackets."""
     fixed, angle, _ = known.partition("<")
     if not angle:
         return matches(known, pattern)
@@ -238,7 +239,7 @@ def can_match(known: str, pattern: str) -> bool:
 
 
 def covers(known: str, pattern: str) -> bool:
-    """Whether the pattern selects the class, and all of those that a class with angle brackets stands for.
+    """Whether the pattern selects the class, and all classes of a class with angle brackets.
 
     >>> covers("CRASH:<EXCEPTION>", "CRASH:*"), covers("CRASH:<EXCEPTION>", "CRASH:V*")
     (True, False)
@@ -250,7 +251,7 @@ def covers(known: str, pattern: str) -> bool:
 
 
 def pattern_problem(pattern: str) -> str | None:
-    """What is wrong with a pattern that can select no finding, with the nearest class; None if it can."""
+    """The error of a pattern that can select no finding, with the nearest class; None for a good pattern."""
     if pattern in CLASSES or any(can_match(known, pattern) for known in CLASSES):
         return None
     parts = [known.partition(":<")[0].split(":") for known in CLASSES]

@@ -1,18 +1,18 @@
-"""Graph lint: what is wrong with captured graphs, though nothing was refused and everything came to its end.
+"""Graph lint: mistakes in captured graphs that no call refuses and that do not stop the run.
 
 * GRAPH:HOST_EFFECT: a host thread sent a message while it captured, or set a key of a store. That happened once, and no
-  replay does it; a stage that waits for one a step waits for ever.
+  replay does it. A stage that waits for one in each step hangs.
 * GRAPH:UNPAIRED: in one collective or transfer some members replay a captured call and others make an eager one, or a
-  call of another capture. The hardware pairs them as they come; NCCL asks for all or none, of the same capture.
+  call of another capture. The hardware pairs them as they arrive; NCCL requires all or none, of the same capture.
 
     rank 0   capture g: all_reduce    replay g          step 2: all_reduce #1 is call 0 of capture 0
     rank 1   capture g: all_reduce    all_reduce        step 2: all_reduce #1 is eager            ->   GRAPH:UNPAIRED
 
-Captures go together by their order, whatever their graphs are called. Where ranks captured differently, the finding
-tells what each of them captured; and of a rank that is eager, which captures it gave up before.
+Captures pair up by their order, whatever the names of their graphs. If ranks captured differently, the finding lists
+the captures of each rank. For an eager rank, it also lists the captures that the rank gave up before.
 
-What a capture forbids raises where it is called, and needs no check. That a replay uses memory which was freed is
-`stale`'s. Prior art: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
+A call that a capture forbids raises at once, and needs no check. `stale` finds replays that use freed memory. Prior
+art: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ from dpsim.contract.rules.replay_frame import UNCOUNTED
 from dpsim.contract.words import counted, ranks_text, short
 
 Line: TypeAlias = str | tuple[str, int, int]
-"""What goes together in order: collectives of a communicator, or transfers there from one rank to another."""
+"""Calls that pair up in order: collectives of a communicator, or transfers there from one rank to another."""
 
 
 class CapturedCall(NamedTuple):
-    """A call as its rank captured it: in which capture with calls of that line, and which of them."""
+    """A captured call: the number of the capture among those with calls of that line, and its number in it."""
 
     capture: int
     number: int
@@ -59,7 +59,7 @@ GOES_OUT = frozenset({"collective", "transfer"})
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """At most one finding of messages, and one of each communicator, and of each direction between two ranks."""
+    """At most one finding for messages, and one for each communicator and each direction between two ranks."""
     journals = run_index.run.journals
     if not any(map(has_graphs, journals)):
         return []
@@ -80,8 +80,8 @@ def has_graphs(journal: list[RawRecord]) -> bool:
 
 
 def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]:
-    """Of each line, what its calls on the device are, in order."""
-    captured: dict[str, dict[Line, list[CapturedCall]]] = {}  # of each graph
+    """By line, the calls on the device in order."""
+    captured: dict[str, dict[Line, list[CapturedCall]]] = {}  # by graph
     captures: Counter[Line] = Counter()
     found: dict[Line, list[CapturedCall]] = {}
     kept: dict[Line, list[CapturedCall]] = {}
@@ -110,7 +110,7 @@ def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]
 
 
 def _line(rank: int, kind: str, raw: Sequence[Any], shift: int = 0) -> Line:
-    """Of a record, or of the fields that a capture has kept of it: those are `shift` places further left."""
+    """The line of a record, or of the fields that a capture keeps of it, which are `shift` places further left."""
     name: str = raw[COMMUNICATOR - shift]
     if kind == "collective":
         return name
@@ -123,8 +123,8 @@ def _kept_line(rank: int, raw: RawRecord) -> Line:
 
 
 def agreed(journals: list[list[RawRecord]]) -> bool:
-    """Whether there is nothing to find: no message in a capture, and all members that made calls of a line captured and
-    replayed the same ones.
+    """Whether there is nothing to find. There is no message in a capture, and all members with calls of a line captured
+    and replayed the same ones.
     """
     known: dict[Line, list[CapturedCall]] = {}
     for rank, journal in enumerate(journals):
@@ -137,7 +137,9 @@ def agreed(journals: list[list[RawRecord]]) -> bool:
 
 
 def _sent(journal: list[RawRecord]) -> list[int]:
-    """Where messages were sent within a capture, or keys of a store set, by threads of which it has kept something."""
+    """The places where a thread sent messages, or set keys of a store, within a capture that kept a call of this
+    thread.
+    """
     found: list[int] = []
     sent: list[int] = []
     threads: set[str] = set()
@@ -179,7 +181,7 @@ def _messages(run_index: RunIndex) -> list[Finding]:
 def _unpaired(
     run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[CapturedCall]]]
 ) -> Finding | None:
-    """The first collective or transfer whose members do not go together."""
+    """The first collective or transfer whose members differ."""
     rows = {rank: paired[rank].get(name, []) for rank in members}
     for seq in range(max(map(len, rows.values()), default=0)):
         here = {rank: row[seq] for rank, row in rows.items() if seq < len(row)}
@@ -225,7 +227,7 @@ def _way(run_index: RunIndex, way: CapturedCall, name: Line, entry: Entry) -> st
 
 
 def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[str, int]]:
-    """The graphs that a rank captured with calls of a line, in order, and how many of these each has."""
+    """The graphs with calls of a line that a rank captured, in order, and the number of these calls in each."""
     found, own = [], 0
     for raw in journal:
         if raw[KIND] == "kept" and raw[KEPT_CALL] in GOES_OUT:
@@ -238,8 +240,8 @@ def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[
 
 
 def _captures_told(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[str, list[str]]:
-    """Where the captures of ranks differ first, in words, and what each rank captured; nothing where all are alike.
-    Ranks that have no graph's name in common are compared by the calls alone.
+    """The first difference between the captures of ranks, in words, and the captures of each rank; empty if all are
+    alike. For ranks without a common name of a graph, only the calls count.
     """
     named = bool(set.intersection(*({graph for graph, _ in row} for row in rows.values())))
     at = first_difference([row if named else [calls for _, calls in row] for row in rows.values()])
@@ -260,7 +262,7 @@ def _captured_text(row: list[tuple[str, int]]) -> str:
 
 
 def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
-    """The captures that ranks gave up, and did not make later."""
+    """The captures that ranks gave up and did not repeat."""
     texts = {}
     for rank, journal in eager.items():
         last = {raw[GRAPH]: raw for raw in journal if raw[KIND] == "capture"}
@@ -271,7 +273,7 @@ def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
 
 
 def _folded(texts: dict[int, str]) -> list[tuple[str, str]]:
-    """Those of whom the same is said, together."""
+    """Ranks with the same text, together."""
     sides: dict[str, list[int]] = {}
     for rank, text in texts.items():
         sides.setdefault(text, []).append(rank)

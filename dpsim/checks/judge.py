@@ -1,17 +1,18 @@
-"""All checks on one run; the findings in order of cause, and which of them nobody wants to hear of.
+"""All checks on one run; the findings in order of cause, without those that a scenario switches off.
 
     findings = judge(world, run)
-    findings = judge(world, run, ["RACE:*"])            # without the check of races, which is not run
+    findings = judge(world, run, ["RACE:*"])            # does not run the check of races
     kept, off = switch_off(findings, ["HANG:*"])        # off: {"HANG:*": 2}
 
-A finding is switched off by its class, and is counted. A check of which all classes are switched off is not run: it
-costs nothing, and what it would have found is not known; `not_run` names it. A check that stops at the first
-difference of a communicator says nothing of later ones, even where the first is switched off. Nor is a check run that
-the `certificate` says the run passes, if those that are run find nothing.
+A scenario switches findings off by class, and this module counts them. If it switches off all classes of a check, this
+module does not run the check; `not_run` names it. A check that stops at the first difference of a communicator does not
+report later ones, even if the first is switched off. This module also skips checks that the `certificate` certifies, if
+the other checks find nothing.
 
-What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. Nor can what did
-not come in a run from which the machine took something away (`Run.lost`): of that only what ranks did is judged. A
-run that its bound on ops ended (`Run.overdue`) is told by that, and no hang is found in it: all might have gone on.
+`not_claimed` names classes that need facts which a backend does not provide. If the machine took a resource away from a
+run (`Run.lost`), only the acts of ranks are judged, and not what is missing. Nothing
+is judged once a rank may have learned of the loss (`behind_loss`). If the bound on ops ended a run
+(`Run.overdue`), this is the finding. It has no hangs, because all actors might have continued.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dpsim.checks import (
     race,
     stale,
 )
+from dpsim.checks.behind_loss import may_know
 from dpsim.checks.blame.root_first import root_first
 from dpsim.checks.certificate import certified
 from dpsim.checks.explained_death import behind_mismatch
@@ -74,18 +76,19 @@ EVERY: dict[str, Callable[[RunIndex], list[Finding]]] = {
     "fault": partial(fault.check, every=True),
     "deadlock": deadlock.every,
 }
-"""These leave out what another finding explains. Where nobody wants to hear of that one, they have to tell all."""
+"""These leave out what another finding explains. If a scenario switches that finding off, they have to report
+everything.
+"""
 
 OF_ENDS = ("HANG", "LIVELOCK", "PROGRESS", "CRASH", "DEATH", "LEFTOVER")
-"""Classes of findings that tell how ranks ended, or what did not come."""
+"""Classes of findings about the ends of ranks, or about ops that are missing."""
 
 
 def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
-    """What does not hold, the primary finding first: the one that lies earliest in its step, in step order. Empty
-    if all holds.
+    """The findings in step order, then by place within the step; the first is the primary one. Empty if all holds.
 
-    `off`: patterns that are switched off. Checks that could find nothing else are not run; findings of the others are
-    still all there.
+    `off`: patterns that are switched off. Checks that can find only these do not run; the result has all findings of
+    the others.
     """
     idle = _idle(tuple(off))
     passed = certified(world, run, idle)
@@ -96,12 +99,14 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     run_index = RunIndex.of(world, run)
     world, run = run_index.world, run_index.run
     found = {name: check.run(run_index) for name, check in left.items()}
-    if passed and any(found.values()):  # what is certified is so only where nothing else is wrong
+    if passed and any(found.values()):  # a certificate holds only if the other checks find nothing
         found = {name: found[name] if name in found else check.run(run_index) for name, check in wanted.items()}
     findings = [finding for some in found.values() for finding in some]
     if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
         findings = [finding for finding in findings if finding.check not in EVERY]
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
+    if run.lost and may_know(run):
+        return []
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     if run.overdue:
@@ -116,7 +121,7 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
 
 
 def _named(world: World, finding: Finding) -> Finding:
-    """Services have names, and checks know numbers."""
+    """Put names of services into a finding; checks use numbers."""
 
     def said(text: str) -> str:
         return with_services(text, world.size, world.services)
@@ -130,12 +135,12 @@ def _named(world: World, finding: Finding) -> Finding:
 
 @lru_cache(maxsize=64)
 def _idle(off: tuple[str, ...]) -> tuple[str, ...]:
-    """Names of checks that are not run: asked for each of thousands of runs with the same patterns."""
+    """Names of checks that do not run. Cached, because thousands of runs have the same patterns."""
     return tuple(not_run(off))
 
 
 def not_run(off: Sequence[str]) -> dict[str, list[str]]:
-    """The checks of which all classes are switched off, and by which patterns.
+    """The checks whose classes are all switched off, and the patterns that do it.
 
     >>> not_run(["RACE:*", "CRASH"])
     {'race': ['RACE:*']}
@@ -148,7 +153,9 @@ def not_run(off: Sequence[str]) -> dict[str, list[str]]:
 
 
 def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[list[Finding], dict[str, int]]:
-    """The findings that no pattern selects, and how many each pattern took away: the first that selects one counts."""
+    """The findings that no pattern selects, and the number that each pattern removed. If several select a finding, the
+    first counts.
+    """
     kept: list[Finding] = []
     counts = dict.fromkeys(patterns, 0)
     for finding in findings:
@@ -161,8 +168,8 @@ def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[li
 
 
 def not_claimed(run: Run, pattern: str) -> str | None:
-    """Why this run can show no finding that the pattern selects: its backend does not tell where memory lies (gloo's),
-    and all that is selected is about memory that is used again. None if it could.
+    """The reason why this run can show no finding of the pattern, or None. Its backend (gloo) does not say where memory
+    lies, and the pattern selects only classes about reused memory.
     """
     needs = all(known in REUSE for known in CLASSES if can_match(known, pattern))
     if not needs or any(raw[ALLOC_PLACE] for journal in run.journals for raw in journal if raw[KIND] == "alloc"):
@@ -171,7 +178,7 @@ def not_claimed(run: Run, pattern: str) -> str | None:
 
 
 def counted(counts: dict[str, int]) -> dict[str, int]:
-    """The counts without those of patterns that concern nothing but checks that were not run."""
+    """The counts, without patterns that concern only checks that did not run."""
     idle = not_run(list(counts))
     ran = [known for name, check in CHECKS.items() if name not in idle for known in check.classes]
     return {
@@ -180,7 +187,7 @@ def counted(counts: dict[str, int]) -> dict[str, int]:
 
 
 def switched_off_text(counts: dict[str, int]) -> str:
-    """One line on what was switched off, also if it was nothing; empty without patterns.
+    """One line on the switched-off findings, even if there were none; empty without patterns.
 
     >>> switched_off_text({"MISMATCH:*": 2, "CRASH": 0})
     '2 findings switched off: 2 by MISMATCH:*, 0 by CRASH'

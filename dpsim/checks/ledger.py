@@ -1,9 +1,9 @@
 """Ledger: the members of a group make the same collectives, in the same steps (I-ES-1, I-DP-2).
 
-A rank that leaves out one collective pairs up silently with its peers' next one, and may go on so for an hour. So
-calls are not compared by where they were paired up but by their **step tag**: within a step, every member's list of
-(op, count, dtype, root, reduction, sizes) must be the same. A member that is still within the step may have a shorter
-list; one that has gone on has left something out.
+If a rank leaves out one collective, its next call silently pairs up with the skipped call of its peers, perhaps for an
+hour. So the ledger does not compare calls by their pairs but by their **step tag**. Within a step, every member's list
+of (op, count, dtype, root, reduction, sizes) must be the same. A member that is still within the step may have a
+shorter list. A member that has left the step has left a call out.
 
     step         4           5           6
     rank 0   agree(16)   agree(16)   agree(16)
@@ -11,21 +11,21 @@ list; one that has gone on has left something out.
 
 Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 
-A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
-communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
+A rank may also hang *within* the step in which it left a call out, because its next collective is on another
+communicator. Then the usual order of communicators in a step shows that the rank is past the call.
 
-What a rank broke off, as it aborted the communicator, is no call if none of the others joined it (`given_up`).
+If a rank broke a call off with an abort, and no other member joined it, the call does not count (`given_up`).
 
-Where members of a step make calls at different sites before their calls differ, the culprit begins there (`apart`).
+If the sites of members differ before their calls do, the culprit begins at the first different site (`apart`).
 
-Calls that are equal but for their sites are compared by these, too: members may pair up `crosswise`.
+The ledger also compares the sites of equal calls: members may pair up `crosswise`.
 
-The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i. So are the
-two sides of a transfer (`transfers`).
+The ledger compares the pieces of an all_to_all. The piece that member i sends to j has to be the one that j expects
+from i. It also compares the two sides of a transfer (`transfers`).
 
-A rank that did nothing at all in a step left it out, however many did the same; so did one that made no call where
-every step before has one. Otherwise the majority is right, and where there is none, the usual step decides. Where that
-cannot either, no rank is blamed, and whether a call is missing or one too many is a guess.
+A rank that did nothing in a step left it out, even if most ranks did. So did a rank without a call where every step
+before has one. Otherwise the majority is right, and without a majority the usual step decides. If that does not decide
+either, the finding blames no rank, and it guesses whether a call is missing or one too many.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def _alike(rows: list[list[Entry]]) -> tuple[bool, bool]:
-    """Whether all members made the same calls, none of them with sizes, and whether at the same sites: the usual case,
-    told with little ado.
+    """Whether all members made the same calls, none of them with sizes, and whether at the same sites. This quickly
+    recognises the usual case.
     """
     first, sites_alike = rows[0], True
     if any(len(row) != len(first) for row in rows):
@@ -124,7 +124,7 @@ def _first(run_index: RunIndex, communicator: str, members: dict[int, list[Entry
 
 
 def _pieces(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
-    """The first collective of which one member sends another a piece of other size than that one expects."""
+    """The first collective in which one member sends another a piece of unexpected size."""
     ranks, size = list(members), len(members)
     for calls in zip(*members.values(), strict=False):
         rules = COLLECTIVES.get(calls[0].raw[OP], UNKNOWN)
@@ -182,7 +182,7 @@ def _blame(
 ) -> Finding:
     idle = [rank for rank in calls if not usual.took_part(rank, step)]
     busy = [rank for rank in calls if rank not in idle]
-    if not idle:  # those that made no call where every step before has one, though the majority
+    if not idle:  # ranks without a call where every step before has one, even if they are the majority
         idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
         busy = [rank for rank in calls if rank not in idle]
     parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
@@ -243,8 +243,8 @@ def _blame(
 
 
 def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entry], index: int) -> Entry:
-    """What a rank left out, as it calls it itself: a broadcast's root may have another site than its receivers. Told by
-    another step in which it made as many calls; else as the others call it.
+    """The call that a rank left out, at its own site: a broadcast's root may have another site than its receivers.
+    Another step in which it made the same number of calls shows this site; otherwise it is the site of the others.
     """
     own, site = run_index.collectives[communicator][rank], call(reference[index]).site
     if all(call(entry).site != site for entry in own):
@@ -255,7 +255,7 @@ def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entr
 
 
 def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
-    """In which replay a call was made that a rank left out, and whether that rank replayed the graph in this step."""
+    """The replay of a call that a rank left out, and whether that rank replayed the graph in this step."""
     at = replay_at(run_index.run.journals[entry.rank], entry.at)
     if at is None:
         return ""
@@ -269,7 +269,7 @@ def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
 
 
 def _list(run_index: RunIndex, entries: list[Entry]) -> str:
-    """Calls of a step in words; those of one replay are told together, and many that are alike as one."""
+    """Calls of a step in words; the calls of one replay are one entry, and so are many equal calls."""
     told = []
     for of, some in groupby(entries, run_index.within):
         said = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
@@ -282,7 +282,7 @@ def _kind_of_call(entry: Entry) -> tuple[object, ...]:
 
 
 def _alike_calls(entries: list[Entry]) -> str:
-    """Calls in a row that differ in nothing but their numbers."""
+    """Consecutive calls that differ only in their numbers."""
     calls = [call(entry) for entry in entries]
     if len(calls) > 2:
         return f"{calls[0].describe()} to #{calls[-1].seq} at {calls[0].where}"

@@ -1,16 +1,16 @@
-"""Leftover: what a program that came to its end has left behind.
+"""Leftover: unfinished ops of a program that reached its end.
 
-* LEFTOVER:NEVER_AWAITED: an op that learns something, and whose result the program never awaited. Whether it went
-  well, and whether it happened at all, nobody knows.
-* LEFTOVER:SEND, LEFTOVER:RECV: a transfer that the peer's program ended without. The next one between the two ranks
-  would have been taken for it.
+* LEFTOVER:NEVER_AWAITED: an op that learns something, and whose result the program never awaited. The program does not
+  know whether it succeeded, or happened.
+* LEFTOVER:SEND, LEFTOVER:RECV: a transfer whose other side the peer's program never called. The next transfer between
+  the two ranks would pair up with it.
 
       rank 0   send   send   ended
       rank 1   recv          ended      ->   LEFTOVER:SEND
 
-Only programs that ended are looked at. One that stands in an idle get, raised or was killed might have come to it. A
-message that nobody took is no leftover: a mailbox may be given up. Of each site, and of each pair of ranks, the first
-is told; the message counts the rest.
+The check looks only at programs that ended. A program that stands in an idle get, raised or died might have finished
+the op later. A message that no rank took is no leftover, because a program may abandon a mailbox. For each site, and
+each pair of ranks, the finding shows the first op and counts the rest.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         if kind == "learned":
             begun.pop(raw[ADDRESS], None)
         elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
-            continue  # nobody need hear that it was broken off
+            continue  # a rank need not learn that its abort broke the op off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
             begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
 
 
 def _about_threads(raw: RawRecord) -> bool:
-    """Whether it waits for a flag or a thread, or asks for a flag."""
+    """Whether an op waits for a flag or a thread, or queries a flag."""
     kind = raw[KIND]
     return bool(
         (kind == "flag" and raw[FLAG_HOW] in ("wait", "query")) or (kind == "thread" and raw[THREAD_HOW] == "join")

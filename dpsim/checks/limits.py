@@ -1,18 +1,18 @@
-"""Where a run stands still because a host stands in a plain call: a part of deadlock.
+"""Runs that hang because a host stands in a plain call: a part of deadlock.
 
-A launch and an allocation return at once, unless a limit of the world holds them up. That is a full launch queue, an
-allocation that synchronises, or a communicator that is made at its first use (`first_use`). The device then waits for a
-peer, and the peer for something that this host would have done next:
+A launch and an allocation return at once, unless a limit of the world holds them up. Such a limit is a full launch
+queue, an allocation that synchronises, or a communicator that ranks make at its first use (`first_use`). The device
+then waits for a peer, and the peer waits for a later op of this host:
 
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0
 
-So a rank that peers wait for, and that stands in such a call, did not leave anything out. Which ranks stand so only the
-machine knows (`Run.standing`); in which call is their last record. A first use is in the journals of every backend: a
-rank stands in it, while a member has not made its own.
+So a rank that peers wait for, and that stands in such a call, did not leave anything out. Only the machine knows which
+ranks stand so (`Run.standing`); their last record is the call. The journals of every backend show a first use: a rank
+stands in it until all members have made theirs.
 
-Slots for what runs on a device at a time (`World.residency`) are another such limit. Who holds them the machine knows,
-too (`Run.occupied`). Whatever a hang is put down to, its report names these (`takes_part`).
+Slots for ops that run on a device at a time (`World.residency`) are another such limit. The machine also knows which
+ops hold them (`Run.occupied`). The report of each hang names these, whatever its cause (`takes_part`).
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PLAIN = frozenset({"alloc", "launch", "collective", "transfer", "replay"})
 def held_up(
     run_index: RunIndex, awaited: Sequence[int] = (), letters: Sequence[Finding] = (), details: Sequence[str] = ()
 ) -> list[Finding]:
-    """One finding for the first rank that stands in a plain call, with what is to be said of the others.
+    """One finding for the first rank that stands in a plain call, with details of the others.
 
-    None if no rank does, or if nobody waits for it. `awaited`: ranks that peers wait for and that wait in no collective
-    or transfer; one of them that neither stands so nor waits for a message (`letters`) is to blame itself.
+    None if no rank stands so, or if no rank waits for it. `awaited`: ranks that peers wait for and that wait in no
+    collective or transfer. If one of them neither stands so nor waits for a message (`letters`), it is the culprit.
     """
     standing = _standing(run_index)
     silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
@@ -80,7 +80,9 @@ def stands_at(run_index: RunIndex, rank: int) -> Entry | None:
 
 
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
-    """The finding of a hang, with what limits of the world do in it: hosts that stand, slots for which others wait."""
+    """The finding of a hang, with the limits of the world that take part. These are hosts that stand in a call, and
+    slots that others wait for.
+    """
     stands = [_where(run_index, last) for last in _standing(run_index) if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)
@@ -89,12 +91,12 @@ def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def no_slots(run_index: RunIndex) -> bool:
-    """Whether something waits for a slot."""
+    """Whether an op waits for a slot."""
     return bool(_full_ranks(run_index))
 
 
 def _full_ranks(run_index: RunIndex) -> list[Occupied]:
-    """The ranks without a free slot, if something waits for one; those for whom it does come first."""
+    """The ranks without a free slot, if an op waits for one. The ranks of waiting ops come first."""
     full = [one for one in run_index.run.occupied if run_index.end(one.rank) == "blocked"]
     return sorted(full, key=lambda one: not one.waiting) if any(one.waiting for one in full) else []
 

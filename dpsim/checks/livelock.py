@@ -1,12 +1,13 @@
-"""Livelock: ranks that move for ever and get nowhere.
+"""Livelock: ranks that move without end and make no progress.
 
-That a run had no end is what its backend saw (`Run.endless`); what a rank repeats is read from the tail of its journal.
+The backend sees that a run has no end (`Run.endless`). The check reads from the tail of a rank's journal what the rank
+repeats.
 
-    rank 0 polls inbox for ever, in vain            ->   LIVELOCK:POLL, culprit rank 0
-    ranks 0, 1 sleep for ever                       ->   LIVELOCK:SLEEP, no culprit
+    rank 0 polls inbox without end, in vain         ->   LIVELOCK:POLL, culprit rank 0
+    ranks 0, 1 sleep without end                    ->   LIVELOCK:SLEEP, no culprit
 
-Nothing tells which of several ranks should have acted, so only a rank that moves alone is blamed. Who waits for whom is
-no question of a deadlock here: `dpsim.checks.deadlock` is about runs in which nothing could move.
+Nothing shows which of several ranks should have acted, so the check blames only a rank that moves alone. A chain of
+waits does not explain a livelock: `dpsim.checks.deadlock` handles runs in which nothing can move.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ KINDS = {
     "sleep": "LIVELOCK:SLEEP",
     "decision": "LIVELOCK:DECISION",
 }
-"""By what a rank repeats, the most telling first: what it asks for is what does not come."""
+"""The class by the calls that a rank repeats, the most telling first. The answer that it asks for does not arrive."""
 
 ASKS = ("take", "ask", "look", "flag")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
@@ -33,7 +34,7 @@ TAIL = 64
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for all ranks that went on and on; none if the run had an end."""
+    """One finding for all ranks that moved without end; none if the run had an end."""
     endless = run_index.run.endless
     if not endless or run_index.run.overdue:
         return []
@@ -51,7 +52,7 @@ def check(run_index: RunIndex) -> list[Finding]:
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{repeating[0]}, for ever: {WHY[kind in ASKS]}",
+            message=f"{repeating[0]}, without end: {WHY[kind in ASKS]}",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*repeating, *_others(run_index)),
@@ -60,8 +61,8 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def explains(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether a finding is of a collective that a rank repeats without end. The run was stopped before the rank reached
-    it once more, and its peers wait there.
+    """Whether a finding is about a collective that a rank repeats without end. The backend stopped the run before the
+    rank reached it again, and its peers wait there.
     """
     culprit = finding.culprit
     if finding.check != "ledger" or not finding.klass.startswith("HANG") or culprit is None:
@@ -71,7 +72,7 @@ def explains(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _from(kind: str, cycle: list[Entry]) -> list[Entry]:
-    """A cycle, beginning where the rank does something of that kind, if it does."""
+    """A cycle, rotated to begin with a call of that kind, if it has one."""
     start = next((at for at, entry in enumerate(cycle) if entry.raw[KIND] == kind), 0)
     return cycle[start:] + cycle[:start]
 
@@ -94,7 +95,7 @@ def text(entry: Entry) -> str:
 
 
 def _others(run_index: RunIndex) -> list[str]:
-    """Where the ranks stand that neither ended nor moved."""
+    """The positions of the ranks that neither ended nor moved."""
     run, lines = run_index.run, []
     for rank, journal in enumerate(run.journals):
         if run.ends[rank] == "blocked" and rank not in run.endless:

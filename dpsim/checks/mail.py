@@ -1,10 +1,10 @@
-"""Mailboxes: who stands for ever in a get, and who at the gate of a look into one.
+"""Mailboxes: ranks that wait without end in a get, or at the gate of a look.
 
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
-A get with a time-out ends by itself. A gate (`World.gates`) names the message that a look has to take, as another run
-took it there: where that never comes, this run has gone another way than that one.
+A get with a time-out ends by itself. A gate (`World.gates`) names the message that a look has to take, as in another
+run. If this message does not arrive, this run differs from that one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.contract.world import Address, outside
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that stands for ever at a mailbox."""
+    """A finding for each rank that waits without end at a mailbox."""
     gates = {gate.at: gate.message for gate in run_index.world.gates}
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
     findings = []
@@ -43,7 +43,9 @@ def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
 
 
 def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ...]:
-    """What the rank took from this mailbox before, in a line: an error, maybe, after which nothing else comes."""
+    """The last message that the rank took from this mailbox, in a line. It may be an error that no other message
+    follows.
+    """
     looks: set[Any] = set()
     took: str | None = None
     for raw in run_index.run.journals[last.rank]:
@@ -62,7 +64,7 @@ def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:
 
 
 def _told(run_index: RunIndex, message: Address) -> str:
-    """A message: who posts it where, and whether he did."""
+    """A message: its sender and place, and whether the sender posted it."""
     by, thread, site, ordinal = message
     if by < 0:
         return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"

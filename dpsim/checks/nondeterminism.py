@@ -1,15 +1,15 @@
-"""A run that is made again, along its own schedule, is the same run, record by record.
+"""A repeated run, along its own schedule, has the same records.
 
-All that exploring says rests on that: a proof is a claim about programs that are functions of their schedule. It is a
-fold over the journals of two runs, and what it finds is the first record in which they differ: the one in the earliest
-step; within a step the earliest op of a rank. A rank whose journal only ends earlier counts last, since mostly another
-rank left it waiting.
+All verdicts of exploring depend on this: a proof is a claim about programs that are functions of their schedule. The
+check is a fold over the journals of two runs. It finds the first record in which they differ: the earliest step, and
+within a step the earliest op of a rank. A rank whose journal only ends earlier counts last, because mostly it waits for
+another rank.
 
     finding = nondeterminism.check(first.journals, second.journals)
 
-A rank that runs alone in a process is compared by `dpsim.alone`, and `shared_state` says what it found.
+`dpsim.alone` compares a rank that runs alone in a process, and `shared_state` makes the finding.
 
-Where the second run was stopped because its schedule did not fit any more, what it did until then is compared.
+If the second run stopped because its schedule no longer fitted, the check compares its records up to there.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ SHARED = (
 )
 
 NAMED = 12
-"""How many shared things a finding names."""
+"""The largest number of shared objects that a finding names."""
 
 
 def check(first: Journals, second: Journals, stopped: str = "") -> Finding | None:
-    """The first difference; None if there is none. `stopped`: why the second run did not come to its end."""
+    """The first difference; None if there is none. `stopped`: the reason why the second run did not reach its end."""
     places = [
         place
         for rank, (one, other) in enumerate(zip(first, second, strict=True))
@@ -65,16 +65,17 @@ def check(first: Journals, second: Journals, stopped: str = "") -> Finding | Non
 
 
 def of(message: str) -> Finding:
-    """A difference of which no record tells."""
+    """A difference without a record."""
     return Finding("nondeterminism", "NONDETERMINISM:REPEAT", message, None, (0, 0), CAUSES)
 
 
 def unseeded(generator: str, culprit: Culprit | None) -> Finding:
-    """A run used a generator that nobody seeded, though it came out the same. `culprit`: who, where that is known."""
+    """A run used a generator without a seed, although its records did not differ. `culprit`: the rank, if it is
+    known.
+    """
     who = "a rank" if culprit is None else f"rank {culprit.rank} in step {culprit.step}"
     message = (
-        f"{who} uses {generator}, which nobody seeded; the run came out the same when it was made again, but "
-        "another one need not"
+        f"{who} uses {generator}, which has no seed; a repeated run had the same records, but another one may differ"
     )
     position = (0, 0) if culprit is None else (culprit.step, 0)
     return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, culprit, position, CAUSES)
@@ -83,8 +84,8 @@ def unseeded(generator: str, culprit: Culprit | None) -> Finding:
 def shared_state(
     rank: int, at: int, among: RawRecord | None, alone: RawRecord | None, shared: Sequence[str]
 ) -> Finding:
-    """A rank differs where it runs alone in a process. `among`: its record where all ranks share one. `shared`: what
-    the module of the program holds that it does not hold in a fresh process.
+    """A rank differs if it runs alone in a process. `among`: its record in the process that all ranks share. `shared`:
+    the contents of the program's module that differ from those in a fresh process.
     """
     found = alone if among is None or among[KIND] == "finished" else among
     record = as_record(found or among or ())
@@ -104,7 +105,7 @@ def shared_state(
 
 
 def with_seen(found: Finding, seen: str) -> Finding:
-    """A difference, and what was seen that explains it."""
+    """A difference, with an observation that explains it."""
     return replace(found, details=(*found.details, f"seen: {seen}"))
 
 

@@ -1,25 +1,24 @@
-"""Order inversion: device collectives that keep each other from starting, though every member has issued them.
+"""Order inversion: device collectives that block each other, although every member has issued them.
 
-Hosts run ahead of their devices, so a hang can stand between streams while every collective has all its members:
+Hosts run ahead of their devices, so streams can hang while every collective has all its members:
 
     rank 0, stream main:   all_reduce on dp, all_reduce on ep
     rank 1, stream main:   all_reduce on ep, all_reduce on dp
 
-Rank 0's device stands in dp and comes to ep after it, rank 1's the other way round. On one stream this hangs always.
-On two streams it hangs where a device cannot run both at a time, for a collective that waits for its peers occupies it
-(`World.residency`; on hardware, the multiprocessors). The first is proven from the journals: what stands at the head of
-each stream is known. Which collective got the device first is not, so the second is looked for only where a run stood
-still and nothing else explains it, by letting each rank start its collectives in the order in which it issued them.
+Rank 0's device stands in dp and reaches ep after it; rank 1's device does the opposite. On one stream this hangs
+always. A collective that waits for its peers occupies its device (`World.residency`; on hardware, the multiprocessors).
+So on two streams it hangs if a device cannot run both at a time. The journals prove the first case, because they show
+the head of each stream. They do not show which collective got the device first. So the check looks for the second case
+only if a run hung and nothing else explains it. It lets each rank start its collectives in the order of their issue.
 
-Either way it is a graph: a collective waits for the one that a member of it stands in, if somebody in it needs that
-member. What waits for nothing unfired drops out, and what is left has a cycle.
+In both cases there is a graph. A collective waits for the collective in which one of its members stands, if a part of
+it needs that member. The check removes the collectives that wait for no unfired one, and the rest has a cycle.
 
-Transfers stand on streams, too: a receive until its send has come, a send perhaps until it is received. Beside
-collectives they are as these. A cycle of nothing but transfers has another class (`crossed_transfers`).
+Transfers stand on streams, too: a receive waits for its send, and a send perhaps for its receive. Beside collectives
+the check treats them as collectives. A cycle of transfers alone has another class (`crossed_transfers`).
 
 Members need not wait for all (`dpsim.contract.rules.wait_set`), nor senders for their receivers, and journals do not
-tell. What stands still without that is a proof. That each waits for all, and that sends last, is looked at only where
-nothing else explains a hang.
+show whether they do. A hang without such waits is a proof. The check assumes them only if nothing else explains a hang.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ from dpsim.contract.words import counted, ranks_text
 
 
 class DevicePart(NamedTuple):
-    """A rank's part in a collective, on its stream, and whom it waits for."""
+    """A rank's part in a collective, its stream, and the ranks that it waits for."""
 
     key: Key
     stream: str
@@ -48,8 +47,8 @@ class DevicePart(NamedTuple):
 
 
 def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang. Or one if all members wait for all (`joint`), or if
-    sends last until they are received (`lasting`). Where nothing but transfers take part they are crossed.
+    """Collectives in opposite order on streams: a proven hang. With `joint`, all members wait for all; with `lasting`,
+    sends wait for their receives. If only transfers take part, they are crossed.
     """
     run = run_index.run
     passed = [passed_on_streams(journal) for journal in run.journals] if lasting else None
@@ -63,8 +62,8 @@ def in_streams(run_index: RunIndex, joint: bool = False, lasting: bool = False) 
 
 
 def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
-    """Collectives in opposite order on several streams, where each rank runs them in the order of their issue, so many
-    at a time as the world allows; one, where it does not say.
+    """Collectives in opposite order on several streams. Each rank runs them in the order of their issue, as many at a
+    time as the world allows. Without a limit, it runs one.
     """
     room = run_index.world.residency or 1
     where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"
@@ -72,8 +71,8 @@ def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
 
 
 def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
-    """Collectives and transfers that wait for places of a device which others hold, as the machine saw it: whoever came
-    first. A rank without a free place has not come to what another one waits for in it alone.
+    """Collectives and transfers that wait for places of a device which others hold, by the machine's own record. A rank
+    without a free place has not reached an op in which another rank waits for it.
     """
     standing, room = Standing(), run_index.world.residency or 0
     calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied if one.held]
@@ -99,7 +98,7 @@ LASTING = ", and sends last until they are received"
 
 
 def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
-    """By what is left when each rank has started its collectives in the order of their issue, `room` at a time."""
+    """The ops that remain when each rank has started its collectives in the order of their issue, `room` at a time."""
     left: list[list[DevicePart]] = []
     over, came = _over(run_index, joint)
     for rank, journal in enumerate(run_index.run.journals):
@@ -142,8 +141,8 @@ def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
 
 
 def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defaultdict[Key, set[int]]]:
-    """Parts of device collectives that ended for sure, with their rank: a host learned of what came after them on their
-    stream, or all are known to have come whom they wait for. And who is known to have come to each.
+    """Parts of device collectives that certainly ended, with their rank. A host learned of later work on their stream,
+    or all members that they wait for have certainly arrived. Also returns the members that certainly arrived at each.
     """
     came: defaultdict[Key, set[int]] = defaultdict(set)
     over = set()
@@ -163,7 +162,7 @@ def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defau
 
 
 def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | None:
-    """In words: each rank of the cycle stands in one collective and comes to another after it."""
+    """The finding: each rank of the cycle stands in one collective and reaches another after it."""
     cycle = standing.cycle()
     if not cycle:
         return None
@@ -185,7 +184,7 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         call, waiting, within = entry.record, standing.stands[other], run_index.within(entry)
         details.append(
             f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({name_of(key)}, "
-            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) and would come to "
+            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) and would reach "
             f"{name_of(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )

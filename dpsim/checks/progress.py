@@ -1,16 +1,17 @@
-"""Progress: after the last fault a run comes to its end, within a bound (`World.progress`).
+"""Progress: after the last fault a run reaches its end, within a bound (`World.progress`).
 
-That somebody passed the bound is what the simulation saw (`Run.overdue`), which ends the run there; what he was about
-is read from the tail of his journal.
+The simulation ends the run when an actor passes the bound (`Run.overdue`). The check reads from the tail of the actor's
+journal what the actor was doing.
 
     rank 0 gets with a time-out, again and again, each time another key   ->   PROGRESS:BOUND, culprit rank 0
 
-It is the first finding, and `judge` leaves hangs out beside it: whoever stood somewhere at the cut might have gone on.
+It is the first finding, and `judge` leaves hangs out beside it, because an actor that waited at the cut might have
+continued.
 
-A run in which nothing could move is a hang, and one that repeats itself for ever a livelock, without any bound. What no
-journal shows is a state that nobody acts on, such as a coordinator's belief that engines run (museum, coord-latch): all
-wait idly, which is a good end. So a protocol says what it owes by a get that is not idle, as a client does that waits
-for its answer; then a stop is a hang.
+A run in which nothing can move is a hang. A run that repeats itself without end is a livelock, without any bound. No
+journal shows a state that no actor acts on, such as a coordinator's belief that engines run (museum, coord-latch). All
+actors wait idly, which is a good end. So a protocol declares what it owes by a get that is not idle, like a client that
+waits for its answer. Then a stop is a hang.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ FEW = 8
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for the one who passed the bound; none where there was none, or the run came to its end."""
+    """One finding for the actor that passed the bound; none without one, or if the run reached its end."""
     run, most = run_index.run, run_index.world.progress
     if not run.overdue:
         return []

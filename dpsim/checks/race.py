@@ -1,22 +1,22 @@
-"""Race: two accesses of one piece of memory, one of them a write, and nothing orders them.
+"""Race: two accesses of one piece of memory, one of them a write, without an order.
 
-Found by vector clocks, so even when the run passed: in another run the two may come the other way round. At most one
-finding for each class and pair of buffers (named by the sites of their allocs), the earliest; the message counts the
-rest, on all ranks.
+Vector clocks find races even if the run passed: in another run the two accesses may have the opposite order. There is
+at most one finding for each class and pair of buffers, which the sites of their allocs name. It shows the earliest
+race, and the message counts the rest, on all ranks.
 
 * RACE:BUFFER: both through the same buffer (whole or views).
-* RACE:REUSED_IN_FLIGHT: an access of an older buffer is not ordered with a write of a newer one that may be given its
-  memory, in this run or in another one (`dpsim.checks.memory.reuse`).
+* RACE:REUSED_IN_FLIGHT: an access of an older buffer has no order with a write of a newer one. The newer one may get
+  the memory of the older one, in this run or in another (`dpsim.checks.memory.reuse`).
 
     rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
     -> stream side must wait for an event recorded on stream main after write.h
 
-Where several accesses of a stream are in no order with a later one, the cure names the last of them. Where both orders
-are possible it names both: a later read of what was written before may go first, and so may a later write.
+If several accesses of a stream have no order with a later one, the fix names the last of them. If both orders are
+possible, it names both: a later read of earlier contents may go first, and so may a later write.
 
-The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
-the allocator of its stream, else the newer buffer's. Where the same line lacks it in the same step of several ranks,
-the culprit is that line on all of them.
+The culprit is the access that lacks the order: the one issued later. For reuse it is the access of the older buffer, if
+no call named its stream to the allocator. Otherwise it is that of the newer buffer. If the same line lacks the order in
+the same step of several ranks, the culprit is that line on all of them.
 
 Prior art: `torch.cuda._sanitizer`, whose reports name both accesses too; it has no reuse, no views, no other ranks.
 """
@@ -42,11 +42,11 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
     earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
     alike: dict[tuple[str, str, str], list[Pair]] = {}
     seen: set[tuple[int, int, int, int, int]] = set()
-    latest: dict[tuple[int, int, str, int], Access] = {}  # of those that a later access has no order with
+    latest: dict[tuple[int, int, str, int], Access] = {}  # the last access without an order with a later one
     for pair in memory.pairs:
         rank, first, second = pair
         once = rank, first.at, second.at, first.buffer, second.buffer
-        if once in seen:  # the same two ops on another piece
+        if once in seen:  # the same two ops, on another piece
             continue
         seen.add(once)
         place = rank, second.at, first.stream.name, first.buffer
@@ -73,7 +73,7 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
 
 
 class Lifetimes:
-    """When the buffers of a rank began and ended, and which streams the allocator was told of."""
+    """The beginnings and ends of the buffers of a rank, and the streams that record_stream named."""
 
     def __init__(self, journal: list[RawRecord]) -> None:
         self.journal = journal
@@ -95,7 +95,7 @@ class Lifetimes:
         return f"buffer {buffer}" if at is None else str(self.journal[at][SITE])
 
     def home(self, buffer: int) -> str:
-        """The stream from whose pool the buffer was taken."""
+        """The stream whose pool the buffer comes from."""
         return str(self.journal[self.allocs[buffer]][STREAM])
 
     def name(self, buffer: int) -> str:
@@ -117,7 +117,7 @@ def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> s
 
 
 def _in(access: Access, journal: list[RawRecord]) -> str:
-    """Of what replay it is; and what the name of its stream means, if no program has a stream of that name."""
+    """The replay of an access, and the meaning of its stream's name, if the program has no stream of that name."""
     at = replay_at(journal, access.at)
     if at is None:
         return ""
@@ -136,7 +136,9 @@ def _finding(
     position: tuple[int, int],
     alike: list[Entry],
 ) -> Finding:
-    """`last`: of the accesses like the first. `alike`: what lacks the order in each pair of this class and buffers."""
+    """`last`: the last access like the first. `alike`: the access that lacks the order, in each pair of this class and
+    buffers.
+    """
     rank, first, second = pair
     journal = run_index.run.journals[rank]
     culprit, cure = _lacks(lives, klass, last, second), _order(second, last, journal)
@@ -181,7 +183,7 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
         )
     waits, marked = late.stream.name, early.stream.name
     after, before = _op(journal[early.at]), ""
-    if first is not None:  # when it ends, so have its branches
+    if first is not None:  # at its end, its branches have ended too
         marked, after = journal[first][STREAM], within(journal, early.at)
     if second is not None:
         waits, before = journal[second][STREAM], f", before {within(journal, late.at)}"
@@ -189,8 +191,8 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
 
 
 def _other_order(first: Access, second: Access, journal: list[RawRecord]) -> list[str]:
-    """The cure by the other order, where the program could issue the two the other way round. No op of a replay can be
-    moved, nor a first write behind what reads it.
+    """The fix by the opposite order, if the program could issue the two in that order. It cannot move an op of a
+    replay, nor a first write behind its readers.
     """
     replays = replay_at(journal, first.at), replay_at(journal, second.at)
     if replays != (None, None) or (first.group is not None and first.group == second.group):
@@ -217,18 +219,18 @@ def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
 
 
 def _lacks(lives: Lifetimes, klass: str, old: Access, new: Access) -> Access:
-    """Which of two accesses lacks the order: where memory was reused the old one, if nothing told of its stream."""
+    """The access that lacks the order. For reused memory, this is the old one, if no call named its stream."""
     return old if klass == "RACE:REUSED_IN_FLIGHT" and _untold(lives, old) else new
 
 
 def _untold(lives: Lifetimes, old: Access) -> bool:
-    """Whether nothing told the allocator of the stream of an access. A graph's pool has no stream of the program's."""
+    """Whether no call named the stream of an access to the allocator. A graph's pool has no stream of the program."""
     home, side = lives.home(old.buffer), old.stream.name
     return side != home and side not in lives.used.get(old.buffer, []) and "@" not in home
 
 
 def _reuse(lives: Lifetimes, old: Access, new: Access) -> str:
-    """What would give the order where memory was reused."""
+    """The fix that orders accesses of reused memory."""
     if not _untold(lives, old):
         return _order(new, old, lives.journal)
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name

@@ -1,7 +1,7 @@
-"""What checks look at: the journals of a run, indexed once.
+"""The input of checks: the journals of a run, indexed once.
 
-Journals of long runs have millions of records, nearly all of them unsuspicious, so records stay raw tuples here and
-only those that matter are given names. `Entry` is a record with its place: an index into its rank's journal.
+Journals of long runs have millions of records, and nearly all of them are unsuspicious. So records stay raw tuples
+here, and only relevant ones get names. `Entry` is a record with its place: an index into its rank's journal.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from dpsim.contract.world import CommunicatorSpec, End, Run, World
 K = TypeVar("K", bound=Hashable)
 
 GONE = ("died", "raised")
-"""Ends of ranks that do nothing any more, and did not come to the end of their program."""
+"""Ends of ranks that stopped before the end of their program."""
 
 
 class Entry(NamedTuple):
@@ -80,13 +80,13 @@ class RunIndex:
     transfers: dict[tuple[str, int, int], TransferLine]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
     aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
-    groups: list[Entry] = field(default_factory=list)  # that ranks make during the run
-    from_any: list[Entry] = field(default_factory=list)  # receives from any source that took no message, as is known
-    _positions: dict[int, list[int]] = field(default_factory=dict)  # of ranks with host threads
+    groups: list[Entry] = field(default_factory=list)  # groups that ranks make during the run
+    from_any: list[Entry] = field(default_factory=list)  # receives from any source without a known message
+    _positions: dict[int, list[int]] = field(default_factory=dict)  # for ranks with host threads
 
     @cached_property
     def memory(self) -> Memory:
-        """Accesses to memory that have no order, or the wrong one."""
+        """Accesses to memory without an order, or with a wrong one."""
         return Memory.of(self.world, self.run)
 
     @staticmethod
@@ -129,7 +129,7 @@ class RunIndex:
         return RunIndex(world, run, collectives, decisions, transfers, buffers, aborted, groups, from_any)
 
     def gave_up(self, rank: int, communicator: str) -> bool:
-        """Whether a rank has aborted a communicator: what it called there and did not end was broken off."""
+        """Whether a rank has aborted a communicator. The abort broke off its unfinished calls there."""
         return bool(self.aborted) and rank in self.aborted.get(communicator, ())
 
     def end(self, rank: int) -> End:
@@ -139,15 +139,15 @@ class RunIndex:
         return next(spec for spec in self.world.communicators if spec.name == name)
 
     def within(self, entry: Entry) -> str:
-        """The replay of a graph of which it is, in words; empty if it is of none."""
+        """The replay of a graph to which an entry belongs, in words; empty if there is none."""
         return within(self.run.journals[entry.rank], entry.at)
 
     def culprit(self, entry: Entry, rank: int | None = None) -> Culprit:
-        """Whoever issued an op; `rank`: who left out what this one did."""
+        """The culprit that issued an op; `rank`: the culprit that left this op out."""
         return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
 
     def one_line(self, entries: Sequence[Entry]) -> Culprit | None:
-        """The line at which several ranks issued these ops, one each; None if they have several lines or steps."""
+        """The line at which several ranks issued these ops, one each; None if lines or steps differ."""
         if len({(entry.step, entry.record.site, entry.record.where) for entry in entries}) > 1:
             return None
         ranks = tuple(sorted(entry.rank for entry in entries))
@@ -155,7 +155,7 @@ class RunIndex:
         return replace(self.culprit(min(entries)), ranks=ranks, every=every)
 
     def of_all(self, entry: Entry, others: Iterable[Entry]) -> Culprit:
-        """The rank that issued an op, and all ranks of which another op has the same step, site and line."""
+        """The rank that issued an op, and all ranks with an op of the same step, site and line."""
         place = entry.step, entry.record.site, entry.record.where
         alike = (one.rank for one in others if (one.step, one.record.site, one.record.where) == place)
         ranks = tuple(sorted({entry.rank, *alike}))
@@ -164,7 +164,7 @@ class RunIndex:
         return replace(self.culprit(entry, ranks[0]), ranks=ranks, every=len(ranks) == len(self.run.journals))
 
     def last(self, rank: int, thread: str | None = None) -> Entry | None:
-        """The last thing a rank did, or one of its threads, injected faults apart."""
+        """The last record of a rank, or of one of its threads, except for injected faults."""
         journal = self.run.journals[rank]
         for at in range(len(journal) - 1, -1, -1):
             if journal[at][KIND] != "injected" and thread in (None, journal[at][THREAD]):
@@ -172,8 +172,8 @@ class RunIndex:
         return None
 
     def living(self, rank: int) -> list[Entry]:
-        """The last thing that each host thread of a rank did which has not ended; main's first. Of a rank with one
-        thread that of the rank.
+        """The last record of each host thread of a rank that has not ended, main first. For a rank with one thread,
+        that of the rank.
         """
         if rank not in self.threaded:
             last = self.last(rank)
@@ -187,25 +187,25 @@ class RunIndex:
         return sorted(lasts.values(), key=lambda entry: entry.raw[THREAD] != MAIN)
 
     def asleep(self, rank: int) -> bool:
-        """Whether all that is left of a rank stands in idle takes, which may last for ever."""
+        """Whether all remaining threads of a rank stand in idle takes, which may last without end."""
         lasts = self.living(rank)
         idle = all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
         return bool(lasts) and idle and self.end(rank) not in GONE
 
     @cached_property
     def threaded(self) -> frozenset[int]:
-        """The ranks that started host threads, or use flags as if they had."""
+        """The ranks that started host threads, or use flags like them."""
         journals = enumerate(self.run.journals)
         return frozenset(rank for rank, journal in journals if any(raw[KIND] in ("thread", "flag") for raw in journal))
 
     def reached(self, rank: int) -> int:
-        """The last step of which a rank did something; -1 if it did nothing."""
+        """The last step in which a rank has a record; -1 if it has none."""
         last = self.last(rank)
         return last.step if last else -1
 
     def passed(self, rank: int, step: int) -> bool:
-        """Whether a rank is done with a step: what it has not done of it, it left out. Where another one has died or
-        raised, that may have been about to wake one that is asleep.
+        """Whether a rank is past a step, so that it left out the missing ops. If another rank died or raised, it may
+        have been about to wake a sleeping one.
         """
         if self.reached(rank) > step:
             return True
@@ -217,8 +217,9 @@ class RunIndex:
         return any(end in GONE for end in self.run.ends)
 
     def position(self, entry: Entry) -> tuple[int, int]:
-        """(step, number of the op within the step): comparable between ranks that run the same program. What is no
-        op, a probe in one branch or an injection, is not counted; nor is what other threads of the rank did meanwhile.
+        """(step, number of the op within the step): comparable between ranks that run the same program. Records that
+        are no op do not count, such as a probe in one branch or an injection. Ops of other threads of the rank do not
+        count either.
         """
         journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
         if entry.rank in self.threaded:
@@ -240,7 +241,7 @@ def call(entry: Entry) -> Collective:
 Signature: TypeAlias = tuple[Any, ...]
 
 SIGNATURE = Collective._fields[CALL]
-"""What must be the same in the calls of all members: op, count, dtype, root, reduce and sizes, and where they stand."""
+"""The fields that must be equal in the calls of all members: op, count, dtype, root, reduce and sizes."""
 
 
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
@@ -266,7 +267,7 @@ def by_step(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
 
 
 def first_difference(rows: Sequence[Sequence[Any]]) -> int | None:
-    """The first index at which the rows are not all equal; a row that has ended differs. None if all are the same."""
+    """The first index at which the rows differ; a row that has ended differs. None if all are equal."""
     longest = max(rows, key=len)
     if all(row == longest for row in rows):
         return None

@@ -1,17 +1,17 @@
-"""Stale: ops that come in order but touch memory that is no longer, or not yet, what they think.
+"""Stale: ordered ops that touch memory which no longer has, or does not yet have, the expected contents.
 
-* STALE:REUSED_BLOCK: the memory of its buffer may be given to a newer one that was written before: then it reads
-  another's values, or destroys them.
-* STALE:FREED: its buffer was freed before the op was issued. A replay uses the memory of its capture, whatever became
-  of it; and what a graph left can be used until its pool gives the memory out again.
-* STALE:UNWRITTEN: an op reads memory of its buffer that nothing wrote before; what `alloc` gives is undefined.
+* STALE:REUSED_BLOCK: the memory of the op's buffer may belong to a newer buffer that was written before. Then the op
+  reads values of the newer buffer, or destroys them.
+* STALE:FREED: the program freed the buffer before it issued the op. A replay uses the memory of its capture, whether it
+  is freed or not. A program may use the output of a graph until its pool gives the memory away.
+* STALE:UNWRITTEN: an op reads memory of its buffer before any write; the contents of a new buffer are undefined.
 * STALE:VERSION: an op reads another version of a buffer than it expects (`Buffer.tagged`): the write before it left
   another tag, or none.
 * STALE:NOT_WRITTEN_FOR_REPLAY: see `dpsim.checks.stale_replay`.
 
-A write that is not ordered with the read is a race, not a stale read. Other ops that are *issued* after their buffer's
-free there are none: the contract has them raise. At most one finding for each class and site of the buffer's alloc, the
-earliest; the message counts the rest, on all ranks.
+A write without an order with the read is a race, not a stale read. A program cannot *issue* other ops after the free of
+their buffer, because the contract refuses them. There is at most one finding for each class and site of the buffer's
+alloc. It shows the earliest op, and the message counts the rest, on all ranks.
 
     stream:   main                                             side
               free a; alloc b (same place); write b; send      receive the answer; read a      ->   STALE:REUSED_BLOCK
@@ -44,8 +44,8 @@ from dpsim.contract.rules.replay_frame import within
 
 @dataclass
 class Case:
-    """One op that is stale, and how often there is one like it. `over`: what was written there before, if it was;
-    `tags`: the one that was expected and the one that came, where these differ.
+    """A stale op, and the number of similar ones. `over`: the earlier write there, if there is one. `tags`: the
+    expected tag and the actual one, if they differ.
     """
 
     klass: str
@@ -148,7 +148,7 @@ def _finding(
 
 
 def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
-    """Where a life of memory began or ended. That of a graph's memory ends when its pool gives it out again."""
+    """The beginning or end of a life of memory. The life of a graph's memory ends when its pool gives it away."""
     raw = lives.journal[at]
     where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
     if what == "free" and "@" in raw[STREAM]:
@@ -158,8 +158,8 @@ def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
 
 
 def _lost(lives: Lifetimes, buffer: int) -> str:
-    """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has:
-    in that replay an earlier life of it ended.
+    """The replay that may have overwritten memory of a graph's pool, so that the memory began another life; empty if
+    none has. An earlier life of the memory ended in that replay.
     """
     at = lives.allocs.get(buffer)
     if at is None or "@" not in lives.journal[at][STREAM]:
@@ -171,12 +171,12 @@ def _lost(lives: Lifetimes, buffer: int) -> str:
 
 
 def _origin(alloc: RawRecord) -> tuple[str, str, str]:
-    """What the lives of one memory of a pool have in common."""
+    """The key that the lives of one memory of a pool share."""
     return alloc[STREAM], alloc[SITE], alloc[WHERE]
 
 
 def _kept(lives: Lifetimes, buffer: int) -> str:
-    """What should not have happened to memory that is used after its free."""
+    """The rule that a use after the free breaks."""
     at = lives.allocs.get(buffer)
     if at is not None and "@" in lives.journal[at][STREAM]:
         return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
@@ -186,9 +186,9 @@ def _kept(lives: Lifetimes, buffer: int) -> str:
 def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
     """(index in the journal, buffer) of each use of memory that was freed before the op was issued, in order.
 
-    The contract refuses such a use, but for two: a replay of a graph uses the memory of its capture, whatever became of
-    it; and a weak reference to a graph's output is no use once the graph's pool has given the memory out again.
-    Journals tell both by themselves, in the order of issue.
+    The contract refuses such a use, with two exceptions. A replay of a graph uses the memory of its capture, whether it
+    is freed or not. A weak reference to a graph's output is invalid once the graph's pool has given the memory away.
+    Journals show both, in the order of issue.
 
         free x;  replay g: launch k reads x     ->  (at of k, x)
     """

@@ -1,13 +1,13 @@
-"""Stores: who stands for ever at a port where nobody listens, or at a key that nobody sets.
+"""Stores: ranks that wait without end at a port without a listener, or for a key that no rank sets.
 
-    rank 1 waits for somebody to listen at port 5 of node 0       ->   HANG:STORE:NO_LISTENER, culprit rank 1
+    rank 1 waits for a listener at port 5 of node 0               ->   HANG:STORE:NO_LISTENER, culprit rank 1
     rank 1 waits for key k, which no rank sets                    ->   HANG:STORE:NO_VALUE, culprit rank 1
     rank 1 waits for key address, and rank 0 sets adress          ->   the same, culprit rank 0
 
-A key that is spelt nearly so, and that no rank asks for, is the one that was meant.
+If a rank sets a key with nearly this spelling, and no rank asks for that key, the check assumes a spelling error.
 
-A wait with a time-out ends when nothing else can happen, and is no hang. Who listens is read off the journals; a port
-at which somebody was joined, and nobody of the world listens, is another program's.
+A wait with a time-out ends when nothing else can happen, and is no hang. The journals show the listeners. If a rank
+joined a port at which no rank of the world listens, another program listens there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETS = ("set", "add", "compare_set")
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that stands at a store."""
+    """A finding for each rank that waits at a store."""
     findings = []
     for rank, end in enumerate(run_index.run.ends):
         last = run_index.last(rank)
@@ -46,7 +46,7 @@ def waiting(run_index: RunIndex) -> list[Finding]:
             continue
         meant = None
         if record.how == "join":
-            klass, what = "NO_LISTENER", f"for somebody to listen at {_place(record)}"
+            klass, what = "NO_LISTENER", f"for a listener at {_place(record)}"
             why = _listeners(run_index, record)
         else:
             klass, (what, why) = "NO_VALUE", _setters(run_index, record)
@@ -65,7 +65,7 @@ def waiting(run_index: RunIndex) -> list[Finding]:
 
 
 class Meant(NamedTuple):
-    """A key that a rank set, and that was perhaps to be another one."""
+    """A key that a rank set, perhaps with a spelling error."""
 
     rank: int
     record: Stored
@@ -76,7 +76,7 @@ class Meant(NamedTuple):
 
 
 def _meant(run_index: RunIndex, wanted: Stored) -> Meant | None:
-    """The one key that is spelt nearly like a wanted one, and for which no rank asks."""
+    """The one key with nearly the spelling of the wanted one, for which no rank asks."""
     uses = [
         (rank, raw)
         for rank, journal in enumerate(run_index.run.journals)
@@ -99,7 +99,7 @@ def _place(record: Stored) -> str:
 
 
 def _listeners(run_index: RunIndex, record: Stored) -> str:
-    """Who listened there, and who listens elsewhere on that node."""
+    """The ranks that listened there, and the listeners of other ports of that node."""
     came = listened(run_index, record.node, record.port)
     if came:
         return f"{ranks_text(came)} listened there, and left"
@@ -107,11 +107,11 @@ def _listeners(run_index: RunIndex, record: Stored) -> str:
         {(port, rank) for rank, journal in enumerate(run_index.run.journals) for port in _opened(journal, record.node)}
     )
     there = ", ".join(f"rank {rank} at port {port}" for port, rank in ports)
-    return f"nobody did; on that node listened: {there or 'nobody'}"
+    return f"no rank did; on that node listened: {there or 'no rank'}"
 
 
 def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
-    """What the rank waits for; who listens there, and who set the key, wherever that was."""
+    """The key that the rank waits for; the listener there, and the ranks that set the key at any port."""
     came = listened(run_index, record.node, record.port)
     sets = [
         (raw[STORE_PORT], rank)
@@ -127,12 +127,12 @@ def _setters(run_index: RunIndex, record: Stored) -> tuple[str, str]:
 
 
 def listened(run_index: RunIndex, node: int, port: int) -> list[int]:
-    """Who came to listen at a port."""
+    """The ranks that listened at a port."""
     return [rank for rank, journal in enumerate(run_index.run.journals) if port in _opened(journal, node)]
 
 
 def _opened(journal: list[RawRecord], node: int) -> set[int]:
-    """The ports of a node at which a rank came to listen."""
+    """The ports of a node at which a rank listened."""
     asked = {
         raw[ADDRESS] for raw in journal if raw[KIND] == "store" and raw[STORE_HOW] == "open" and raw[STORE_NODE] == node
     }

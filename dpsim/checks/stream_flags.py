@@ -1,10 +1,10 @@
-"""Streams that wait for a flag of their rank which no host sets: a part of deadlock.
+"""Streams that wait for a flag of their rank although no host sets it: a part of deadlock.
 
-A stream is to blame for nothing while a host thread that may set the flag stands elsewhere, in a collective or for a
-message: what that waits for is told then.
+A host thread that may set the flag may stand elsewhere, in a collective or in a get. Then the check reports that op and
+not the stream.
 
-    main   stream s waits for ready; read behind it       nobody sets it                           HANG:FLAG:NEVER_SET
-    main   stream s waits for ready       u1  set ready, clear ready: the stream may come late     HANG:FLAG:CLEARED
+    main   stream s waits for ready; read behind it       no thread sets it                        HANG:FLAG:NEVER_SET
+    main   stream s waits for ready       u1  set ready, clear ready: the stream may be late       HANG:FLAG:CLEARED
     main   stream s waits for ready, records e again; synchronize e; set ready              HANG:EVENT:RECORDED_AGAIN
 """
 
@@ -23,8 +23,8 @@ from dpsim.contract.ops import EVENT, FLAG_AWAITED, KIND, STREAM, THREAD
 
 
 def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
-    """One finding for each rank of which a stream stands so; ranks that hang alike share one. `waiting`: ranks that
-    stand in a collective or transfer.
+    """One finding for each rank with such a stream; ranks that hang alike share one. `waiting`: ranks that stand in a
+    collective or transfer.
     """
     found = []
     for rank in sorted(holding(run_index)):
@@ -34,13 +34,13 @@ def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
 
 
 def holding(run_index: RunIndex) -> list[int]:
-    """The ranks of which a stream may stand so."""
+    """The ranks with such a stream."""
     ranks = range(len(run_index.run.journals))
     return [rank for rank in ranks if run_index.end(rank) == "blocked" and _standing(run_index, rank)]
 
 
 def _standing(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The first wait of each stream that never ends, before those that may have been missed."""
+    """The first wait of each stream that never ends, followed by waits that may have missed their set."""
     journal = run_index.run.journals[rank]
     never: dict[str, Entry] = {}
     missed: dict[str, Entry] = {}
@@ -59,12 +59,12 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
     if again is not None:
         return again
     flag = FlagHistory.of(rank, run_index.run.journals[rank], raw[FLAG_AWAITED])
-    why = "which nobody ever set"
+    why = "which no thread ever set"
     if flag.sets:
         last = flag.sets[-1]
         why = f"which thread {last.raw[THREAD]} set last ({place(last)})"
         if flag.cleared is not None:
-            late = " before the stream came to look" if last.at > entry.at else ""
+            late = " before the stream looked" if last.at > entry.at else ""
             why += f" and thread {flag.cleared.raw[THREAD]} cleared ({place(flag.cleared)}){late}"
     return Finding(
         check="deadlock",
@@ -77,7 +77,7 @@ def _finding(run_index: RunIndex, entry: Entry) -> Finding:
 
 
 def _recorded_again(run_index: RunIndex, entry: Entry) -> Finding | None:
-    """What is found where a host of the rank stands behind the wait only since an event was recorded again there."""
+    """The finding if a host of the rank waits behind the flag only because an event was recorded again there."""
     rank, journal = entry.rank, run_index.run.journals[entry.rank]
     if passings(journal)[entry.at].by is not None:
         return None

@@ -1,11 +1,11 @@
-"""Where each rank of a hang stands: collectives that not all members joined, transfers that one side did not make.
+"""The ops in which ranks of a hang stand: collectives that not all members joined, transfers that one side did not
+make.
 
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0
 
-A member waits for those whose elements it gets, and for others perhaps (`dpsim.contract.rules.wait_set`). So
-does a sender, perhaps, for its receiver. What a rank perhaps waits for counts only if it did not end and waits in
-nothing for sure.
+A member waits for the members whose elements it gets, and perhaps for others (`dpsim.contract.rules.wait_set`). A
+sender perhaps waits for its receiver. Such a possible wait counts only if the rank did not end and has no certain wait.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from dpsim.contract.rules.wait_set import awaited
 
 @dataclass(frozen=True)
 class Stuck:
-    """A collective that not all members joined, or a transfer that one side did not make. `waits`: who of those that
-    joined it stands in it. `missing`: for whom.
+    """A collective that not all members joined, or a transfer that one side did not make. `waits`: the members that
+    joined and stand in it. `missing`: the members that they wait for.
     """
 
     communicator: str
@@ -54,8 +54,8 @@ class Stuck:
 
 
 def find_stuck(run_index: RunIndex) -> list[Stuck]:
-    """The first collective of each communicator, and the first transfer of each pair, in which somebody stands, in
-    order of the step in which they were called.
+    """The first collective of each communicator, and the first transfer of each pair, in which a rank stands. They are
+    in the order of their steps.
     """
     stuck = []
     for communicator, members in run_index.collectives.items():
@@ -80,12 +80,12 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
 
 
 def _given_up(run_index: RunIndex, rank: int, communicator: str) -> bool:
-    """Whether a rank waits no more for what it had issued: it aborted the communicator, or died."""
+    """Whether a rank no longer waits for its ops, because it aborted the communicator or died."""
     return run_index.gave_up(rank, communicator) or run_index.end(rank) == "died"
 
 
 def _from_any(run_index: RunIndex) -> list[Stuck]:
-    """The first receive from any source of each rank and communicator, for which all other members are missing."""
+    """The first receive from any source of each rank and communicator. All other members are missing in it."""
     first: dict[tuple[int, str], Stuck] = {}
     for entry in run_index.from_any:
         communicator = entry.raw[ANY_COMMUNICATOR]
@@ -97,7 +97,7 @@ def _from_any(run_index: RunIndex) -> list[Stuck]:
 
 
 def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
-    """The same of ranks that wait in nothing for sure."""
+    """The possible waits of ranks without a certain wait."""
     stuck = []
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
@@ -116,15 +116,15 @@ def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
 
 
 def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, Entry]]]:
-    """The collectives of a communicator that not all members joined, and who did."""
+    """The collectives of a communicator that not all members joined, with those that did."""
     lengths = [len(entries) for entries in members.values()]
     for seq in range(min(lengths), max(lengths)):
         yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
 
 
 def _stands_in(run_index: RunIndex, own: Entry) -> bool:
-    """Whether a rank may stand in its own op: on the host if its thread has not heard of its end and did nothing after
-    it but send and join; on a stream if it did not end, nor heard of what came after it on that stream.
+    """Whether a rank may stand in its own op. On the host, its thread has not learned of the end, and did nothing after
+    it but send and join. On a stream, the rank did not end, and did not learn of later work on that stream.
     """
     if run_index.end(own.rank) != "blocked" or run_index.gave_up(own.rank, own.raw[COMMUNICATOR]):
         return False
@@ -144,14 +144,14 @@ def _stands_in(run_index: RunIndex, own: Entry) -> bool:
 
 
 def _goes_on(raw: RawRecord) -> bool:
-    """Whether it is something on the host that does not hold it: a send, or a collective before it is awaited."""
+    """Whether an op does not hold its host up: a send, or a collective before its await."""
     return raw[KIND] in ("collective", "transfer") and raw[STREAM] is None and raw[OP] != "recv"
 
 
 def passed_on_streams(journal: list[RawRecord]) -> dict[str, int]:
-    """How far each stream has come for sure: the last op of the journal whose end on that stream the host heard of."""
+    """The point that each stream has certainly passed: the last op on that stream whose end the host learned."""
     points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
-    asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of what waited -> the same
+    asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of the waiting op -> the same
     passed: dict[str, int] = {}
     for at, raw in enumerate(journal):
         if raw[KIND] == "mark":

@@ -1,19 +1,22 @@
 """Host threads of one rank that wait for each other: a part of deadlock.
 
-A host thread stands in a flag that nobody sets, or joins one that does not end. It is to blame for nothing while a
-thread that may let it go stands elsewhere, in a collective, say; what that waits for is told then. Who may:
+A host thread waits for a flag that no thread sets, or joins a thread that does not end. If a thread that may release it
+stands elsewhere, for instance in a collective, the check reports that op and not this wait. These threads may release
+it:
 
 * the thread that a join names;
-* of a flag, the thread that set it last. If none has set it, those that set it on other ranks; if none there, all.
+* for a flag, the thread that set it last. If none has set it, the threads that set it on other ranks; if there are
+  none, all.
 
-What is left has its end within the rank, and there it is told, following from each thread the one that it waits for:
+The remaining hangs have their cause within the rank. The check follows the waits from thread to thread and reports the
+last:
 
-    main   wait ready                    nobody sets it: u1 has ended       HANG:FLAG:THREAD_ENDED
+    main   wait ready                    no thread sets it: u1 has ended    HANG:FLAG:THREAD_ENDED
     main   join u1     u1  wait ready    main set and cleared it before     HANG:FLAG:CLEARED
     main   join u1     u1  join main                                        HANG:JOIN
     main   wait a      u1  wait b        main set b, u1 set a               HANG:FLAG:CYCLE
 
-A thread that raised, and that nobody joined, is told by itself (`raised`), before those that wait for it.
+If a thread raised and no thread joined it, this is a separate finding (`raised`), before the waits for it.
 """
 
 from __future__ import annotations
@@ -42,31 +45,33 @@ THREAD_ENDED = "HANG:FLAG:THREAD_ENDED"
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding for each such hang; ranks that hang alike share one. Each comes behind what its threads raised."""
+    """One finding for each such hang; ranks that hang alike share one. Each comes behind the exceptions of its
+    threads.
+    """
     blocked = [rank for rank in sorted(run_index.threaded) if run_index.end(rank) == "blocked"]
     found = [one for rank in blocked if (one := _Rank(run_index, rank).finding()) is not None]
     return folded(found, len(run_index.run.journals))
 
 
 def holds(run_index: RunIndex, rank: int) -> bool:
-    """Whether a rank stands still for its own threads alone."""
+    """Whether only its own threads hold a rank up."""
     blocked = rank in run_index.threaded and run_index.end(rank) == "blocked"
     return blocked and _Rank(run_index, rank).finding() is not None
 
 
 def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
-    """Whether a thread of a rank stands in something that is neither a matter of its threads nor of its streams."""
+    """Whether a thread of a rank stands in an op that neither its threads nor its streams explain."""
     raws = [entry.raw for entry in stands(run_index, rank)]
     return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in raws)
 
 
 def stands(run_index: RunIndex, rank: int) -> list[Entry]:
-    """Where each thread of a rank stands that has not ended."""
+    """The op of each thread of a rank that has not ended."""
     return [*_Rank(run_index, rank).living.values()]
 
 
 def raised(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The ends of threads of a rank that raised and were not joined."""
+    """The ends of threads of a rank that raised and that no thread joined."""
     if rank not in run_index.threaded:
         return []
     journal = run_index.run.journals[rank]
@@ -83,14 +88,14 @@ def raised(run_index: RunIndex, rank: int) -> list[Entry]:
 
 
 def lines(run_index: RunIndex, rank: int) -> list[str]:
-    """Where each thread of a rank stands that has not ended, and how the others ended."""
+    """Lines with the op of each thread of a rank, or its end."""
     if rank not in run_index.threaded:
         return []
     return _Rank(run_index, rank).lines()
 
 
 class _Rank:
-    """The threads of one rank. `living`: where each stands. `ends`: of the others, their last record."""
+    """The threads of one rank. `living`: the op of each. `ends`: the last records of the others."""
 
     def __init__(self, run_index: RunIndex, rank: int) -> None:
         self.run_index, self.rank = run_index, rank
@@ -102,15 +107,15 @@ class _Rank:
             if raw[KIND] == "ended" and raw[THREAD] not in self.living
         }
         main = self.living.get(MAIN)
-        if main is not None and not self._holds(main):  # it has come to its end, and waits for the others
+        if main is not None and not self._holds(main):  # it has reached its end, and waits for the others
             self.ends[MAIN] = self.living.pop(MAIN)
 
     def _holds(self, entry: Entry) -> bool:
-        """Whether a thread may stand there."""
+        """Whether a thread can stand in this op."""
         return awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _standing(self, last: Entry) -> Entry:
-        """The op in which a thread stands: the last that may hold it and did not return; else the last that it did."""
+        """The op in which a thread stands: its last op that can hold it and did not return; otherwise its last op."""
         heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
@@ -119,7 +124,7 @@ class _Rank:
         return last
 
     def finding(self) -> Finding | None:
-        """What holds this rank, if that is a matter of its threads alone."""
+        """The hang of this rank, if only its threads cause it."""
         held = [name for name, entry in self.living.items() if waits(entry.raw) and self._within(name)]
         if not held:
             return None
@@ -129,7 +134,7 @@ class _Rank:
             path.append(after)
         name = path[-1]
         cycle = path[path.index(after) :] if after is not None else []
-        if not waits(self.living[name].raw):  # it stands in an idle get, and is joined
+        if not waits(self.living[name].raw):  # it stands in an idle get, and another thread joins it
             name = path[-2]
         entry = self.living[name]
         klass, why = self._why(name, cycle)
@@ -147,14 +152,16 @@ class _Rank:
         )
 
     def _before(self, name: str) -> tuple[int, int, bool, str]:
-        """By how far the threads are, unless they wait for a flag that no thread set."""
+        """Orders threads by their positions, unless they wait for a flag that no thread set."""
         entry = self.living[name]
         step, number = self.run_index.position(entry)
         unset = entry.raw[KIND] == "flag" and not self._setters(entry.raw[FLAG])
         return (step, int(name != MAIN), False, name) if unset else (step, number, name == MAIN, "")
 
     def _culprit(self, name: str) -> Culprit:
-        """For a thread that waits: the one that has ended, where it raised or set another flag; else itself."""
+        """The culprit for a thread that waits: the ended thread, at its exception or at the other flag that it set;
+        otherwise itself.
+        """
         entry = self.living[name]
         ended = [self.ends[one] for one in self._setters(entry.raw[FLAG]) or self.ends if one in self.ends]
         raised = next((one for one in ended if one.raw[KIND] == "ended" and one.raw[ENDED_MESSAGE]), None)
@@ -163,7 +170,9 @@ class _Rank:
         return self.run_index.culprit(self._other_set(entry.raw) or entry)
 
     def _within(self, name: str) -> bool:
-        """Whether all for whom a thread may wait in the end wait for flags and threads, too, or have ended."""
+        """Whether all threads that a thread may wait for, directly or not, wait for flags and threads too, or have
+        ended.
+        """
         seen, left = {name}, [name]
         while left:
             for other in self._may_let_go(left.pop()):
@@ -176,7 +185,7 @@ class _Rank:
         return True
 
     def _may_let_go(self, name: str) -> list[str]:
-        """The living threads that may let one go."""
+        """The living threads that may release this one."""
         raw = self.living[name].raw
         if raw[KIND] == "thread":
             return [one for one in self.living if one == raw[THREAD_NAME]]
@@ -186,7 +195,7 @@ class _Rank:
         return [one for one in self.living if (one in setters or not setters) and one != name]
 
     def _setters(self, flag: str) -> list[str]:
-        """Who set a flag last; if nobody did on this rank, who did on another."""
+        """The thread that set a flag last. If no thread of this rank did, the threads that did on other ranks."""
         own = self._flag(flag).sets
         if own:
             return [own[-1].raw[THREAD]]
@@ -194,7 +203,7 @@ class _Rank:
         return sorted({raw[THREAD] for journal in journals for raw in journal if sets(raw, flag)})
 
     def _next(self, name: str) -> str | None:
-        """For whom a thread waits, where that is one."""
+        """The thread that this one waits for, if it is a single one."""
         raw = self.living[name].raw
         if raw[KIND] == "flag" and not self._setters(raw[FLAG]):
             return None
@@ -205,7 +214,7 @@ class _Rank:
         return FlagHistory.of(self.rank, self.journal, flag)
 
     def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
-        """The class of the hang, and in words what a thread waits for."""
+        """The class of the hang, and the wait of the thread in words."""
         entry = self.living[name]
         raw, where = entry.raw, place(entry)
         if cycle:
@@ -220,7 +229,7 @@ class _Rank:
         flag = self._flag(raw[FLAG])
         setters = [one for one in self._setters(raw[FLAG]) if one != name]
         ended = [one for one in setters or self.ends if one in self.ends]
-        if flag.sets:  # that who set it has ended says the more if it raised
+        if flag.sets:  # the end of the setting thread is more telling if it raised
             ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
@@ -235,24 +244,24 @@ class _Rank:
         return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
 
     def _other_set(self, awaited: RawRecord) -> Entry | None:
-        """The flag that another thread set last, if it is not the awaited one and no thread waited for it since."""
+        """The set of another flag by another thread, if it is the last set and no thread waited for that flag since."""
         flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
         at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
-        last = flags[at]  # there is one: a thread waits
+        last = flags[at]  # there is at least one, because a thread waits
         again = any((one.raw[FLAG], one.raw[FLAG_HOW]) == (last.raw[FLAG], "wait") for one in flags[at:])
         other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
         return None if last.raw[FLAG_HOW] != "set" or again or not other else last
 
     def _history(self, flag: FlagHistory, own: str) -> str:
-        """Who set a flag and who cleared it."""
+        """The sets and clears of a flag, in words."""
         if not flag.sets:
             journals = enumerate(self.run_index.run.journals)
             name = self.living[own].raw[FLAG]
             elsewhere = (Entry(rank, at, raw) for rank, journal in journals for at, raw in enumerate(journal))
             other = next((entry for entry in elsewhere if sets(entry.raw, name)), None)
             if other is None:
-                return "which nobody ever set"
-            return f"which nobody set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({place(other)})"
+                return "which no thread ever set"
+            return f"which no thread set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({place(other)})"
         last = flag.sets[-1]
         said = f"which {who(last, own)} set last ({place(last)})"
         return said if flag.cleared is None else f"{said} and {who(flag.cleared, own)} cleared ({place(flag.cleared)})"
@@ -267,7 +276,7 @@ class _Rank:
         return f"{name} waits for flag {raw[FLAG]} ({place(entry)}){history}"
 
     def _stands_text(self, name: str, who: str = "") -> str:
-        """Where a thread stands or how it ended; with its name before, if that is given."""
+        """The op or the end of a thread; with its name first, if it is given."""
         subject = f"{who} " if who else ""
         if name in self.ends:
             end = self.ends[name]

@@ -1,4 +1,4 @@
-"""What single records of host threads say, for whoever looks for the end of a hang within a rank."""
+"""Questions about single records of host threads, for checks that look for the cause of a hang within a rank."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dpsim.contract.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, T
 
 
 def waits(raw: RawRecord) -> bool:
-    """Whether a thread may stand there for another one."""
+    """Whether a thread may wait there for another one."""
     kind = raw[KIND]
     return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
 
 
 def awaited(raw: RawRecord) -> bool:
-    """Whether it is something that a thread awaits, and that may take a while."""
+    """Whether a thread awaits this op, which may last."""
     kind = raw[KIND]
     if kind in ("collective", "transfer"):
         return raw[STREAM] is None
@@ -32,7 +32,7 @@ def sets(raw: RawRecord, flag: str) -> bool:
 
 @dataclass(frozen=True)
 class FlagHistory:
-    """Of a flag of a rank: its sets, in order, and whether it was cleared after the last."""
+    """The sets of a flag of a rank, in order, and its clear after the last one."""
 
     sets: tuple[Entry, ...]
     cleared: Entry | None

@@ -1,20 +1,19 @@
-"""Transfers: what a rank sends is what its peer receives, in number and type of elements.
+"""Transfers: a rank sends what its peer receives, in number and type of elements.
 
-The k-th send of a rank to a peer on a communicator belongs to the peer's k-th receive from it, on every backend, so the
-two lists are held against each other as they stand. Where they do not fit, hardware copies bytes as far as they go: the
-run goes on, with wrong numbers.
+The k-th send of a rank to a peer on a communicator belongs to the peer's k-th receive from it, on every backend. So the
+check compares the two lists in order. If they do not match, hardware copies the bytes that fit, and the run continues
+with wrong numbers.
 
     rank 0   send float32[64] to rank 1      send float32[64] to rank 1
     rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT
 
-Two sides have no majority. The one that departs from what the line has always been at these sites, in its other
-transfers and on both sides, is the culprit. If what meets is of different steps, one side left a transfer out before,
-or made one too many. That is the one that made another number than every step before. Where that changes anyway, no
-rank is.
-What else the journals know of a transfer, `blame` asks.
+Two sides have no majority. The culprit is the side that differs from all other transfers at these sites, on both sides.
+If the calls that meet have different steps, one side left a transfer out before, or made one too many. It is the side
+whose number of transfers differs from every step before. If that number changes anyway, there is no culprit. `blame`
+uses further evidence from the journals.
 
-A transfer that only one side made is no question of this check. It is one of the deadlock's, or where all programs
-ended, of `leftover`.
+This check ignores a transfer that only one side made. The deadlock check finds it, or, if all programs ended,
+`leftover`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
 from dpsim.contract.ops import COUNT, DTYPE, SITE, RawRecord
 
 FIELDS = {"count": COUNT, "dtype": DTYPE}
-"""What both sides say alike, and where a record has it."""
+"""The arguments that both sides share, and their places in a record."""
 
 
 def unequal(run_index: RunIndex) -> list[Finding]:
@@ -54,9 +53,9 @@ def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
 
 
 def astray(line: TransferLine) -> tuple[Entry | None, str]:
-    """Where calls of different steps meet, or one side made more: the side that made another number of transfers than
-    usual in the first step in which the sides differ, by its last call there, and what to say of it. None if nothing is
-    usual, or if it made none at all.
+    """The culprit if calls of different steps meet, or one side made more. In the first step in which the sides differ,
+    it is the side with an unusual number of transfers. Returns its last call there, and a text. None without a usual
+    number, or if the side made no transfer.
     """
     made = [by_step(side) for side in line]
     steps = sorted(made[0].keys() | made[1].keys())
@@ -72,8 +71,8 @@ def astray(line: TransferLine) -> tuple[Entry | None, str]:
 
 
 def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
-    """The side that departs from what all other transfers of the line at these sites are alike in, or None. A count
-    may depend on data, so it takes more other ones.
+    """The side that differs from all other transfers of the line at these sites, or None. A count may depend on data,
+    so it needs more other transfers.
     """
     least = 2 if field == COUNT else 1
     matched = min(map(len, line))
@@ -87,7 +86,7 @@ def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
 
 
 def summary(run_index: RunIndex, entry: Entry) -> str:
-    """A call and its place."""
+    """A call and its place, in words."""
     record = entry.record
     at = f" at {record.where}" if record.where else ""
     within = run_index.within(entry)

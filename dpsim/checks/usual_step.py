@@ -1,12 +1,12 @@
-"""What a step usually looks like: evidence from the whole history, for when there is no majority.
+"""The usual pattern of a step: evidence from the whole history, for cases without a majority.
 
-Two ranks that differ have no majority, and a rank stuck within a step has not yet shown that it left something out.
-But ranks do nearly the same in every step, so the other steps tell:
+Two ranks that differ have no majority, and a rank that hangs within a step has not yet shown that it left a call out.
+But ranks do nearly the same in every step, so the other steps show:
 
-* in which order a step uses its communicators, hence whether a rank has gone beyond one;
-* how often a step calls a communicator, and how, if that never changes;
-* which sites always come equally often: a rank that ran two kernels and made one collective, where every other step
-  has as many of one as of the other, is the odd one.
+* the order in which a step uses its communicators, and so whether a rank is past one;
+* the number of calls of a step on a communicator, and their arguments, if these never change;
+* sites that always have equally many visits. If every other step has as many kernels as collectives, a rank with two
+  kernels and one collective is the odd one.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, by_step, signatur
 from dpsim.contract.ops import KIND, SITE, STEP
 
 FEW = 2
-"""Steps before on which the usual number of calls rests."""
+"""The number of earlier steps that establish a usual number of calls."""
 
 RankStep: TypeAlias = tuple[int, int]
 """A rank's step: (rank, step)."""
 
 
 class UsualStep:
-    """What the steps of all ranks of a run have in common."""
+    """The common pattern of the steps of all ranks of a run."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
@@ -41,8 +41,8 @@ class UsualStep:
         self._sites: defaultdict[RankStep, Counter[str]] | None = None
 
     def done(self, rank: int, step: int, communicator: str) -> bool:
-        """Whether a rank makes no more calls on `communicator` in a step: it ended the step, or went on to what
-        comes after it. One that gave the communicator up left out nothing.
+        """Whether a rank makes no more calls on `communicator` in a step, because it ended the step or is past that
+        communicator. A rank that gave the communicator up left nothing out.
         """
         if self.run_index.gave_up(rank, communicator):
             return False
@@ -52,7 +52,7 @@ class UsualStep:
 
     def _precedes(self, one: str, other: str, step: int) -> bool:
         votes = self._before[one, other] - self._before[other, one]
-        if not votes:  # no history: do more ranks of this step stand at `one` than at `other`?
+        if not votes:  # without history: do more ranks of this step stand at `one` than at `other`?
             here = [used for (_, when), used in self._first.items() if when == step]
             votes = sum((one in used) - (other in used) for used in here)
         return votes > 0
@@ -62,8 +62,8 @@ class UsualStep:
         return bool(self._site_counts()[rank, step])
 
     def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
-        """The ranks that made no call in a step, if each step before has the same number of them and so have the
-        other ranks. One step before says little: some calls come every few steps.
+        """The ranks that made no call in a step, if each step before has the same number of them and so have the other
+        ranks. A single earlier step does not suffice, because some calls occur every few steps.
         """
         before = [
             (when, len(entries))
@@ -77,8 +77,8 @@ class UsualStep:
         return [rank for rank, number in calls.items() if not number]
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """Of ranks that differ in their calls on a communicator in a step, the one that departs from the usual step;
-        None if that is not clear.
+        """The rank that departs from the usual step, among ranks whose calls on a communicator in a step differ. None
+        if that is not clear.
         """
         if len({len(entries) for entries in here.values()}) > 1:
             broken = self._broken(step, here)
@@ -87,8 +87,8 @@ class UsualStep:
         return self._odd_calls(communicator, step, here)
 
     def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """The steps before that call one of these sites have as many calls, so that is right. Or all steps before have
-        calls of one op, count, dtype, root, reduction or sizes.
+        """All earlier steps with one of these sites have equally many calls, so that number is right. Or all earlier
+        steps have calls of one op, count, dtype, root, reduction or sizes.
         """
         place = {rank: index for index, rank in enumerate(self.run_index.collectives[communicator])}
         steps = [
@@ -110,7 +110,7 @@ class UsualStep:
         return None
 
     def _broken(self, step: int, here: dict[int, list[Entry]]) -> list[int]:
-        """The ranks that break a rule "these two sites come equally often" which holds in all other steps.
+        """The ranks that break a rule "these two sites have equally many visits" which holds in all other steps.
 
         A rank that is still within the step has not reached some sites yet; that breaks no rule.
         """

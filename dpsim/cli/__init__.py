@@ -12,14 +12,20 @@
 
     run.py        run_text.py        a scenario on a backend, judged
     explore.py    explore_text.py    every schedule of scenarios
+    explore_options.py               its options
+    explore_bounds.py                what its bounds exclude
+    explore_work.py                  the folder of its --work and --resume
     replay.py     replay_text.py     the run of a trace made again
     compare.py    compare_text.py    two traces
     record.py                        a job, with a recorder in each of its processes
     explain.py                       a hung job, from its recordings or the dumps of its flight recorders
+    export.py                        a run or a hung job as a picture
     import_job.py                    a hung job as a scenario
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it
     list.py       list_text.py       what there is to run; the schema of scenario files
+    show.py       show_text.py       what a name means
+    new.py        new_files.py       a protocol to begin with
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """

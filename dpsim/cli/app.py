@@ -18,22 +18,38 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from dpsim.cli import console
 from dpsim.cli.compare import compare
-from dpsim.cli.console import CANNOT_RUN, Terminated, code_of, how_interrupted, lacking, note, say, silence
+from dpsim.cli.console import (
+    BAD_INPUT,
+    CANNOT_RUN,
+    Terminated,
+    code_of,
+    how_interrupted,
+    lacking,
+    note,
+    say,
+    say_error,
+    silence,
+)
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
+from dpsim.cli.export import export
 from dpsim.cli.import_job import import_job
+from dpsim.cli.json_alone import ask, begin
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
+from dpsim.cli.new import new
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.record import record
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
+from dpsim.cli.show import show
 from dpsim.cli.timer import FREE
 from dpsim.contract.words import printable
 
@@ -45,11 +61,30 @@ ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
+
+USAGE_ERROR: Any = typer.BadParameter.__base__
+"""Of click. typer brings its own click in some releases, and exports only this subclass."""
+
+
+class Commands(TyperGroup):
+    """The commands. With `--json`, a command whose options are wrong prints an object, too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        words = [*getattr(ctx, "_protected_args", ()), *ctx.args]
+        try:
+            return super().invoke(ctx)
+        except USAGE_ERROR as error:
+            ask("--json" in words)  # an unknown option ends the reading before `--json` is read
+            say_error(str(error.format_message()), BAD_INPUT)
+            raise
+
+
 app = typer.Typer(
     name="dpsim",
+    cls=Commands,
     help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
-    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there.",
-    add_completion=False,
+    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there. "
+    "Also 70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N.",
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -101,6 +136,7 @@ def _options(
     ] = False,
 ) -> None:
     context.obj = console
+    begin()
 
 
 def _version(asked: bool) -> None:
@@ -115,10 +151,13 @@ app.command("run")(run)  # in the order of `dpsim --help`
 app.command("compare")(compare)
 app.command("schema")(schema)
 app.command("list")(list_all)
+app.command("show")(show)
+app.command("new")(new)
 app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("record", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})(record)
 app.command("explain")(explain)
+app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
 add_commands(app, COMMANDS)

@@ -5,12 +5,11 @@ dpsim compare sim.jsonl gloo.jsonl
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import NOT_MET, note, one_line_errors, painted, say
+from dpsim.cli.console import NOT_MET, note, one_line_errors, painted, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson
 
@@ -36,7 +35,7 @@ def compare(
             note(f"dpsim: comparing {records:,} records; about ten seconds for each million")
         difference = traces.compare(*both)
         if as_json:
-            say(json.dumps(text.as_json(*both, difference)))
+            say_json(text.as_json(*both, difference))
         else:
             say(painted(text.as_text(*both, difference), good=difference is None))
         raise typer.Exit(0 if difference is None else NOT_MET)

@@ -32,7 +32,8 @@ from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
-from dpsim.cli.json_alone import stdout
+from dpsim.cli.json_alone import OUTPUT, object_text, stdout
+from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
 from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
 from dpsim.cli.timer import Timer
 from dpsim.contract.words import BadInput, printable
@@ -78,6 +79,17 @@ def say(text: str = "") -> None:
         fail(f"cannot write to standard output: {error.strerror}", code_of(error))
 
 
+def say_json(found: dict[str, Any]) -> None:
+    """Print the object of a command."""
+    say(object_text(found))
+
+
+def say_error(message: str, code: int) -> None:
+    """Print the object of a command that ends with an error, if its user gave `--json` and has no object yet."""
+    if OUTPUT.asked and not OUTPUT.said:
+        say_json({"error": {"exit_code": code, "message": message}})
+
+
 def _shown(line: str) -> str:
     """A line with nothing in it that a terminal obeys but our own colours."""
     return (
@@ -113,7 +125,10 @@ def note(text: str) -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Say on stderr what is wrong, and end."""
-    note("\n".join(f"dpsim: {printable(line)}" for line in (message or "unknown error").splitlines()))
+    lines = [printable(line) for line in (message or "unknown error").splitlines()]
+    note("\n".join(f"dpsim: {line}" for line in lines))
+    if code in (BAD_INPUT, CANNOT_RUN):
+        say_error("\n".join(lines), code)
     raise typer.Exit(code)
 
 

@@ -9,17 +9,20 @@ The exit code is 0 if there is an explanation, whatever it says.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import one_line_errors, painted, say
+from dpsim.cli.console import one_line_errors, painted, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsim.checks.finding import Finding
+    from dpsim.contract.world import Run, World
     from dpsim.diagnose.dumps.explanation import Explanation
     from dpsim.diagnose.dumps.job import DumpedJob
 
@@ -40,7 +43,7 @@ def explain(
 
         found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else job_of_folder(*dumps)[1]
         if as_json:
-            say(json.dumps(text.as_json(found)))
+            say_json(text.as_json(found))
         else:
             say(painted(text.as_text(found), good=found.outcome in ("finished", "moving")))
 
@@ -64,11 +67,16 @@ def job_of_folder(*folders: Path) -> tuple[DumpedJob, Explanation]:
 
 
 def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
-    """A trace is judged again, as it was recorded. A dump alone is no job."""
+    from dpsim.diagnose.dumps.of_run import explained
+
+    return explained(*judged_trace(path, modules))
+
+
+def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
+    """A trace is judged again, as it was recorded. A dump alone is no job. Raises BadInput and OSError."""
     from dpsim.checks.judge import judge
     from dpsim.cli.console import BAD_INPUT, fail
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
-    from dpsim.diagnose.dumps.of_run import explained
     from dpsim.scenario import scenario_from
     from dpsim.scenario.to_world import prepare, world
     from dpsim.trace import TraceError, read_trace
@@ -85,4 +93,4 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
         raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
     program, _, prepared = prepare(scenario)
     told = world(scenario, program, prepared)
-    return explained(told, run, judge(told, run))
+    return told, run, judge(told, run)

@@ -13,7 +13,6 @@ so does the exit code. What the machine took away from a world is no verdict on 
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator
@@ -22,8 +21,10 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
-from dpsim.cli import torch_target
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
+from dpsim.cli import explore_options as options
+from dpsim.cli import explore_work, torch_target
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
+from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
@@ -58,41 +59,21 @@ def explore(
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,
-    strategy: Annotated[
-        str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")
-    ] = "portfolio",
-    schedules: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N",
-            min=1,
-            help="At most this number of each scenario; the portfolio samples as many more. 1000 if left out, and no "
-            "bound where --budget bounds dpor.",
-        ),
-    ] = None,
-    budget: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5min; for all together."),
-    ] = None,
-    jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
-    seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
-    keep_going: Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")] = False,
-    all_up_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Every small world instead: parameters, and how far each goes, e.g. interval=3,slots=2.",
-        ),
-    ] = None,
-    swarm: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N[:KIND,...]",
-            help="N worlds like this instead, each with a random choice of the kinds (die, kill, delay; also skip, "
-            "repeat, timeout). At most two faults of these happen in a world.",
-        ),
-    ] = None,
-    save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
+    strategy: options.Strategy = "portfolio",
+    schedules: options.Schedules = None,
+    budget: options.Budget = None,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = 0,
+    keep_going: options.KeepGoing = False,
+    all_up_to: options.AllUpTo = None,
+    swarm: options.Worlds = None,
+    save: options.Save = Path(".dpsim"),
+    work: options.Work = None,
+    resume: options.Resume = None,
+    preemptions: options.Preemptions = None,
+    late_deliveries: options.LateDeliveries = None,
+    deaths: options.Deaths = None,
+    early_timeouts: options.EarlyTimeouts = None,
     module: Modules = None,
     off: Off = None,
     full: Full = False,
@@ -105,21 +86,28 @@ def explore(
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
+        from dpsim.campaign.bounds import Bounds
 
         allow_memory(memory)
         import_modules(module)
         seconds = _checked(strategy, budget)
-        most = schedules or (UNBOUNDED if strategy == "dpor" and seconds is not None else SCHEDULES)
-        options = files.Options(strategy, most, seconds, jobs, seed, keep_going, save)
+        bounds = Bounds(preemptions, late_deliveries, deaths, early_timeouts)
+        complete = strategy == "dpor" or bounds.binds
+        most = schedules or (UNBOUNDED if complete and seconds is not None else SCHEDULES)
+        search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off) if off else one, base) for one, base in named]
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
-        if swarm is not None:
-            _explore_whole(chosen, _drawn(chosen, swarm, seed), options, more, full, as_json)
-        if all_up_to is not None:
-            _explore_whole(chosen, _small(chosen, all_up_to), options, more, full, as_json)
-        _explore_each(chosen, options, more, full, as_json)
+        refuse_bounds(bounds, strategy, swarm is not None or all_up_to is not None)
+        worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
+        with explore_work.opened(work, resume, chosen, search, worlds) as kept:
+            search = search._replace(work=kept)
+            if swarm is not None:
+                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json)
+            if all_up_to is not None:
+                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json)
+            _explore_each(chosen, search, more, full, as_json)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -148,16 +136,16 @@ def _explore_each(
     chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], full: bool, as_json: bool
 ) -> NoReturn:
     """Each scenario as it is written."""
-    from dpsim.campaign import files
+    from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
     with Progress(f"exploring {title}", unit="schedule") as progress:
-        outcomes = files.explore_files(chosen, options, progress)
+        outcomes = deepening.explore_each(chosen, options, progress)
     met = all(one.explored.unmet is None for one in outcomes)
     if as_json:
         rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
-        say(json.dumps({"met": met, "scenarios": rows}))
+        say_json({"met": met, "scenarios": rows})
     else:
         say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
         if len(outcomes) > 1:
@@ -232,7 +220,7 @@ def _explore_whole(
                 say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
-        say(json.dumps({"met": met, "scenarios": rows}))
+        say_json({"met": met, "scenarios": rows})
     if first is not None:
         _warn(first)
     _end(lost, met)

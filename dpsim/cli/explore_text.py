@@ -148,6 +148,8 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "redundant": found.redundant,
         "cut": found.cut,
         "longest": found.longest,
+        "within": found.within or None,
+        "unfinished": found.unfinished or None,
         "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},

@@ -2,18 +2,53 @@
 
 with json_alone(as_json):
     ...                         # what is printed here goes to stderr, by worker processes as well
-    say(json.dumps(found))      # and this to stdout
+    say_json(found)             # and this to stdout
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TextIO
+from dataclasses import dataclass
+from typing import Any, TextIO
 
 STDOUT, STDERR = 1, 2
+
+SCHEMA_VERSION = 1
+"""Of the objects that `--json` prints. It rises if a key changes its meaning."""
+
+
+@dataclass
+class Output:
+    """Of one command. `asked`: its user gave `--json`; `said`: its object is on stdout."""
+
+    asked: bool = False
+    said: bool = False
+
+
+OUTPUT = Output()
+"""A command that ends with an error prints an object too, unless it has printed one."""
+
+
+def ask(wanted: bool) -> bool:
+    """Note that the user gave `--json`. typer calls this while it reads the options."""
+    OUTPUT.asked |= wanted
+    return wanted
+
+
+def object_text(found: dict[str, Any]) -> str:
+    """The object of a command, which is now printed."""
+    OUTPUT.said = True
+    return json.dumps({"schema_version": SCHEMA_VERSION, **found})
+
+
+def begin() -> None:
+    """Forget what the last command of this process did."""
+    OUTPUT.asked = OUTPUT.said = False
+
 
 _kept: list[TextIO] = []
 

@@ -8,6 +8,7 @@ A scenario that cannot be read is listed all the same, with what is wrong with i
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from typing import Any
 
 import dpsim.runner as runner
@@ -21,6 +22,31 @@ from dpsim.scenario.locate import bundled_files
 
 Entries = list[dict[str, Any]]
 MUSEUM = "museum/"
+KINDS = ("scenarios", "museum", "protocols", "variants", "backends")
+"""What `dpsim list WHAT` lists alone."""
+
+
+def found(what: str | None = None, only: str | None = None) -> dict[str, Entries]:
+    """The entries of a kind, or of all kinds. `only`: a text that is in their names, or a pattern for whole names.
+
+    Without `what`, the exhibits of the museum are among the scenarios.
+    """
+    makes = {"scenarios": scenarios, "protocols": protocols, "variants": variants, "backends": backends}
+    kinds = {"museum": ["scenarios"]}.get(what or "", [what] if what else [*makes])
+    entries = {kind: [entry for entry in makes[kind]() if _named(entry["name"], only)] for kind in kinds}
+    if what in ("scenarios", "museum"):
+        of_museum = what == "museum"
+        entries["scenarios"] = [one for one in entries["scenarios"] if one["name"].startswith(MUSEUM) == of_museum]
+    return entries
+
+
+def _named(name: str, only: str | None) -> bool:
+    """Whether a name has a text, or matches a pattern; letters of both cases are equal.
+
+    >>> _named("pp2_padded", "PADDED"), _named("pp2_padded", "pp?_*"), _named("pp2_padded", "dp")
+    (True, True, False)
+    """
+    return only is None or only.lower() in name.lower() or fnmatch(name.lower(), only.lower())
 
 
 def scenarios() -> Entries:
@@ -127,27 +153,41 @@ def _protections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
 
 def as_text(found: dict[str, Entries]) -> str:
     """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
-    described = [(entry["name"], entry["description"]) for entry in found["scenarios"]]
-    sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios (dpsim run NAME)": [both for both in described if not both[0].startswith(MUSEUM)],
-        "museum, the smallest world of each variant (dpsim run NAME; dpsim museum explores them)": [
-            both for both in sorted(described, key=lambda both: by_number(both[0])) if both[0].startswith(MUSEUM)
-        ],
-        "protocols (protocol: {name: NAME, form: FORM})": [
-            (entry["name"], entry["summary"]) for entry in found["protocols"]
-        ],
-        "forms, the default first": [(entry["name"], ", ".join(entry["forms"])) for entry in found["protocols"]],
-        **_protections(found["protocols"]),
-        **_parameters(found["protocols"]),
-        "variants, one thing done wrong (protocol: {name: PROTOCOL, variant: NAME})": [
-            (entry["name"], entry["protocol"], entry["summary"]) for entry in found["variants"]
-        ],
-        "backends (dpsim run NAME --backend BACKEND)": [
-            (entry["name"], "runs here" if entry["reason"] is None else f"cannot run here: {entry['reason']}")
-            for entry in found["backends"]
-        ],
-    }
+    sections = {title: rows for kind, entries in found.items() for title, rows in _sections(kind, entries).items()}
     lines: list[str] = []
     for title, rows in sections.items():
         lines += [f"{title}:", *(f"  {line}" for line in columns(rows, indent=2) or ["none"]), ""]
     return "\n".join(lines[:-1])
+
+
+def _sections(kind: str, entries: Entries) -> dict[str, list[tuple[str, ...]]]:
+    match kind:
+        case "scenarios":
+            return _scenario_sections(entries)
+        case "protocols":
+            return {
+                "protocols (protocol: {name: NAME, form: FORM})": [(one["name"], one["summary"]) for one in entries],
+                "forms, the default first": [(one["name"], ", ".join(one["forms"])) for one in entries],
+                **_protections(entries),
+                **_parameters(entries),
+            }
+        case "variants":
+            title = "variants, one thing done wrong (protocol: {name: PROTOCOL, variant: NAME})"
+            return {title: [(one["name"], one["protocol"], one["summary"]) for one in entries]}
+    states = [(one["name"], one["reason"]) for one in entries]
+    rows: list[tuple[str, ...]] = [
+        (name, "runs here" if reason is None else f"cannot run here: {reason}") for name, reason in states
+    ]
+    return {"backends (dpsim run NAME --backend BACKEND)": rows}
+
+
+def _scenario_sections(entries: Entries) -> dict[str, list[tuple[str, ...]]]:
+    """The shipped scenarios and the exhibits of the museum. A section without rows is left out beside the other one."""
+    described = [(one["name"], one["description"]) for one in entries]
+    plain: list[tuple[str, ...]] = [both for both in described if not both[0].startswith(MUSEUM)]
+    exhibits: list[tuple[str, ...]] = sorted(
+        (both for both in described if both[0].startswith(MUSEUM)), key=lambda both: by_number(both[0])
+    )
+    title = "museum, the smallest world of each variant (dpsim run NAME; dpsim museum explores them)"
+    sections = {"scenarios (dpsim run NAME)": plain, title: exhibits}
+    return {title: rows for title, rows in sections.items() if rows or not entries}

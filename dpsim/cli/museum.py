@@ -6,13 +6,12 @@ dpsim museum M-DP-1             # what it is, and what to type to see it
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say
+from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules, typed
 
@@ -54,7 +53,7 @@ def museum(
                 visit.exhibits(exhibits or ()),
                 typed("--module", module),
             )
-            say(json.dumps(told) if as_json else card.as_text(told))
+            say_json({"cards": told}) if as_json else say(card.as_text(told))
             return
         seconds = budget_seconds(budget)
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
@@ -65,7 +64,7 @@ def museum(
                 _say_so_far(error, as_json)
                 raise
         if as_json:
-            say(json.dumps(text.as_json(shown)))
+            say_json(text.as_json(shown))
         else:
             say(text.as_text(shown))
         raise typer.Exit(0 if shown.as_registered else NOT_MET)
@@ -80,6 +79,6 @@ def _say_so_far(error: KeyboardInterrupt, as_json: bool) -> None:
     shown = getattr(error, "done", None)
     if isinstance(shown, Exhibition):
         if shown.rows:
-            say(json.dumps(text.as_json(shown)) if as_json else text.as_text(shown))
+            say_json(text.as_json(shown)) if as_json else say(text.as_text(shown))
         total = len(shown.rows) + len(shown.left)
         with_done(error, f"{len(shown.rows)} of {total} variants were shown" if shown.rows else "")

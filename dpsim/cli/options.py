@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.cli.console import BAD_INPUT, fail, note
+from dpsim.cli.json_alone import ask
 from dpsim.cli.protocol_errors import at_own_place
 from dpsim.contract.words import printable
 
 if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", callback=ask, is_eager=True, help="Print one JSON object instead of text.")
+]
 Full = Annotated[
     bool, typer.Option("--full", help="Of a failure all: figures, last ops, all waits, other findings, its schedule.")
 ]

@@ -6,13 +6,12 @@ dpsim replay dpsim1.qz0NPXjaVY5... --module tests/test_mine.py
 
 from __future__ import annotations
 
-import json
 import shlex
 from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
 
@@ -67,7 +66,7 @@ def replay(
         words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
         extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
         if as_json:
-            say(json.dumps(text.as_json(replayed, extras)))
+            say_json(text.as_json(replayed, extras))
         else:
             say(text.as_text(replayed, extras, full))
         raise typer.Exit(0 if replayed.same else NOT_MET)

@@ -7,7 +7,6 @@ dpsim prints the verdict also where it cannot write the trace; then it reports t
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpsim.cli import torch_target
-from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
 from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
@@ -29,7 +28,10 @@ if TYPE_CHECKING:
 @with_offered(before="trace")
 def run(
     scenario: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
+        list[str] | None,
+        typer.Argument(
+            metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."
+        ),
     ] = None,
     torch: TorchTarget = None,
     ranks: Ranks = None,
@@ -87,7 +89,7 @@ def run(
         )
         extras = _extras(result, base, commands)
         if as_json:
-            say(json.dumps(text.as_json(result, digest, extras)))
+            say_json(text.as_json(result, digest, extras))
         else:
             say(text.as_text(result, extras, written, digest, full))
         if unwritten is not None:

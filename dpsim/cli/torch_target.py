@@ -9,6 +9,7 @@ that the program holds.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,9 @@ from dpsim.cli.console import BAD_INPUT, fail
 
 if TYPE_CHECKING:
     from dpsim.scenario import Scenario
+
+STDIN = "-"
+"""In place of a file: the scenario comes from standard input."""
 
 TorchTarget = Annotated[
     str | None,
@@ -50,11 +54,22 @@ def chosen(
     if alone and len(words) > 1:
         raise typer.BadParameter(f"{words[1]}: one scenario is run; dpsim explore takes several")
     if not words:
-        raise typer.BadParameter("no scenario; expected a YAML file, a name of `dpsim list`, or --torch FILE.py")
-    paths = [*map(scenario_path, words)]
+        raise typer.BadParameter("no scenario; expected a YAML file, a name of `dpsim list`, -, or --torch FILE.py")
+    if words.count(STDIN) > 1:
+        fail("-: standard input has one scenario; give the others as files", BAD_INPUT)
+    paths = [Path(STDIN) if word == STDIN else scenario_path(word) for word in words]
     for path in paths:
-        _refuse_dump(path)
-    return [(load_scenario(path), path.parent) for path in paths]
+        if str(path) != STDIN:
+            _refuse_dump(path)
+    return [_of_input() if str(path) == STDIN else (load_scenario(path), path.parent) for path in paths]
+
+
+def _of_input() -> tuple[Scenario, Path]:
+    """The scenario that another command writes; its files are sought in the current folder."""
+    from dpsim.scenario import parse_scenario
+    from dpsim.scenario.yaml.reader import MAX_BYTES
+
+    return parse_scenario(sys.stdin.buffer.read(MAX_BYTES + 1), "standard input", Path()), Path()
 
 
 def _refuse_dump(path: Path) -> None:

@@ -20,7 +20,7 @@ from dpsim.contract.interface import HostArray
 from dpsim.contract.ops import DTYPES
 
 _LACKED = ("bfloat16", "complex32", *[name for name in DTYPES if name.startswith("float8")])
-"""What numpy does not have."""
+"""The types that numpy lacks."""
 
 CARRIERS: dict[str, str] = {name: {1: "uint8", 2: "int16", 4: "int32"}[DTYPES[name]] for name in _LACKED}
 """The type whose bits stand for a type that numpy lacks, by its name."""

@@ -5,10 +5,11 @@ await; on real hardware the calls block and one `send(None)` runs it to its end.
 
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
-Plain: alloc, free, launch, record, wait, device collectives and transfers, replaying a graph, starting a host
-collective, sending a message, starting a thread, setting a flag. Awaited: the `Work` of a host collective, reading a
-buffer, querying or synchronising an event, taking a message, waiting for a flag, joining a thread, sleeping, beginning
-a capture. It reads like CUDA, and nothing turns `async` for nothing.
+Plain calls are alloc, free, launch, record, wait, and device collectives and transfers. To replay a graph, start a host
+collective, send a message, start a thread and set a flag are plain, too. A program awaits the `Work` of a host
+collective, a read of a buffer, and a query or synchronisation of an event. It also awaits a message, a flag, the end of
+a thread, a sleep and the beginning of a capture. A program reads like CUDA, and only calls that learn something are
+`async`.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -17,16 +18,15 @@ a capture. It reads like CUDA, and nothing turns `async` for nothing.
         rank.decide("largest", int(table.max()), "dp_cpu")
         return int(table.max())
 
-Host and device communicators are two classes because one method with two meanings (await it / order it by a stream)
-is how protocols get it wrong. Every op has a *site*: a word in the source, without spaces, that makes its address (see
-`dpsim.contract.ops`).
-Ranks are global ranks everywhere, as roots, sources and destinations too.
+Host and device communicators are two classes. A single method with two meanings (await it, or order it by a stream)
+would invite mistakes in protocols. Every op has a *site*: a word in the source, without spaces, that makes its address
+(see `dpsim.contract.ops`). Ranks are global ranks everywhere, also as roots, sources and destinations.
 
-A coroutine awaits what these calls give, and nothing else. The objects take no attributes but their own
-(AttributeError): what a protocol keeps, it keeps in local variables.
+A coroutine awaits only the results of these calls. The objects accept no other attributes than their own
+(AttributeError): a protocol keeps its state in local variables.
 
-Classes here are abstract and hold no behaviour: the docstrings are the law, `dpsim.testing.check_backend` is its
-judge. Only what all of sim, gloo and nccl can do is in here.
+The classes here are abstract and have no behaviour: the docstrings are the law, and `dpsim.testing.check_backend`
+judges by it. This module has only calls that sim, gloo and nccl all support.
 """
 
 # The signatures of collectives have no body either (see `collective`).
@@ -50,14 +50,15 @@ Kernel: TypeAlias = Callable[..., None]
 Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 
 NO_STEP = 1_000_000
-"""The step tag of an actor that works in no step, as a front end of services. Its findings come behind all others."""
+"""The step tag of an actor that works in no step, such as a front end. Its findings follow all others."""
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 def collective(call: _Call) -> _Call:
-    """Mark the signature of a collective. `dpsim.contract.collectives` has a file of that name with all that holds for
-    it, and `dpsim.backend` makes the method of that. Until then a class is abstract; a type checker cannot see it made.
+    """Mark the signature of a collective. `dpsim.contract.collectives` has a file of that name with all rules of the
+    collective, and `dpsim.backend` makes the method from it. Until then a class is abstract, and a type checker does
+    not see the method.
     """
     call.is_collective = True  # type: ignore[attr-defined]  # a mark on a function
     return abstractmethod(call)
@@ -75,41 +76,44 @@ class Buffer(ABC):
     def view(self, start: int, stop: int) -> Buffer:
         """Rows `start` to `stop` of the first axis, sharing memory. Views of disjoint rows do not conflict.
 
-        A view is not freed; it ends with its buffer. IndexError if the rows are not within the buffer.
+        A program does not free a view; it ends with its buffer. IndexError if the rows are not within the buffer.
         """
 
     @abstractmethod
     def read(self, site: str, stream: Stream | None = None) -> Awaitable[HostArray]:
-        """Copy to the host: waits until all work put on `stream` so far is done (default: the buffer's own stream).
+        """Copy to the host. The read waits until all work that `stream` has so far is done (default: the buffer's own
+        stream).
 
         The result is a new numpy array of the buffer's shape and dtype. Await it once.
         """
 
     @abstractmethod
     def record_stream(self, stream: Stream) -> None:
-        """Say that `stream` uses this memory: after `free` it is not reused before the work that `stream` has *then* is
-        done. Without it the memory may be reused while the other stream still works on it.
+        """Declare that `stream` uses this memory. After `free`, the allocator does not reuse it before the work that
+        `stream` has *at the free* is done. Without this call, it may reuse the memory while the other stream still
+        works on it.
         """
 
     @abstractmethod
     def free(self) -> None:
         """Give the memory back to the stream's pool. Later work on the *same* stream may reuse it at once, without
-        waiting. A freed buffer and its views must not be used again: RuntimeError. Work put on streams before is work
-        in flight, and no such use.
+        waiting. A program must not use a freed buffer or its views again: RuntimeError. Work that streams already have
+        is in flight, and is no such use.
 
-        Which buffer gets the memory nobody may count on: any later `alloc` on the stream from the same pool (one for up
-        to 1 MiB, one for more), in whole or in part, or none. So whatever still uses this memory has to come before all
-        that writes the later ones.
+        A program may not assume which buffer gets the memory. Any later `alloc` on the stream from the same pool may
+        get it, in whole or in part, or none does. There is one pool for up to 1 MiB, and one for more. So work that
+        still uses this memory has to come before all writes of the later buffers.
         """
 
     @abstractmethod
     def tagged(self, tag: Frozen) -> Buffer:
-        """The same memory, named together with the version that it should have, for one call.
+        """The same memory, together with the version that it should have, for one call.
 
-        An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
-        else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
-        nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it, of a reduce
-        all but the root. Nothing is moved or waited for. TypeError for a tag that is no plain data, ValueError for NaN.
+        An op that writes a tagged buffer leaves `tag` on these elements. An op that reads a tagged buffer expects the
+        tag there, or the run has a finding (STALE:VERSION). A write without a tag leaves none, and a read without a tag
+        expects nothing. A collective in place leaves the tag and expects none. In a broadcast the root expects it, in a
+        reduce all members but the root. The call moves nothing and waits for nothing. TypeError for a tag that is no
+        plain data, ValueError for NaN.
         """
 
 
@@ -120,8 +124,8 @@ class Event(ABC):
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
-        """Whether the point has passed. It passes some time after the work before it is done. So only a host that has
-        waited for the event, has found it passed, or has waited for something behind it can count on yes.
+        """Whether the point has passed. It passes some time after the work before it is done. A host can rely on yes
+        only after it waited for the event, found it passed, or waited for work behind it.
         """
 
     @abstractmethod
@@ -130,7 +134,7 @@ class Event(ABC):
 
 
 class Stream(ABC):
-    """A queue of device work, executed in order, while the host runs ahead. Streams run side by side."""
+    """A queue of device work, executed in order, while the host runs ahead. Streams run in parallel."""
 
     __slots__ = ("name",)
 
@@ -138,15 +142,15 @@ class Stream(ABC):
 
     @abstractmethod
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
-        """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
-        first. It may be that of any buffer of this stream that was freed before.
+        """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it first.
+        It may be the memory of any buffer of this stream that the program freed before.
 
         A kernel gets memory of a type that numpy lacks (bfloat16, float8, complex32) as integers of the same width, on
         every backend. A host gets such elements as numpy's type `dpsim.contract.dtypes.numpy_dtype(dtype)`.
 
-        `per_replay`: each replay of a graph reads fresh contents. A replay that reads what the replay before it has
-        read, with no write in between, is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a capture: the
-        memory that a capture takes is new in each replay.
+        `per_replay`: each replay of a graph reads fresh contents. If a replay reads the same contents as the replay
+        before it, with no write in between, this is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a
+        capture, because the memory that a capture takes is new in each replay.
         """
 
     @abstractmethod
@@ -162,20 +166,20 @@ class Stream(ABC):
     ) -> None:
         """Put `kernel(*reads, *writes, *args)` on the stream.
 
-        The kernel gets the arrays of the buffers (numpy in the simulation, torch elsewhere; write it against the array
-        API standard), reads them, writes in place those of `writes` and returns nothing; one that writes what it only
-        reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
-        bound now, plain data (TypeError for an array). The kernel is a plain function: whatever else can be called is
-        refused (TypeError), and so are a closure and a default that is no plain data, since they would read tomorrow's
-        state.
+        The kernel gets the arrays of the buffers: numpy in the simulation, torch elsewhere. Write it against the array
+        API standard. It reads the arrays, writes those of `writes` in place, and returns nothing. A kernel that writes
+        an array which it may only read, or returns something, fails. It may touch no other memory: its footprint is
+        exact by construction. The call binds `args` now; they are plain data (TypeError for an array). The kernel is a
+        plain function. The launch refuses any other callable (TypeError), a closure, and a default that is no plain
+        data, because these would read later state.
 
-        The same holds for globals, of the kernel and of each function of a program that it calls. A kernel may use
-        functions, classes, modules, and a cache of a function (functools.cache). Values have to stay as they are:
+        The same holds for globals of the kernel, and of each function of a program that it calls. A kernel may use
+        functions, classes, modules, and a cache of a function (functools.cache). It may use values that cannot change:
         numbers, text, tuples, enums, dtypes, frozen dataclasses. A launch refuses anything else by name: a list, a
-        dictionary, an array, a ContextVar, `os.environ`, an object or a method bound to one. It refuses a global that
-        a function of its module sets. A kernel may set no global and no attribute, nor may it call `globals`, `setattr`
+        dictionary, an array, a ContextVar, `os.environ`, an object or a method bound to one. It refuses a global that a
+        function of its module sets. A kernel may set no global and no attribute, nor may it call `globals`, `setattr`
         or `exec`. Lambdas, functions and comprehensions within a kernel are part of it. No program may set a number
-        that a kernel reads. A kernel that keeps an array fails where the backend sees it.
+        that a kernel reads. A kernel that keeps an array fails if the backend notices it.
 
         `cost`: nanoseconds of device time in the simulation, None for the backend's default; real hardware
         ignores it.
@@ -183,8 +187,8 @@ class Stream(ABC):
 
     @abstractmethod
     def record(self, event: Event | None = None) -> Event:
-        """Mark the point that the stream's work has come to. `event`: one that was recorded before is recorded again,
-        on whatever stream of the rank; who waits for it from now on waits for this point, who waited before does not.
+        """Mark the point that the stream's work has reached. `event`: record this event of an earlier call again, on
+        any stream of the rank. Later waits for it are waits for this point; earlier waits are not.
         """
 
     @abstractmethod
@@ -193,51 +197,61 @@ class Stream(ABC):
 
     @abstractmethod
     def wait_stream(self, other: Stream) -> None:
-        """Later work on this stream starts after all that `other` has so far: `wait(other.record())`."""
+        """Later work on this stream starts after all work that `other` has so far: `wait(other.record())`."""
 
     @abstractmethod
     def wait_flag(self, flag: Flag, site: str) -> None:
         """Later work on this stream starts when it finds the flag set. The host does not wait.
 
-        The stream looks when it has come so far, at the flag as the host has left it, and again and again until it is
-        set. So it goes on at once behind a flag that was set before and was not cleared; and a flag that is cleared
-        before the stream has come to look, or too soon after it was set, holds the stream until it is set once more.
-        What is written to a flag before this call is seen; later it may take a while. A stream clears no flag. What a
-        thread did before it set the flag lies before what goes on because of that.
+        When the stream reaches this point, it looks at the flag as the host left it, again and again until it is set.
+        So if a thread set the flag before and did not clear it, the stream continues at once. If a thread clears the
+        flag before the stream looks, or too soon after the set, the stream stands until the next set. The stream sees a
+        write to the flag before this call; a later write may take a while. A stream clears no flag. The ops of a thread
+        before its set come before the work that continues because of the set.
 
-        A message needs no call of its own: a host thread takes it, and sets a flag. In a capture the wait is kept, and
-        each replay looks at the flag as it is then. ValueError for a flag of another rank.
+        A message needs no separate call: a host thread takes it, and sets a flag. A capture keeps the wait, and each
+        replay looks at the flag at that time. ValueError for a flag of another rank.
 
-        CUDA has it as cuStreamWaitValue32 on a word of pinned memory, also in a capture (a batch memory operation). It
-        learns nothing of the order that comes of it: what waits so may stand in the way of other streams where a GPU
-        has fewer queues than streams. A host function that blocks (cudaLaunchHostFunc) would hold those of all streams.
+        CUDA has it as cuStreamWaitValue32 on a word of pinned memory, also in a capture (a batch memory operation).
+        CUDA does not know the order that results. If a GPU has fewer queues than streams, such a wait may block other
+        streams. A host function that blocks (cudaLaunchHostFunc) would block the functions of all streams.
         """
 
 
 class Aborted(RuntimeError):
-    """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
+    """This rank has aborted the communicator, or the abort broke off the device work that the rank waits for."""
 
 
 Result = TypeVar("Result", covariant=True)
 
 
 class HostWork(Awaitable[Result]):
-    """A collective or transfer of a host that was started. Await it once."""
+    """A collective or transfer that a host has started. Await it once."""
 
     __slots__ = ()
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
         """Whether it is over. It is over for this rank some time after it could be, so the answer may be no for any
-        time. Only a host that has awaited it, or has found it over, can count on yes. To ask takes no result: it has to
-        be awaited all the same. Raises Aborted where its await does.
+        time. Only a host that has awaited it, or has found it over, can rely on yes. A query takes no result: the
+        program has to await the work all the same. Raises Aborted if its await would.
 
-        As `is_completed` of torch's Work. NCCL's collectives have no such work: ask for an event of their stream.
+        Torch has it as `is_completed` of its Work. NCCL's collectives have no such work: query an event of their
+        stream.
+        """
+
+    @abstractmethod
+    def within(self, timeout_ns: int, site: str) -> Awaitable[bool]:
+        """Wait until it is over, at most for this time, and learn whether it is. The call goes on behind a time-out: it
+        can be asked again, and has to be awaited all the same. Raises Aborted where its await does; ValueError for
+        less than 1 ns.
+
+        A time-out passes as that of a mailbox does. As `wait(timeout)` of torch's Work for a collective of gloo.
         """
 
 
 class Received(NamedTuple):
-    """What a receive from any source gives: the global rank that sent, and the array."""
+    """The result of a receive from any source: the global rank of the sender, and the array."""
 
     source: int
     array: HostArray
@@ -246,24 +260,24 @@ class Received(NamedTuple):
 class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
-    All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at
-    once, with the content that the array has now; await its result (a new array) exactly once: a second await is a
-    RuntimeError, and one that is never awaited is a finding.
+    All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at once,
+    with the content that the array has now. Await its result (a new array) exactly once: a second await is a
+    RuntimeError, and a missing await is a finding.
 
-    Each member is through by itself. The contract promises that it waits for the members whose elements it gets:
+    Each member completes by itself. The contract promises that it waits for the members whose elements it gets:
 
     * all_reduce, reduce_scatter with a piece for it, barrier: all members;
-    * all_gather: the members that bring something; all_to_all: those that have something for it;
+    * all_gather: the members that bring elements; all_to_all: those that have elements for it;
     * broadcast, scatter: the root, and the root waits for no member;
     * reduce, gather: the root waits for all, the others for no member.
 
-    Where no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both.
-    When a member is through, the members it waited for had *come*; they need not be through.
+    If no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both. When
+    a member completes, the members that it waited for have *arrived*; they need not have completed.
 
-    Elements of every type can be moved. bool, int8, uint8, int32, int64, float16, bfloat16, float32 and float64 can be
-    reduced, with "sum", "max", "min" and "prod". The floating-point ones have "avg", too, and the others "band", "bor"
-    and "bxor". Anything else is a ValueError: gloo and NCCL have none. The order in which a library adds floating-point
-    numbers is open, and so is the rounding of an average.
+    Transfers accept elements of every type. Reductions accept bool, int8, uint8, int32, int64, float16, bfloat16,
+    float32 and float64, with "sum", "max", "min" and "prod". Floating-point types also have "avg", and the others
+    "band", "bor" and "bxor". Anything else is a ValueError, because gloo and NCCL lack it. The contract leaves open in
+    which order a library adds floating-point numbers, and how it rounds an average.
 
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
@@ -292,16 +306,16 @@ class HostCommunicator(ABC):
         self, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
     ) -> HostWork[HostArray]:
         """The elementwise reduction over the group on global rank `root`; on the others the array that they brought.
-        Equal shapes. It is no barrier: only the root waits, for all.
+        Equal shapes. It is no barrier: only the root waits, for all members.
 
-        Torch leaves open what the others get (`torch.distributed.reduce`), MPI and NCCL have no result for them.
+        Torch leaves the result of the others open (`torch.distributed.reduce`); MPI and NCCL have no result for them.
         """
 
     @collective
     def all_gather(
         self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
     ) -> HostWork[HostArray]:
-        """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all bring as many."""
+        """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all are equal."""
 
     @collective
     def reduce_scatter(
@@ -325,7 +339,7 @@ class HostCommunicator(ABC):
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> HostWork[HostArray]:
-        """Send piece i of the array to member i; what came from all members one after the other, flat.
+        """Send piece i of the array to member i. The result has the pieces from all members one after the other, flat.
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
@@ -334,13 +348,13 @@ class HostCommunicator(ABC):
     @collective
     def gather(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
         """The arrays of all members one after the other, flat, on global rank `root`; on the others an empty array.
-        Equal shapes. It is no barrier: only the root waits, for all.
+        Equal shapes. It is no barrier: only the root waits, for all members.
         """
 
     @collective
     def scatter(self, array: HostArray, root: int, *, site: str | None = None) -> HostWork[HostArray]:
-        """This member's piece of the array of global rank `root`, flat. Equal shapes, of as many elements for each
-        member; of the others' arrays nothing is read. It is no barrier: the root waits for no member.
+        """This member's piece of the array of global rank `root`, flat. Equal shapes, with equal pieces for all
+        members. The call does not read the arrays of the others. It is no barrier: the root waits for no member.
         """
 
     @collective
@@ -349,8 +363,8 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> HostWork[HostArray]:
-        """Send to global rank `to`. The await returns when the memory may be used again: before the peer receives, or
-        not until then, and of two sends the one so and the other so. Transfers between two ranks arrive in order. The
+        """Send to global rank `to`. The await returns when the program may use the memory again. This may be before the
+        peer receives or only then, and may differ between two sends. Transfers between two ranks arrive in order. The
         result is an empty array.
         """
 
@@ -362,29 +376,29 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> HostWork[Received]:
-        """Receive from any other member: the next message of one of them, whichever comes first. A message may be under
-        way for any time, also where another one was sent later. Several of these calls take messages in the order of
-        the calls, and behind the receives from a named rank that were called before. Until all of them were awaited
-        this rank may call no receive from a named rank on the communicator: RuntimeError. Default site:
+        """Receive from any other member: the next message of the member whose message arrives first. A message may be
+        under way for any time, even if a member sends another one later. Several of these calls take messages in the
+        order of the calls, and behind earlier receives from a named rank. Until the rank has awaited all of them, it
+        may not call a receive from a named rank on the communicator: RuntimeError. Default site:
         "<communicator>.recv_any".
 
-        As gloo's `recvAnysource`, and MPI's MPI_ANY_SOURCE. NCCL has none, so device communicators have none either.
+        Gloo has it as `recvAnysource`, and MPI as MPI_ANY_SOURCE. NCCL lacks it, so device communicators lack it too.
         """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """Give the communicator up, for this rank alone and for good. Whoever of this rank waits on it, in another host
-        thread, gets Aborted, and so does every later call on it and every await of what was started before. It does not
-        wait, and may be called twice. RuntimeError for a program that does not say `aborts = True`.
+        """Give the communicator up, for this rank alone and permanently. Each other host thread of this rank that waits
+        on it gets Aborted. So does every later call on it, and every await of work that started before. The call does
+        not wait, and a program may repeat it. RuntimeError for a program that does not declare `aborts = True`.
 
-        What the peers have under way with this rank may still end for each of them, or not at all, from some time on.
-        Nobody is told: a peer that waits stands there until it aborts the communicator itself, also where a library
-        would raise (gloo, when the connection closes). Default site: "<communicator>.abort".
+        Work that peers have under way with this rank may still end for each of them; from some time on, it does not
+        end. The peers get no exception. A peer that waits stands there until it aborts the communicator itself,
+        although gloo itself would raise when the connection closes. Default site: "<communicator>.abort".
         """
 
     @abstractmethod
     def destroy(self, *, site: str | None = None) -> HostWork[HostArray]:
-        """Leave the communicator together with all other members, as the last that each does with it: a barrier.
+        """Leave the communicator together with all other members, as the last call of each on it: a barrier.
         RuntimeError for every later call. Default site: "<communicator>.destroy".
         """
 
@@ -392,14 +406,14 @@ class HostCommunicator(ABC):
 class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).
 
-    All members make the same collectives in the same order. A collective holds a member's stream until those have come
-    to it, on their streams, whose elements the member gets; who they are, and what it says that a member is through, is
-    as for a `HostCommunicator`. A member that neither gives elements nor gets any has no part: nothing happens on its
-    stream, and the call has no place in the order of the communicator. What a rank puts on one communicator, transfers
-    too, happens in that order, on whatever streams: each starts when the one before has ended on this rank, and finds
-    the memory as that one left it. Two communicators over the same ranks are independent (siblings). Default site:
-    "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
-    not fit the buffers.
+    All members make the same collectives in the same order. A collective holds a member's stream until the members
+    whose elements it gets have reached it on their streams. `HostCommunicator` says which members these are, and what
+    the completion of a member proves. A member that neither gives nor gets elements has no part. Nothing happens on its
+    stream, and its call has no place in the order of the communicator. The ops that a rank puts on one communicator,
+    transfers included, happen in that order, on all of its streams. Each starts when the one before has ended on this
+    rank, and finds the memory as that one left it. Two communicators over the same ranks are independent (siblings).
+    Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank
+    itself, or sizes do not fit the buffers.
     """
 
     __slots__ = ("index", "name", "ranks")
@@ -419,16 +433,16 @@ class DeviceCommunicator(ABC):
     @collective
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
         """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes. It is no barrier: it may end for
-        the root before the others have come, and for a receiver before another one has.
+        the root before the others have arrived, and for a receiver before another one has.
         """
 
     @collective
     def reduce(
         self, buffer: Buffer, root: int, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None
     ) -> None:
-        """Put a reduction over the group on `stream`: in place on global rank `root`, while the others' buffers are
-        read and stay as they are. Equal sizes. It is no barrier: it may end for the others before the root has come.
-        Source: ncclReduce, whose receive buffer counts on the root alone.
+        """Put a reduction over the group on `stream`, in place on global rank `root`. It reads the buffers of the
+        others and does not change them. Equal sizes. It is no barrier: it may end for the others before the root has
+        arrived. Source: ncclReduce, whose receive buffer counts only on the root.
         """
 
     @collective
@@ -443,7 +457,7 @@ class DeviceCommunicator(ABC):
     ) -> None:
         """Gather the members' `source` buffers one after the other into `output`.
 
-        `sizes`: elements that each member brings, in group order, known to all; None if all bring as many.
+        `sizes`: elements that each member brings, in group order, known to all; None if all are equal.
         """
 
     @collective
@@ -470,7 +484,7 @@ class DeviceCommunicator(ABC):
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        """Send piece i of `source` to member i and put what member i sends at place i of `output`.
+        """Send piece i of `source` to member i and put the piece from member i at place i of `output`.
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
@@ -486,9 +500,9 @@ class DeviceCommunicator(ABC):
         *,
         site: str | None = None,
     ) -> None:
-        """Gather the members' `source` buffers one after the other into `output` on global rank `root`. The others
-        give None for `output`, or a buffer that stays as it is. Equal sizes. It is no barrier: it may end for the
-        others before the root has come.
+        """Gather the members' `source` buffers one after the other into `output` on global rank `root`. The others give
+        None for `output`, or a buffer that does not change. Equal sizes. It is no barrier: it may end for the others
+        before the root has arrived.
         """
 
     @collective
@@ -502,14 +516,14 @@ class DeviceCommunicator(ABC):
         site: str | None = None,
     ) -> None:
         """Put this member's piece of the `source` of global rank `root` into `output`. The others give None for
-        `source`, or a buffer that is not read. Equal pieces. It is no barrier: it may end for the root before the
-        others have come.
+        `source`, or a buffer that the call does not read. Equal pieces. It is no barrier: it may end for the root
+        before the others have arrived.
         """
 
     @abstractmethod
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
         """Put a transfer to global rank `to` on `stream`. It may end before the peer receives (eager) or hold the
-        stream until then (rendezvous), and of two sends the one so and the other so: a correct protocol tolerates all.
+        stream until then (rendezvous). Two sends may differ: a correct protocol tolerates all of these.
         """
 
     @abstractmethod
@@ -518,31 +532,32 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def occupy(self, places: int) -> None:
-        """Let each collective and transfer that this rank puts on the communicator from now on take so many places of
-        the device while it waits for its peers, all at once; 1 at first. What a graph keeps keeps those of its capture.
-        Places are finite where the world says so (`World.residency`); a real device has what it has, and ignores this.
-        ValueError for less than one.
+        """Let each collective and transfer that this rank puts on the communicator from now on take `places` places of
+        the device. It takes them all at once and keeps them while it waits for its peers; 1 at first. Ops of a graph
+        keep the number of their capture. Places are finite if the world says so (`World.residency`); a real device
+        ignores this call. ValueError for less than one.
         """
 
     @abstractmethod
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
-        """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
-        Each comes after what the stream and the communicator had before the group; what comes behind the group comes
-        after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
-        within a group. It is open for all host threads of the rank.
+        """Transfers within the block go out as one group, without an order among themselves. So two ranks may both send
+        first. Each comes after the earlier work of the stream and the communicator; work behind the group comes after
+        all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
+        within a group. The group is open for all host threads of the rank.
         """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """As that of a `HostCommunicator`. What this rank has put on it and has not ended is broken off: it ends some
-        time after this call, with anything in its buffers, and the streams go on behind it. Whoever of this rank waits
-        for what lies behind it on the streams, to read or to synchronise, gets Aborted when the wait is over.
+        """As that of a `HostCommunicator`. The call breaks off the work that this rank has put on the communicator and
+        that has not ended. That work ends some time after this call, with undefined contents in its buffers, and the
+        streams continue behind it. If a thread of this rank waits for work behind it on the streams, to read or to
+        synchronise, the wait ends with Aborted.
         """
 
 
 class CaptureError(RuntimeError):
-    """What a capture does not allow. `code`: the number by which CUDA names the reason, 900 to 908 (`CAPTURE_ERRORS`).
-    The capture that it was raised in is invalid from then on: what follows in it raises 901.
+    """A call that a capture does not allow. `code`: the number by which CUDA names the reason, 900 to 908
+    (`CAPTURE_ERRORS`). The capture is invalid from then on: later calls in it raise 901.
     """
 
     def __init__(self, code: int, message: str) -> None:
@@ -551,39 +566,40 @@ class CaptureError(RuntimeError):
 
 
 class Graph(ABC):
-    """Device work that is kept once and issued as a whole, as often as one likes: a CUDA graph.
+    """Device work that a program keeps once and issues as a whole, any number of times: a CUDA graph.
 
         async with graph.capture(stream):
             stream.launch("scale", scale, reads=[x], writes=[y])        # kept, not run
             ep.all_reduce(y, stream)
-        graph.replay(stream, "decode")                                   # runs both, on the memory of then
+        graph.replay(stream, "decode")                                   # runs both, on the memory of the capture
 
-    Between the beginning and the end of a capture the plain calls on the captured stream are kept. A stream that waits
-    for an event of the capture joins it; its work has to be waited for in turn before the end (else 904). Other streams
-    go on as always. Kernels, buffers, arguments and sizes are those of the capture, whatever the program does to them
-    later: code of the host is not run again.
+    Between its beginning and its end, a capture keeps the plain calls on the captured stream. A stream that waits for
+    an event of the capture joins it. The captured stream in turn has to wait for its work before the end (otherwise
+    904). Other streams continue as usual. Kernels, buffers, arguments and sizes are those of the capture, whatever the
+    program does to them later. A replay does not run code of the host.
 
-    Memory that is taken on a stream of the capture comes from the graph's pool, where other graphs of that pool get
-    theirs. What is given back there, within the capture or after it, later allocations of the pool may get, also those
-    of other captures: on the same stream, and of the same kind of blocks (see `Buffer.free`). The buffer can be used
-    all the same, as a weak reference: it has what the last replay left, until memory that was taken after it was given
-    back is taken again by a replay, or used by the program. Kernels and collectives, too, take memory for themselves
-    and give it back at once. So a replay leaves nothing for sure in memory of its pool that was taken, on the same
-    stream, after the graph's first call there or after it gave some back, but what it writes itself. Buffers from
-    elsewhere have to live as long as the graph is replayed: a replay on freed memory is a finding (STALE:FREED).
+    Memory that a capture takes on one of its streams comes from the graph's pool, which other graphs may share. The
+    program may give it back within the capture or after it. Then later allocations of the pool may get it, on the same
+    stream and of the same kind of blocks (see `Buffer.free`). This includes allocations of other captures. The program
+    may still use the buffer, as a weak reference. It has the contents of the last replay until one of two events, which
+    concern memory taken after the program gave the buffer back. Either a replay takes such memory again, or the program
+    uses it. Kernels and collectives, too, take memory for themselves and give it back at once. So a replay may
+    overwrite memory of its pool that it does not write itself. This is memory taken on the same stream after the
+    graph's first call there, or after the graph gave memory back. Other buffers have to live as long as the program
+    replays the graph: a replay on freed memory is a finding (STALE:FREED).
 
-    Within a capture raise: what learns from the device or from a peer (reading; asking for an event; a host collective
-    or transfer; looking into a mailbox or a store, or for a store): 900, for an event of the capture 907; to wait for
-    an event that was recorded outside: 905; a second capture: 902. After it its events are no use: 907. A thread that
-    captures may send a message, or set a key of a store, and that is a finding (GRAPH:HOST_EFFECT): no replay does it.
-    To replay a graph on a stream of the capture raises 900 as well. The host thread that began a capture ends it, but
-    in mode "relaxed": 908. What the host does by itself (`decide`, `probe`, `sleep`) happens once, in the capture, and
-    in no replay.
+    Within a capture, a call that learns from the device or from a peer raises 900. Such calls are a read, a query of an
+    event, a host collective or transfer, and a look into or for a store. A look into a mailbox is one, too. For an
+    event of the capture the code is 907. A wait for an event recorded outside raises 905, and a second capture 902.
+    After the capture its events are invalid: 907. A thread that captures may send a message, or set a key of a store.
+    This is a finding (GRAPH:HOST_EFFECT), because no replay does it. To replay a graph on a stream of the capture
+    raises 900 as well. The host thread that began a capture has to end it (otherwise 908), except in mode "relaxed".
+    Calls that concern only the host (`decide`, `probe`, `sleep`) happen once, in the capture, and in no replay.
 
     All members of a communicator capture the same collectives in the same order, and replay the graphs of one capture
-    together; where one member is eager and another is not, the hardware pairs them all the same, and that is a finding
-    (GRAPH:UNPAIRED). Replays of one graph run one after the other, on whatever streams. A fault or delay can be at a
-    call that is kept, a delay or death at a replay as well; nothing can be at a call within a replay.
+    together. If one member is eager and another is not, the hardware pairs them all the same, and this is a finding
+    (GRAPH:UNPAIRED). Replays of one graph run one after the other, on all streams. A fault or delay can be at a kept
+    call, and a delay or death at a replay. Neither can be at a call within a replay.
     """
 
     __slots__ = ("name",)
@@ -594,25 +610,24 @@ class Graph(ABC):
     def capture(
         self, stream: Stream, *, mode: CaptureMode = "global", site: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Keep what is put on `stream`. To begin waits until all streams of the rank are through.
+        """Keep the calls on `stream`. The beginning waits until all streams of the rank are idle.
 
-        `mode`: which calls of the rank are refused while the capture lasts. "global": those of all its host threads;
-        "thread_local": those of this one; "relaxed": of this one, too, but to ask for, or to read, what is
-        not captured.
-        Default site: "<graph>.capture". RuntimeError if the graph was captured already. If the block raises, the
-        capture is given up, and the graph can be captured anew.
+        `mode`: which calls of the rank the capture refuses. "global": those of all its host threads. "thread_local":
+        those of this thread. "relaxed": also those of this thread, except for queries and reads of events and buffers
+        that the capture does not contain. Default site: "<graph>.capture". RuntimeError if the program has captured the
+        graph already. If the block raises, the capture ends without a graph, and the program may capture it anew.
         """
 
     @abstractmethod
     def replay(self, stream: Stream, site: str) -> None:
-        """Put what was kept on the stream: it starts after what the stream has so far and after the last replay, and
-        later work on this stream starts when all of it has ended. RuntimeError if nothing was captured.
+        """Put the kept work on the stream. It starts after the earlier work of the stream and after the last replay.
+        Later work on this stream starts when all of it has ended. RuntimeError if the program has captured nothing.
         """
 
 
 class Mailbox(ABC):
-    """Messages to one rank, in the order in which they arrived. Those of one sender arrive in the order they were
-    sent.
+    """Messages to one rank, in the order of their arrival. Messages of one sender arrive in the order in which it sends
+    them.
     """
 
     __slots__ = ()
@@ -623,18 +638,18 @@ class Mailbox(ABC):
 
     @abstractmethod
     def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Awaitable[Frozen]:
-        """Wait for the next message; None when the time is up. Without a time-out it may wait for ever, and `idle` says
-        that it should: to stand there is no hang. ValueError for both. A time-out of 0 is a poll.
+        """Wait for the next message; None when the time is up. Without a time-out the wait may last without end. `idle`
+        declares that this is no hang. ValueError for both. A time-out of 0 is a poll.
         """
 
 
 class Flag(ABC):
-    """What the host threads of a rank tell one another: set or not, clear at first; Python's `threading.Event`. Of
-    flags a baton, a lock, a barrier are made.
+    """A signal between the host threads of a rank: set or not, clear at first, like Python's `threading.Event`.
+    Programs make a baton, a lock or a barrier from flags.
 
-    Whoever waits when the flag is set goes on, also where it is cleared before it comes to do so. To wait does not
-    clear it. A wait begins, and a query looks, where it is called, also if it is awaited later. What a thread did
-    before it set the flag lies before what goes on because of that.
+    A thread that waits when another one sets the flag continues, even if a thread clears the flag before it does so. A
+    wait does not clear the flag. A wait begins, and a query looks, at the call, even if the program awaits it later.
+    The ops of a thread before its set come before the ops that continue because of the set.
     """
 
     __slots__ = ("name",)
@@ -643,15 +658,15 @@ class Flag(ABC):
 
     @abstractmethod
     def set(self, site: str) -> None:
-        """Set it, and let go on who waits. One that is set already stays so."""
+        """Set the flag and release the threads that wait. A flag that is set stays set."""
 
     @abstractmethod
     def clear(self, site: str) -> None:
-        """From now on who waits stands, until it is set again."""
+        """Clear the flag. Later waits last until the next set."""
 
     @abstractmethod
     def wait(self, site: str) -> Awaitable[None]:
-        """Wait until the flag is set; if it is, go on at once."""
+        """Wait until the flag is set; if it is set, continue at once."""
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
@@ -659,7 +674,7 @@ class Flag(ABC):
 
 
 class Thread(ABC):
-    """A host thread that the program has started."""
+    """A host thread that the program started."""
 
     __slots__ = ("name",)
 
@@ -667,17 +682,18 @@ class Thread(ABC):
 
     @abstractmethod
     def join(self, site: str) -> Awaitable[str | None]:
-        """Wait until the thread has ended. What it raised is learned here, as "ValueError: the message", and is a crash
-        of the rank no longer; None if it came to its end.
+        """Wait until the thread has ended. Returns None, or the exception that it raised, as "ValueError: the message".
+        A joined exception is no crash of the rank.
         """
 
 
 class Store(ABC):
-    """A table of keys and values behind a port of a node: where processes find one another that share no communicator
-    yet. As torch's TCPStore: one process listens, others join it by node and port, and all of them use it alike.
+    """A table of keys and values behind a port of a node, like torch's TCPStore. Processes that do not share a
+    communicator yet find one another there. One process listens, others join it by node and port, and all of them use
+    it alike.
 
-    A port belongs to one listener at a time, and other programs of the node listen, too (`World.strangers`). Whoever
-    joins a port gets whoever listens there, and cannot tell a stranger by that.
+    A port belongs to one listener at a time, and other programs of the node listen, too (`World.strangers`). A process
+    that joins a port gets the listener of that port, and cannot recognise a stranger by that.
     """
 
     __slots__ = ("node", "port")
@@ -687,46 +703,47 @@ class Store(ABC):
 
     @abstractmethod
     def set(self, key: str, value: Frozen, site: str) -> None:
-        """Send a value, plain data as in a message; it is there some time later. The last one counts. What one rank
-        sets arrives in that order.
+        """Send a value, plain data as in a message; it arrives some time later. The last value counts. The values of
+        one rank arrive in the order of its calls.
         """
 
     @abstractmethod
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Awaitable[Frozen]:
         """Wait until the key has a value, and learn it; None when the time is up, or the listener has left. Without a
-        time-out it may wait for ever; with one of 0 it looks once.
+        time-out the wait may last without end; with a time-out of 0 it looks once.
         """
 
     @abstractmethod
     def add(self, key: str, amount: int, site: str) -> Awaitable[int | None]:
-        """Add to the number of a key, 0 where it has none, and learn the sum. Like the two below it reads and changes
-        the key in one step, behind what this rank set before; None if the listener has left.
+        """Add to the number of a key, 0 if it has none, and learn the sum. Like the next two calls, it reads and
+        changes the key in one step, behind the earlier sets of this rank. None if the listener has left.
         """
 
     @abstractmethod
     def compare_set(self, key: str, expected: Frozen, desired: Frozen, site: str) -> Awaitable[Frozen]:
-        """Give the key a value if it has the expected one, or if it has none and that is empty text. Learn the value
-        that it has then; the expected one, if it has none. Source: torch.distributed.Store.compare_set.
+        """Give the key a value if it has the expected one, or if it has none and the expected one is empty text. Learn
+        the value that the key has afterwards; the expected one, if it has none. Source:
+        torch.distributed.Store.compare_set.
         """
 
     @abstractmethod
     def delete(self, key: str, site: str) -> Awaitable[bool | None]:
-        """Take the key's value away, and learn whether it had one."""
+        """Delete the key's value, and learn whether it had one."""
 
     @abstractmethod
     def close(self, site: str) -> None:
-        """Leave the store; who listens gives the port back, and those who still wait learn None. RuntimeError for any
-        use afterwards.
+        """Leave the store. The listener gives the port back, and processes that still wait learn None. RuntimeError for
+        any use afterwards.
         """
 
 
 class Rank(ABC):
-    """One rank, as each of its host threads sees it: all of the world that a protocol sees.
+    """One rank, as each of its host threads sees it. A protocol sees the world only through it.
 
-    A rank begins with the thread "main", and a program that says `threaded = True` may start more. Streams, buffers,
-    graphs, communicators, mailboxes and flags are the rank's, for all of its threads to use. `thread` and `step` are
-    those of the thread that asks. What the threads put on the rank's streams and communicators lies there in the order
-    in which they came to do so, which is anybody's guess: a thread may be held up before each call that it makes.
+    A rank begins with the thread "main", and a program that declares `threaded = True` may start more. Streams,
+    buffers, graphs, communicators, mailboxes and flags belong to the rank, and all of its threads may use them.
+    `thread` and `step` are those of the calling thread. Ops of the threads on the rank's streams and communicators are
+    in the order of the calls. No program can rely on that order, because a thread may stop before each of its calls.
     """
 
     __slots__ = ("rank", "step")
@@ -740,17 +757,16 @@ class Rank(ABC):
     @property
     @abstractmethod
     def thread(self) -> str:
-        """The name of the host thread that asks."""
+        """The name of the calling host thread."""
 
     @abstractmethod
     def stream(self, name: str) -> Stream:
-        """The stream of that name; made at first use and then the same."""
+        """The stream of that name, which the first use makes."""
 
     @abstractmethod
     def graph(self, name: str, pool: str | None = None) -> Graph:
-        """The graph of that name; made at first use and then the same. `pool`: where its memory comes from, by name,
-        to be shared among graphs; None: one of its own. ValueError for another pool than at first, and for a name that
-        is no word.
+        """The graph of that name, which the first use makes. `pool`: the name of the pool of its memory, which graphs
+        may share; None: a separate pool. ValueError for another pool than at first, and for a name that is no word.
         """
 
     @abstractmethod
@@ -768,15 +784,15 @@ class Rank(ABC):
         """Make a host communicator of these ranks, together with them; `host(name)` gives it from then on. `device`:
         make a device communicator of that name, too, which `device(name)` gives.
 
-        The members call this, and no others do. Each stands until all have called it. All give the same ranks in the
-        same order (else MISMATCH:GROUP:RANKS). A rank that makes several groups with another one makes them in the same
-        order as that rank. Else each waits for the other (HANG:COLLECTIVE:ORDER_ACROSS_GROUPS). Records name the
-        communicator "<name>[0,1]"; with `device` that is the name of the device communicator, and the other one is
-        "<name>[0,1].host". Making them is a barrier on the host communicator.
+        Only the members call this. Each waits until all have called it. All give the same ranks in the same order
+        (otherwise MISMATCH:GROUP:RANKS). Two ranks that make several groups together make them in the same order.
+        Otherwise each waits for the other (HANG:COLLECTIVE:ORDER_ACROSS_GROUPS). Records name the communicator
+        "<name>[0,1]". With `device` this is the name of the device communicator, and the other one is
+        "<name>[0,1].host". The call is a barrier on the host communicator.
 
-        ValueError for a name that is no word or that the rank has already. ValueError for ranks that do not exist, are
-        named twice, or are without this one. Default site: "<name>.group". As torch.distributed.new_group with
-        `use_local_synchronization`.
+        ValueError for a name that is no word or that the rank has already. ValueError for a list of ranks that has an
+        unknown rank, a rank twice, or not this rank. Default site: "<name>.group". Torch has it as
+        torch.distributed.new_group with `use_local_synchronization`.
         """
 
     @abstractmethod
@@ -785,19 +801,19 @@ class Rank(ABC):
 
     @abstractmethod
     def flag(self, name: str) -> Flag:
-        """This rank's flag of that name; made at first use and then the same."""
+        """This rank's flag of that name, which the first use makes."""
 
     @abstractmethod
     def start(
         self, name: str, program: Callable[[Rank], Coroutine[Any, Any, None]], *, site: str | None = None
     ) -> Thread:
-        """Start a host thread that runs `program(rank)`, with the step of the thread that starts it. All that was done
-        before lies before what it does. Default site: "<name>.start".
+        """Start a host thread that runs `program(rank)`, with the step of the thread that starts it. Its ops come after
+        all earlier ops of that thread. Default site: "<name>.start".
 
-        The rank has ended when all of its threads have; what a thread raised that nobody joins is a crash of the rank.
-        A name can be used again when its thread has been joined. RuntimeError for a program that does not say
-        `threaded = True`, and for a name in use; ValueError for a name that is no word; TypeError for what is no
-        coroutine function.
+        The rank has ended when all of its threads have. If a thread raises and no thread joins it, this is a crash of
+        the rank. A program can use a name again after it joined the thread. RuntimeError for a program that does not
+        declare `threaded = True`, and for a name in use. ValueError for a name that is no word, TypeError if `program`
+        is no coroutine function.
         """
 
     @property
@@ -807,69 +823,72 @@ class Rank(ABC):
 
     @abstractmethod
     def service(self, name: str) -> int:
-        """The number by which messages reach a service: services are counted behind the ranks, as the program names
-        them. They have no device work, and no communicators but the host ones of which `Program.groups` makes them
-        members. KeyError names the services there are.
+        """The number by which messages reach a service. The numbers of services follow those of the ranks, in the order
+        in which the program names them. Services have no device work, and only the host communicators of which
+        `Program.groups` makes them members. KeyError names the existing services.
         """
 
     @property
     @abstractmethod
     def node(self) -> int:
-        """The node that this rank or service is on, from 0."""
+        """The node of this rank or service, from 0."""
 
     @abstractmethod
     def open_store(self, port: int, site: str) -> Awaitable[Store | None]:
-        """Listen on a port of this node, 0 for any that is free: the store, whose `port` says which; None if somebody
-        listens there already (EADDRINUSE). ValueError for no port.
+        """Listen on a port of this node, 0 for any free port. Returns the store, whose `port` is the number, or None if
+        another process already listens there (EADDRINUSE). ValueError for a number that is no port.
         """
 
     @abstractmethod
     def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> Awaitable[Store | None]:
-        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up. With a
-        time-out of 0 it looks once.
+        """Connect to the listener of that port, as soon as there is one. Returns the store, or None when the time is
+        up. With a time-out of 0 it looks once.
         """
 
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
-        """Send a message to a mailbox of global rank `to`. Numbers, strings, booleans, None and tuples of these;
-        not None itself, which `poll` gives for "nothing there", and not NaN, which equals nothing (ValueError).
+        """Send a message to a mailbox of global rank `to`. A message has numbers, strings, booleans, None and tuples of
+        these. It is not None itself, which `poll` returns for an empty mailbox, and not NaN, which equals nothing
+        (ValueError).
         """
 
     @abstractmethod
     def watch(self, actor: int, mailbox: str, site: str) -> None:
-        """Be told when a rank or service is gone: its program has ended or raised, or its process died. Then the
-        message ("gone", actor) comes to this mailbox of mine, once for each call, behind all that the actor sent there
-        and that arrives at all. Nobody sends it: it is what the machine sees (a sentinel of the process, a pipe that
-        closes). It comes if the actor is gone already. It may come long after the end, and what the actor began may
-        still go on.
+        """Ask for a message when a rank or service is gone: its program has ended or raised, or its process died. Then
+        the message ("gone", actor) arrives in this rank's mailbox, once for each call. It arrives behind all messages
+        of that actor that arrive there at all. No actor sends it: the machine does (a sentinel of the process, a pipe
+        that closes). It also arrives if the actor is gone already. It may arrive long after the end, and work that the
+        actor began may continue.
 
-        Who stands in an idle get at the end of a run is not gone, nor is who stands still for ever. ValueError for who
-        is no rank or service, and for oneself.
+        An actor that waits in an idle get at the end of a run is not gone, nor is an actor that hangs. ValueError for a
+        number that is no rank or service, and for this rank itself.
         """
 
     @abstractmethod
     def sleep(self, ns: int, site: str) -> Awaitable[None]:
-        """Let the host stand still for so long: simulated time, or real time."""
+        """Suspend the host for `ns` nanoseconds of simulated or real time."""
 
     @abstractmethod
     def turn(self, site: str) -> Awaitable[None]:
-        """Let other host threads of this rank go on, if there are any. In the simulation what a thread does between two
-        calls is one step: a thread that others may interrupt there says so by this call. Its record is a sleep of 0 ns.
+        """Let other host threads of this rank continue, if there are any. In the simulation, the Python code of a
+        thread between two calls is one step. By this call a thread permits an interruption there. Its record is a sleep
+        of 0 ns.
         """
 
     @abstractmethod
     def decide(self, label: str, value: Frozen, kind: str, *, local: bool = False) -> None:
-        """Record a value that every member of this rank's communicator of that kind has to decide equally in this step.
+        """Record a value. Every member of this rank's communicator of that kind has to decide the same value in this
+        step.
 
-        It goes into the trace and to the agreement check; nothing is sent. Plain data, as in a message, and None; NaN
-        is a ValueError, since it does not equal itself. Values are compared by step, and by count within a step. A
-        member that takes part in the step and does not decide this label disagrees. So does a misspelt label, and one
-        that a rank decides on another communicator.
+        The trace and the agreement check get the value; the call sends nothing. The value is plain data, as in a
+        message, or None. NaN is a ValueError, because it does not equal itself. The check compares values by step, and
+        by count within a step. A member that takes part in the step and does not decide this label disagrees. So does a
+        misspelt label, and one that a rank decides on another communicator.
 
-        `local`: not every member decides it, as where a last stage alone has results. Those that decide it are
-        compared. Between its first and its last one a member may leave out none.
+        `local`: only some members decide the value, for instance if only a last stage has results. The check compares
+        those that decide it. Between its first and its last decision, a member may not leave one out.
         """
 
     @abstractmethod
     def probe(self, label: str) -> None:
-        """Say that the protocol came here: a place worth being sure that tests reach. Goes into the trace."""
+        """Mark that the protocol reached this place, so that a test can check for it. The trace has the mark."""

@@ -3,8 +3,8 @@
     here = machine()                 # "339b60c6-5db7-400f-8345-823b4aaf4fb1 pid:[4026531836]"
     begun_at(4711)                   # 2873941, in ticks since the system began; 0 if there is no such process
 
-A number of a process means something in one space of such numbers only, and until the process ends. Then another one
-may get the number, but has begun later. Without /proc, both say nothing, and no process counts as known.
+The number of a process is valid only in one space of process ids, and until the process ends. Then another process may
+get the number, but it began later. Without /proc, both functions return nothing, and no process counts as known.
 """
 
 from __future__ import annotations

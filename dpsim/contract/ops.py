@@ -1,14 +1,14 @@
 """The vocabulary that every backend shares: addresses, collectives, and the records of a rank's journal.
 
-Every effect of a protocol on the world is an *op* with an **address** that survives unrelated change: the rank, the
-host thread, the *site* (a name given in the source, never a line number) and the *ordinal* (how often that rank
-came to that site before). A collective has a second address, (communicator, sequence number). Faults, delays and
-reports all speak of ops by these addresses, and an address means the same op in the simulation and on GPUs.
+Every effect of a protocol on the world is an *op*. Its **address** survives unrelated changes of the source: the rank,
+the host thread, the *site* and the *ordinal*. A site is a name in the source and never a line number. The ordinal is
+the number of earlier visits of the rank to the site. A collective has a second address, (communicator, sequence
+number). Faults, delays and reports use these addresses, and an address means the same op in the simulation and on GPUs.
 
-Each rank keeps a **journal**: one record per op, in the order in which the host issued them. A record is a plain
-tuple (a named tuple costs five times as much to make, and a journal has millions); the classes below name the
-fields and are what checks and reports read. A record begins with the same six fields everywhere: kind, step, thread,
-site, ordinal, where. What reads raw records takes them by the named positions at the end of this file.
+Each rank keeps a **journal**: one record per op, in the order in which the host issued them. A record is a plain tuple,
+because a journal has millions of them and a named tuple costs five times as much. The classes below name the fields,
+and checks and reports read these. Every record begins with the same six fields: kind, step, thread, site, ordinal,
+where. Code that reads raw records uses the named positions at the end of this file.
 
     >>> where = "dpsim/vllm/data_parallel/batch.py:88"
     >>> raw = ("collective", 4, "main", "dp.agree", 4, where, None, "dp_cpu", 4)
@@ -17,8 +17,8 @@ site, ordinal, where. What reads raw records takes them by the named positions a
     >>> record.describe()
     'all_reduce int32[8] on dp_cpu #4'
 
-The **step** is the *logical step tag*, set by the protocol. A rank that skips one collective pairs up silently with
-its peers' next one, as on real hardware; only the tag shows where it went wrong.
+The **step** is the *logical step tag*, which the protocol sets. If a rank skips one collective, its next call silently
+pairs up with the skipped call of its peers, as on real hardware. Only the tag shows the mistake.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ DType: TypeAlias = Literal[
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 ]
-"""Element types, by torch's names. All can be moved; `dpsim.contract.collectives.reductions` has which are reduced."""
+"""Element types, by torch's names. Programs can move all of them; `dpsim.contract.collectives.reductions` says which
+they can reduce.
+"""
 
 DTYPES: dict[str, int] = {
     "bool": 1,
@@ -78,7 +80,7 @@ DTYPES: dict[str, int] = {
 """Bytes per element."""
 
 ReduceOp: TypeAlias = Literal["sum", "max", "min", "prod", "avg", "band", "bor", "bxor"]
-"""The reductions; `dpsim.contract.collectives.reductions` has how each is computed, and of which types."""
+"""The reductions; `dpsim.contract.collectives.reductions` computes them and has their types."""
 
 Ref: TypeAlias = tuple[int, int, int] | tuple[int, int, int, Any]
 """A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A
@@ -88,12 +90,12 @@ fourth item is the tag of `Buffer.tagged`: the version that an op expects to fin
 Refs: TypeAlias = tuple[Ref, ...]
 
 Place: TypeAlias = tuple[int, int, int]
-"""A piece of device memory as the machine names it: segment, first byte, end. Buffers share memory iff places
-overlap. A check may not count on it: another run may place them differently.
+"""A piece of device memory as the machine names it: segment, first byte, end. Buffers share memory iff places overlap.
+A check may not rely on it: another run may place them differently.
 """
 
 SMALL_BLOCK = 1 << 20
-"""Bytes up to which memory comes from the small blocks of a stream's pool; what is larger never shares with these."""
+"""Bytes up to which memory comes from the small blocks of a stream's pool. Larger memory never shares with these."""
 
 Domain: TypeAlias = Literal["host", "device"]
 
@@ -111,18 +113,18 @@ CAPTURE_ERRORS: dict[int, str] = {
     907: "cudaErrorCapturedEvent",
     908: "cudaErrorStreamCaptureWrongThread",
 }
-"""CUDA's names of what can go wrong in a capture (CUDA Runtime API, error handling)."""
+"""CUDA's names of the errors of a capture (CUDA Runtime API, error handling)."""
 
 BROKEN_OFF = "aborted"
-"""What an await learns that ended because its rank aborted the communicator."""
+"""The outcome of an await that ended because its rank aborted the communicator."""
 
 MAIN = "main"
-"""The host thread that a rank begins with; addresses name no other one unless they say so."""
+"""The first host thread of a rank. An address means this thread unless it names another one."""
 
 T = TypeVar("T", bound="Record")
 
 RawRecord: TypeAlias = tuple[Any, ...]
-"""A record as it is kept and sent: one of the named tuples below, without its name."""
+"""A record in a journal or a message: one of the named tuples below, without its name."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -133,7 +135,9 @@ def _typed(cls: type[T]) -> type[T]:
 
 @_typed
 class Record(tuple[Any, ...]):
-    """A record with names for its fields. Those of every kind are here; a kind adds its own, and `describe`."""
+    """A record with names for its fields. This class has the fields of all kinds; a kind adds its own fields, and
+    `describe`.
+    """
 
     __slots__ = ()
 
@@ -183,14 +187,14 @@ def record(kind: str) -> Callable[[type[T]], type[T]]:
 class Collective(Record):
     """One rank's part in one collective, journaled when the host issues it.
 
-    `count`: elements that this rank brings. `sizes`: what each member brings or gets, where the call says so.
+    `count`: elements that this rank brings. `sizes`: elements that each member brings or gets, if the call says so.
     """
 
     stream: str | None  # None: host domain
     communicator: str
     seq: int  # position in this rank's sequence on this communicator, from 0
     op: str
-    count: int  # type: ignore[assignment]  # the field hides tuple.count, which nobody wants
+    count: int  # type: ignore[assignment]  # the field hides tuple.count, which no caller uses
     dtype: str
     root: int | None  # global rank; None: the op has no root
     reduce: str | None
@@ -248,15 +252,17 @@ class ReceiveAny(Record):
 
 @record("look")
 class Look(Record):
-    """The host asks whether a collective or transfer that it started is over. `of`: the site of that op, `number`: its
-    ordinal there. Its `Learned` has the answer.
+    """The host queries whether a collective or transfer that it started is over. `of`: the site of that op, `number`:
+    its ordinal there. `timeout_ns`: the most ns that it waits for a yes. Its `Learned` has the answer.
     """
 
     of: str
     number: int
+    timeout_ns: int | None = None
 
     def describe(self) -> str:
-        return f"ask whether {self.of}[{self.number}] is over"
+        limit = "" if self.timeout_ns is None else f" within {self.timeout_ns / 1e6:.15g} ms"
+        return f"ask whether {self.of}[{self.number}] is over{limit}"
 
 
 @record("group")
@@ -350,7 +356,7 @@ class Mark(Record):
 
 @record("wait")
 class Wait(Record):
-    """A stream told to wait for an event of this rank."""
+    """A stream waits for an event of this rank."""
 
     stream: str
     event: int
@@ -361,7 +367,7 @@ class Wait(Record):
 
 @record("flag_wait")
 class FlagWait(Record):
-    """A stream told to wait for a flag of this rank. What is behind it on the stream waits, and the host does not."""
+    """A stream waits for a flag of this rank. Later work of the stream waits, and the host does not."""
 
     stream: str
     flag: str
@@ -372,8 +378,8 @@ class FlagWait(Record):
 
 @record("capture")
 class Capture(Record):
-    """A capture begins or ends. `pool`: where the graph's memory comes from. `calls`: at its end, how many it has kept;
-    else 0. The begin is journaled when all streams of the rank were through.
+    """A capture begins or ends. `pool`: the pool of the graph's memory. `calls`: at its end, the number of kept calls;
+    otherwise 0. The host journals the beginning when all streams of the rank are idle.
     """
 
     stream: str
@@ -390,9 +396,10 @@ class Capture(Record):
 
 @record("kept")
 class Kept(Record):
-    """A call that a capture has kept. `call`: the kind of record that each replay makes of it; `fields`: those of that
-    record after `where`. A collective or transfer has in the place of `seq` how many the capture had kept before on
-    that communicator (transfers: of that direction and peer). The event of a mark and of a wait is that of the capture.
+    """A call that a capture keeps. `call`: the kind of record that each replay makes of it; `fields`: the fields of
+    that record after `where`. In a collective, `seq` is the number of calls that the capture kept before on that
+    communicator. In a transfer, it counts those of the same direction and peer. The event of a mark and of a wait is
+    that of the capture.
     """
 
     stream: str
@@ -406,8 +413,9 @@ class Kept(Record):
 
 @record("replay")
 class Replay(Record):
-    """A graph put on a stream. The next `calls` records of the rank are those of its calls: ordinary ones, at the sites
-    of the capture, of work on `stream` and on branches of its own, named "<stream of the capture>@<graph>".
+    """The rank puts a graph on a stream. The next `calls` records of the rank are those of its calls: ordinary records,
+    at the sites of the capture. Their work is on `stream` and on branches of the graph, named "<stream of the
+    capture>@<graph>".
     """
 
     stream: str
@@ -422,7 +430,7 @@ class Replay(Record):
 
 @record("ask")
 class Ask(Record):
-    """The host asks for an event: `query` (learns whether it has passed) or `synchronize` (waits until it has)."""
+    """The host asks about an event: `query` (learns whether it has passed) or `synchronize` (waits until it has)."""
 
     how: str
     event: int
@@ -433,7 +441,7 @@ class Ask(Record):
 
 @record("read")
 class Read(Record):
-    """The host asked for the content of a buffer and waits for a stream."""
+    """The host reads the content of a buffer and waits for a stream."""
 
     stream: str
     count: int  # type: ignore[assignment]  # as above
@@ -458,8 +466,8 @@ class Post(Record):
 
 @record("take")
 class Take(Record):
-    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait for ever). `timeout_ns`:
-    of a get that learns None when the time is up.
+    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait without end).
+    `timeout_ns`: the limit of a get, which learns None when the time is up.
     """
 
     mailbox: str
@@ -473,20 +481,20 @@ class Take(Record):
 
 @record("watch")
 class Watched(Record):
-    """From now on this rank is told of the end of a rank or service: the message ("gone", actor) comes to its mailbox.
-    Nobody posts it, so no other record tells of it but the `Learned` of whoever takes it.
+    """This rank watches a rank or service: when that actor ends, the message ("gone", actor) arrives in the mailbox. No
+    actor posts it, so its only record is the `Learned` of the host that takes it.
     """
 
     actor: int
     mailbox: str
 
     def describe(self) -> str:
-        return f"watch rank {self.actor}; its end comes to {self.mailbox}"
+        return f"watch rank {self.actor}; {self.mailbox} gets its end"
 
 
 @record("abort")
 class Abort(Record):
-    """The rank gave a communicator up. What it has under way there and awaits learns "aborted"."""
+    """The rank gave a communicator up. Its pending awaits on the communicator learn "aborted"."""
 
     communicator: str
 
@@ -496,7 +504,7 @@ class Abort(Record):
 
 @record("sleep")
 class Sleep(Record):
-    """The host stands still for `ns` nanoseconds."""
+    """The host sleeps for `ns` nanoseconds."""
 
     ns: int
 
@@ -506,8 +514,8 @@ class Sleep(Record):
 
 @record("flag")
 class Flagged(Record):
-    """A host thread set, cleared or looked at a flag of its rank. A `wait` or `query` has a `Learned` when it returned:
-    None, or whether it was set.
+    """A host thread set, cleared or looked at a flag of its rank. A `wait` or `query` that returned has a `Learned`:
+    None, or whether the flag was set.
     """
 
     flag: str
@@ -519,7 +527,9 @@ class Flagged(Record):
 
 @record("thread")
 class Threaded(Record):
-    """A host thread started another one, or waits for its end. A `join` has a `Learned`: what that raised, or None."""
+    """A host thread started another one, or waits for its end. A `join` has a `Learned`: the exception of that thread,
+    or None.
+    """
 
     name: str
     how: str  # start or join
@@ -530,8 +540,8 @@ class Threaded(Record):
 
 @record("ended")
 class Ended(Record):
-    """A host thread other than main ended. `message`: what it raised, as "ValueError: text"; empty if nothing.
-    `where`: then the innermost line of the program. A rank's own end is `Finished` or `Raised`.
+    """A host thread other than main ended. `message`: its exception, as "ValueError: text", or empty. With an
+    exception, `where` is the innermost line of the program. A rank's own end is `Finished` or `Raised`.
     """
 
     message: str
@@ -542,9 +552,9 @@ class Ended(Record):
 
 @record("store")
 class Stored(Record):
-    """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: as asked for, 0 for any.
-    `value`: what a `set` sends, the operands of a change; of a `get` or `join` the time-out in ns. An `open` or `join`
-    has a `Learned` with the port, or None where it failed. A `get` or a change has one with the value.
+    """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: the requested port, 0 for
+    any. `value`: the value of a `set`, the operands of a change, or the time-out in ns of a `get` or `join`. An `open`
+    or `join` has a `Learned` with the port, or None if it failed. A `get` or a change has one with the value.
     """
 
     node: int
@@ -560,10 +570,10 @@ class Stored(Record):
 
 @record("learned")
 class Learned(Record):
-    """The outcome of an op that learns something, when it returned. `site` and `ordinal` are those of the op.
+    """The outcome of an op that learns something, after its return. `site` and `ordinal` are those of the op.
 
-    `outcome`: for arrays the CRC-32 of the bytes, so that two backends that computed different values differ in their
-    journals; else what was learned: a message, whether an event had passed, None.
+    `outcome`: for arrays the CRC-32 of the bytes, so that different values on two backends give different journals. For
+    other ops it is the learned value: a message, whether an event had passed, None.
     """
 
     outcome: Any
@@ -588,7 +598,7 @@ class Decision(Record):
 
 @record("probe")
 class Probe(Record):
-    """The protocol came to a place that has a name. `site` is the label."""
+    """The protocol reached a place with a name. `site` is the label."""
 
     def describe(self) -> str:
         return "came here"
@@ -608,8 +618,8 @@ class Raised(Record):
 
 @record("injected")
 class Injected(Record):
-    """A fault or delay was applied here, or a message sent from outside. Shown in reports; of faults and delays checks
-    must not read it, since a real bug leaves no such record.
+    """The backend applied a fault or delay here, or sent a message from outside. Reports show it. Checks must not read
+    the records of faults and delays, because a real bug leaves none.
     """
 
     what: str  # skip, repeat, alter, die, raise, hang, delay, kill, message
@@ -630,25 +640,25 @@ class Finished(Record):
         return "finished"
 
 
-# ---- named positions: where a field stands in a raw record. Without the name of a kind it is one in several kinds.
+# ---- named positions: the place of a field in a raw record. A name without a kind holds for several kinds.
 
 
 def _position(field: str, *kinds: type[Any]) -> int:
-    """Where a field stands in records of these kinds (default: of all). Raises ValueError if that is not one place."""
+    """The place of a field in records of these kinds (default: all). Raises ValueError if the kinds differ."""
     position: int
     (position,) = {kind._fields.index(field) for kind in kinds or RECORDS.values()}
     return position
 
 
 def _positions(kind: type[Any], *fields: str) -> tuple[int, ...]:
-    """Where several fields stand in records of a kind."""
+    """The places of several fields in records of a kind."""
     return tuple(_position(field, kind) for field in fields)
 
 
 KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thread", "site", "ordinal", "where"))
 
 ADDRESS = slice(THREAD, ORDINAL + 1)
-"""The address of an op on its rank; the record of what it learned has the same."""
+"""The address of an op on its rank; its `Learned` has the same."""
 
 STREAM = _position(
     "stream", Collective, Transfer, Launch, Alloc, Free, Used, Fresh, Mark, Wait, FlagWait, Read, Capture, Kept, Replay
@@ -663,13 +673,13 @@ BUFFER = _position("buffer", Alloc, Free, Used, Fresh)
 
 COLLECTIVE_ROOT, COLLECTIVE_REDUCE, COLLECTIVE_SIZES = _positions(Collective, "root", "reduce", "sizes")
 CALL = slice(OP, COLLECTIVE_SIZES + 1)
-"""What the call of a collective asks for: op, count, dtype, root, reduce and sizes."""
+"""The arguments of a collective: op, count, dtype, root, reduce and sizes."""
 
 COLLECTIVE_READS, COLLECTIVE_WRITES = _positions(Collective, "reads", "writes")
 TRANSFER_PEER, TRANSFER_GROUP = _positions(Transfer, "peer", "group")
 TRANSFER_READS, TRANSFER_WRITES = _positions(Transfer, "reads", "writes")
 ANY_COMMUNICATOR, ANY_NUMBER, ANY_COUNT, ANY_DTYPE = _positions(ReceiveAny, "communicator", "number", "count", "dtype")
-LOOK_OF, LOOK_NUMBER = _positions(Look, "of", "number")
+LOOK_OF, LOOK_NUMBER, LOOK_TIMEOUT = _positions(Look, "of", "number", "timeout_ns")
 GROUP_COMMUNICATOR, GROUP_KIND = _positions(Grouped, "communicator", "group")
 GROUP_DEVICE, GROUP_RANKS = _positions(Grouped, "device", "ranks")
 LAUNCH_READS, LAUNCH_WRITES = _positions(Launch, "reads", "writes")
@@ -698,8 +708,8 @@ INJECTED_COMMUNICATOR, INJECTED_SEQ = _positions(Injected, "communicator", "seq"
 
 
 def posted(raw: RawRecord) -> tuple[int, str, Any] | None:
-    """To whom a message went by this record, into which mailbox, and its content; None if it tells of none. That of an
-    `Injected` is from outside.
+    """The receiver, the mailbox and the content of the message that this record sends; None if it sends none. The
+    message of an `Injected` is from outside.
     """
     if raw[KIND] == "post":
         return raw[POST_TO], raw[POST_MAILBOX], raw[POST_CONTENT]

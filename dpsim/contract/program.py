@@ -1,7 +1,7 @@
-"""What runs on every rank, and what a scenario hands to it.
+"""The program that runs on every rank, and the arguments that a scenario gives it.
 
 A backend makes a `Program` by its registered name, calls `prepare` once in each process, and runs one coroutine per
-rank. `Program[P]` says what `prepare` makes of the arguments, so that a type checker knows it in `run`:
+rank. `P` in `Program[P]` is the type of the result of `prepare`, so a type checker knows it in `run`:
 
     class Largest(Program[Limits]):
         def prepare(self, args: Arguments) -> Limits:
@@ -14,7 +14,7 @@ rank. `Program[P]` says what `prepare` makes of the arguments, so that a type ch
 A program without types leaves `[P]` out. A program without `prepare` gets the `Arguments` themselves in `run`.
 
 A program may have parameters. `Params` is a pydantic model, and a scenario gives values for its fields
-(`protocol: {name: waves, params: {interval: 2}}`). `ranks` says how many ranks such a world has:
+(`protocol: {name: waves, params: {interval: 2}}`). `ranks` returns the number of ranks of such a world:
 
     class Sizes(BaseModel):
         interval: int = Field(4, ge=1)
@@ -50,24 +50,26 @@ RUN = "async def run(self, rank, prepared)"
 RANKS = "def ranks(params)"
 
 P = TypeVar("P", default=Any)
-"""What `prepare` returns."""
+"""The result of `prepare`."""
 
 Q = TypeVar("Q", default=Any)
 """A program's model of its parameters."""
 
 
 class Unsuitable(ValueError):
-    """A world or work that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
+    """`Program.prepare` raises it for a world or work that the program cannot run. The text says what it found and
+    expected.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Generic[Q]):
-    """What a scenario hands to its program: plain data, which crosses to worker processes.
+    """The arguments that a scenario gives to its program: plain data, which dpsim sends to worker processes.
 
-    `variant` is the name of a registered variant, if one is to run. `pieces`: of single pieces of the form
-    (`Program.pieces`) another one, by name. `allow_refused`: what the program refuses is wanted. `params`: the
-    parameters, as plain data until `dpsim.contract.registry.prepared` makes an instance of `Program.Params` of them;
-    None for a program without. A package with parameters of another kind adds fields in a derived class.
+    `variant` is the name of a registered variant, if one runs. `pieces`: replacements for single pieces of the form
+    (`Program.pieces`), by name. `allow_refused`: the user wants a combination that the program refuses. `params`: the
+    parameters, as plain data until `dpsim.contract.registry.prepared` makes an instance of `Program.Params`; None for a
+    program without parameters. A package with parameters of another kind adds fields in a derived class.
     """
 
     form: str
@@ -77,11 +79,11 @@ class Arguments(Generic[Q]):
     params: Q = cast(Any, None)  # noqa: RUF009 - None, to a type checker any model
 
     def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
-        """Raise Unsuitable for what the program, registered as `name`, would leave out without a word."""
+        """Raise Unsuitable for settings that the program, registered as `name`, would silently ignore."""
 
 
 class Estimate(NamedTuple):
-    """How large a run is about. `bytes`: what it holds in memory, its records among them.
+    """The approximate size of a run. `bytes`: its memory, including records.
 
     >>> str(Estimate(20_000, 180_001, 72_000_000))
     'about 20,000 steps, 180,001 records, 0.072 GB'
@@ -96,46 +98,50 @@ class Estimate(NamedTuple):
 
 
 class Program(ABC, Generic[P]):
-    """What runs on every rank: `prepare` once per process, `run` once per rank.
+    """A program runs on every rank: `prepare` once per process, `run` once per rank.
 
-    `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to. `honours_config_by_rank`: whether it gives each rank its own settings; one that does not is handed no world
-    in which ranks differ.
+    `probes`: labels of `Rank.probe` that some schedule of some world should reach; exploration lists those that none
+    reached. `honours_config_by_rank`: whether the program gives each rank its own settings. If not, dpsim gives it no
+    world in which ranks differ.
     """
 
     probes: tuple[str, ...] = ()
     threaded: bool = False
-    """Whether its ranks start host threads (`Rank.start`): then a thread may be held up before each of its calls."""
+    """Whether its ranks start host threads (`Rank.start`). Then a thread may stop before each of its calls."""
     ordered_by_flags: bool = False
-    """Whether what its threads share in Python is ordered by flags, starts, joins and aborts where the order matters.
-    Then calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other.
-    It is a promise: a proof says that it assumes it."""
+    """Whether flags, starts, joins and aborts order the Python state that its threads share, where the order matters.
+    Then a search tries calls of two threads on different flags in one order only. The same holds for a call on a flag
+    and any other call. This is a promise, and a proof names it as an assumption.
+    """
     ordered_by_objects: bool = False
-    """Whether the order of two threads' calls matters only where both are on one object. Objects are flags, threads,
-    communicators, streams, stores and mailboxes. A program that promises it puts the calls of a device communicator
-    on one stream. In `assumes` it says what its threads may share in Python."""
+    """Whether the order of two threads' calls matters only if both are on one object. Objects are flags, threads,
+    communicators, streams, stores and mailboxes. A program that promises this puts the calls of a device communicator
+    on one stream. Its `assumes` says which Python state its threads may share.
+    """
     aborts: bool = False
-    """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
-    off, or lost with a peer's."""
+    """Whether its ranks abort communicators (`HostCommunicator.abort`). Then an abort may break off each part of a
+    collective, or lose it with a peer's part.
+    """
     honours_config_by_rank: bool = False
     apart: bool = False
-    """Whether each rank has its own process, on the simulation too: then its ranks share nothing in Python."""
+    """Whether each rank has its own process, also in the simulation. Then its ranks share nothing in Python."""
     Params: ClassVar[type[Any] | None] = None
     """The pydantic model of its parameters; None for a program without, or with those of another package."""
     heeds: ClassVar[tuple[str, ...] | None] = None
-    """Which optional parts of its parameters it looks at: it is handed no world in which another one is set
-    (`Arguments.refuse_unheeded`). None: all of them."""
+    """The optional parts of its parameters that it uses; None for all. dpsim gives it no world in which another part is
+    set (`Arguments.refuse_unheeded`).
+    """
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """What its forms are put together of: pieces that a scenario may swap one by one, and the names of each one's
-    forms."""
+    """The pieces of its forms, which a scenario may swap one by one, and the names of the forms of each piece."""
     protects: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Of forms: from what each protects although no published version does. `dpsim list` prints it."""
+    """By form: protections that no published version has. `dpsim list` prints them."""
     unprotected: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Of forms: what a published version leaves unprotected, and the form that protects. Reports of findings say it."""
+    """By form: what a published version leaves unprotected, and the form that protects it. Reports of findings show it.
+    """
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Raises TypeError for a `run` that is no coroutine function, or that takes other arguments; for `Params` that
-        are no pydantic model; and for `Params` and `ranks` of which a program has only one.
+        """Raises TypeError for a `run` that is no coroutine function or takes other arguments. Also raises it if
+        `Params` is no pydantic model, or if a program has only one of `Params` and `ranks`.
         """
         super().__init_subclass__(**more)
         _check_params(cls)
@@ -151,20 +157,20 @@ class Program(ABC, Generic[P]):
 
     @staticmethod
     def ranks(params: Any) -> int:
-        """How many ranks a world with these parameters has, from 1. A program with `Params` says it."""
+        """The number of ranks of a world with these parameters, from 1. A program with `Params` defines it."""
         raise NotImplementedError(f"a program without Params has no `{RANKS}`")
 
     @staticmethod
     def one_more(params: Any) -> Any:
-        """The parameters of the same world with one rank more, the last, which does what the last one here does. Two
-        ranks that differ have no majority; of three, one departs from the others. None: there is no such world.
+        """The parameters of the same world with one rank more, which acts like the last rank of this world. Two ranks
+        that differ have no majority; of three, one departs from the others. None: there is no such world.
         """
         return None
 
     @classmethod
     def with_params(cls, args: Any) -> Any:
-        """Arguments with an instance of `Params` in place of plain data, which is read as a scenario file is. Raises
-        Unsuitable for data that the model refuses.
+        """Arguments with an instance of `Params` in place of plain data. The data follow the rules of a scenario file.
+        Raises Unsuitable for data that the model refuses.
         """
         if cls.Params is None or not isinstance(args, Arguments) or isinstance(args.params, cls.Params):
             return args
@@ -174,26 +180,26 @@ class Program(ABC, Generic[P]):
             raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
 
     def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
-        """What a proof of it takes for granted beside what hardware may do, in a few words each. `did`: the kinds of
-        record that its runs had, each with the fields that tell assumptions apart ("probe" with its label).
+        """Assumptions of a proof of this program besides those about hardware, in a few words each. `did`: the kinds of
+        record of its runs, each with the fields that distinguish assumptions ("probe" with its label).
         """
         return ()
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
-        """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
+        """The `probes` that this world can reach. By default these are all."""
         return self.probes
 
     def prepare(self, args: Any) -> P:
-        """Turn the `Arguments` into what `run` needs; by default, `run` gets them as they are. Ranks of one process
+        """Turn the `Arguments` into the input of `run`; by default, `run` gets them unchanged. Ranks of one process
         share the result: `run` must not change it.
 
-        Raises Unsuitable. A program that no scenario runs is handed whatever plain data its caller gave to the backend.
+        Raises Unsuitable. A program that no scenario runs gets the plain data that its caller gave to the backend.
         """
         return cast(P, args)
 
     def estimate(self, args: Any) -> Estimate | None:
-        """How large a run with these `Arguments` is about, found out in no time: it is asked before `prepare`. None if
-        the program does not know. A run that is too large for the machine is refused then.
+        """The approximate size of a run with these `Arguments`; None if the program does not know it. dpsim calls this
+        before `prepare`, so it has to be quick. dpsim refuses a run that is too large for the machine.
         """
         return None
 
@@ -209,8 +215,8 @@ class Program(ABC, Generic[P]):
 
     def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
         """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
-        the scenario. A program with `Params` has then two of all ranks, of kind `world`: one on hosts, one on devices.
-        A service is a member of host communicators, by its number (`Rank.service`).
+        the scenario. Then a program with `Params` has two communicators of all ranks, of kind `world`: one on hosts,
+        one on devices. A service is a member of host communicators, by its number (`Rank.service`).
         """
         return None
 
@@ -219,13 +225,11 @@ class Program(ABC, Generic[P]):
         raise NotImplementedError(f"{type(self).__qualname__} names services and has no `serve`")
 
     def steps(self, prepared: P) -> int | None:
-        """How many steps the program will make, for the progress bar; None if that is not known."""
+        """The number of steps of the program, for the progress bar; None if it is unknown."""
         return None
 
     def figures(self, prepared: P, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """What a finished run says about the protocol, for the final table: name -> number, text, or mapping of
-        such.
-        """
+        """The protocol's figures of a finished run, for the final table: name -> number, text, or mapping of such."""
         return {}
 
     @abstractmethod
@@ -234,7 +238,7 @@ class Program(ABC, Generic[P]):
 
 
 def _check_params(program: type[Program[Any]]) -> None:
-    """Raise TypeError for parameters that no scenario can give, and for a program that does not say its ranks."""
+    """Raise TypeError for parameters that no scenario can give, and for a program that does not define its ranks."""
     name, write = program.__qualname__, f"write `@staticmethod` and `{RANKS}`"
     ranks: Any = getattr_static(program, "ranks")
     model: Any = program.Params
@@ -258,7 +262,7 @@ def _check_params(program: type[Program[Any]]) -> None:
 
 
 def refuse_no_program(program: Any) -> None:
-    """Raise TypeError for what is no class derived from Program, has no `run`, or cannot be made without arguments."""
+    """Raise TypeError unless this is a class derived from Program with a `run` and a constructor without arguments."""
     if not (isinstance(program, type) and issubclass(program, Program)):
         name = getattr(program, "__name__", repr(program))
         raise TypeError(f"{name} is no class derived from Program; write `class {name}(Program)` with `{RUN}`")

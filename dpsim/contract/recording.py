@@ -1,6 +1,6 @@
 """The layout of a recording: one file for each process of a job, which the recorder writes and `dpsim explain` reads.
 
-    header     4096 bytes: who writes it, how far it is, and how many calls each group has made
+    header 4096 bytes: the writer, its progress, and the number of calls of each group
     table      texts, each written once: lines of the program, groups, types, labels
     slots      64 bytes a record, a ring: the newest record takes the place of the oldest
 

@@ -1,19 +1,19 @@
 """Protocols, their forms and their variants, by name.
 
-A scenario says `protocol: {name: hello, form: plain, variant: HELLO-1}` and never an import path, so a scenario
-file cannot run code that nobody registered. A worker process is told the name and the module that registered it,
-and looks it up again there. Modules of yours are found through the entry point group `dpsim.protocols`, through
-`dpsim run --module`, or because a test imports them.
+A scenario says `protocol: {name: hello, form: plain, variant: HELLO-1}` and never an import path, so a scenario file
+can run only registered code. A worker process gets the name and the module that registered it, and looks the name up
+again there. dpsim finds your modules through the entry point group `dpsim.protocols`, through `dpsim run --module`, or
+because a test imports them.
 
     @register_protocol("hello", forms=("plain",))
     class Hello(Program):
         async def run(self, rank, args):
             rank.decide("greeting", "hello in form " + args.form, "dp_cpu")
 
-A *form* is a published version of a protocol (`plain`), equally healthy. A *variant* is a form with
-one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
-twin, with the class of finding that must catch it. A variant that is derived from the protocol's program runs in its
-place. Any other is a piece, for which `prepare` asks (`variant`, or `dpsim.contract.pieces`):
+A *form* is a published version of a protocol (`plain`), equally healthy. A *variant* is a form with one change of about
+ten lines: a historical bug or a mutant of the specification. It stands beside its healthy twin, and names the class of
+finding that must catch it. A variant that derives from the protocol's program runs in its place. Any other variant is a
+piece, for which `prepare` asks (`variant`, or `dpsim.contract.pieces`):
 
     @register_variant("HELLO-1", protocol="hello", expected="DISAGREEMENT:GREETING")
     class Rude(Hello):
@@ -34,13 +34,13 @@ from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_pro
 from dpsim.contract.words import BadInput, by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
-"""Group of entry points whose modules register protocols. A protocol is looked up in the entry points of its name. All
-others are imported for a name that these do not register, for variants, and for a list of all.
+"""Group of entry points whose modules register protocols. The registry looks a protocol up in the entry points of its
+name. It imports all others for a name that these do not register, for variants, and for a list of all.
 """
 
 
 class UnknownName(BadInput):
-    """A name that nobody registered. The message lists what there is."""
+    """A name that is not registered. The message lists the registered names."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class ProtocolEntry:
 class VariantEntry:
     """A registered variant of `protocol`, made by changing the healthy form `form`.
 
-    `make` is derived from the protocol's program, or from a piece of it. `expected` is the class pattern of the
-    finding that must catch it; for a variant that harms nothing but speed (or nothing at all) it is None and
-    `reason` says why. `twin`: another variant, healthy, from which this one differs in one thing; "" for the form.
+    `make` derives from the protocol's program, or from a piece of it. `expected` is the class pattern of the finding
+    that must catch it. For a variant that affects only speed, or nothing, it is None and `reason` says why. `twin`: a
+    healthy variant from which this one differs in one thing; "" for the form.
     """
 
     name: str
@@ -74,20 +74,20 @@ class VariantEntry:
 
 _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
-_more_forms: dict[str, dict[str, str]] = {}  # of protocols: forms that came later, each with the module that added it
-_asked: Counter[str] = Counter()  # how often somebody looked a variant up
-_heeded: set[tuple[str, str]] = set()  # (protocol, variant) of which `prepare` took notice: it may keep what it learned
+_more_forms: dict[str, dict[str, str]] = {}  # by protocol: forms that a module added later, each with that module
+_asked: Counter[str] = Counter()  # how often a program looked a variant up
+_heeded: set[tuple[str, str]] = set()  # (protocol, variant) that `prepare` looked up: it may keep the answer
 _loaded = False
-_failed: dict[EntryPoint, str] = {}  # entry points that cannot be imported, and what is wrong with each
-_found: set[str] = set()  # modules that need not be named: entry points, and what those imported
+_failed: dict[EntryPoint, str] = {}  # entry points that cannot be imported, each with its error
+_found: set[str] = set()  # modules that a user need not name: entry points, and their imports
 
 ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
 VariantClass = TypeVar("VariantClass", bound=type[Any])
 
 
 def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[ProgramClass], ProgramClass]:
-    """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError;
-    what cannot be run, and a name or forms that are none, are a TypeError.
+    """Class decorator: register a `Program` under a name. Another class under a used name is a ValueError. A class that
+    cannot run, and an invalid name or form, are a TypeError.
     """
     if type(name) is not str:
         raise TypeError('register_protocol needs a name: write `@register_protocol("my_name")` above the class')
@@ -105,11 +105,11 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 def register_variant(
     name: str, *, protocol: str, form: str | None = None, expected: str | None, reason: str = "", twin: str = ""
 ) -> Callable[[VariantClass], VariantClass]:
-    """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
-    reason. `form`: left out, the protocol's default. `twin`: the healthy variant that it was made from, where the
-    protocol alone has no such place.
+    """Class decorator: register a variant under a name. A variant that no check has to catch (`expected=None`) needs a
+    reason. `form`: by default, the protocol's default. `twin`: the healthy variant that this one changes, if the
+    protocol itself has no such place.
 
-    Raises UnknownName if the form is left out and the protocol is not registered by now.
+    Raises UnknownName if the form is left out and the protocol is not registered yet.
     """
     if type(name) is not str:
         raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
@@ -129,7 +129,7 @@ def register_variant(
 
 
 def add_form(protocol: str, form: str, module: str) -> None:
-    """Add a form to a protocol, whether that is registered by now or later. `module`: what worker processes import to
+    """Add a form to a protocol that is registered now or later. `module`: the module that worker processes import to
     add it, too.
     """
     _more_forms.setdefault(protocol, {}).setdefault(form, module)
@@ -159,7 +159,7 @@ def protocols() -> list[ProtocolEntry]:
 
 
 def of_others() -> list[ProtocolEntry]:
-    """Those that do not come with dpsim."""
+    """The protocols that dpsim does not ship."""
     _load(point for point in entry_points(group=ENTRY_POINTS) if not point.module.startswith("dpsim."))
     return [_with_more_forms(one) for one in _protocols.values() if not one.program.__module__.startswith("dpsim.")]
 
@@ -176,9 +176,10 @@ def variants(protocol: str | None = None) -> list[VariantEntry]:
 
 
 def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
-    """The program of a protocol, or its variant's where that is derived from it, and what it made of the arguments.
+    """The program of a protocol and the result of its `prepare`. If the variant derives from the program, it is the
+    variant.
 
-    Raises UnknownName, and Unsuitable, also for a variant of which `prepare` takes no notice: the healthy protocol
+    Raises UnknownName and Unsuitable. A variant that `prepare` ignores is Unsuitable too, because the healthy protocol
     would run under its name.
     """
     healthy = protocol(name).program
@@ -202,19 +203,19 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
 
 
 def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
-    """Raises Unsuitable for settings that the program would take no notice of, of single ranks or of all."""
+    """Raises Unsuitable for settings that the program would ignore, of single ranks or of all."""
     if isinstance(args, Arguments):
         args.refuse_unheeded(name, program)
     return program, program.prepare(args)
 
 
 def modules() -> list[str]:
-    """The modules that have registered something by now. A worker imports them, and finds entry points itself."""
+    """The modules that have registered something so far. A worker imports them, and finds entry points itself."""
     return sorted(_owners())
 
 
 def known_without_import(module: str) -> bool:
-    """Whether a module comes with dpsim or is found by entry points, so that nobody has to name it."""
+    """Whether dpsim ships a module or finds it by entry points, so that a user need not name it."""
     if module.partition(".")[0] == "dpsim":
         return True
     load_all()
@@ -222,12 +223,14 @@ def known_without_import(module: str) -> bool:
 
 
 def packages() -> set[str]:
-    """The packages of what is registered by now, wherever they are installed: in a traceback, the protocols' own."""
+    """The packages of all registrations so far, wherever they are installed. In a traceback, they are the protocols'
+    own code.
+    """
     return {module.partition(".")[0] for module in _owners()}
 
 
 def load_all() -> bool:
-    """Import what all entry points name; whether that was still to be done."""
+    """Import the modules of all entry points. Returns whether some were not yet imported."""
     global _loaded
     before, _loaded = _loaded, True
     if not before:
@@ -236,7 +239,7 @@ def load_all() -> bool:
 
 
 def _load(points: Iterable[EntryPoint]) -> None:
-    """Import what they name. One that fails keeps no other back: an error about an unknown name says why it failed."""
+    """Import their modules. A failure does not stop the others: an error about an unknown name gives its reason."""
     before = _owners()
     for point in points:
         _found.add(point.module)

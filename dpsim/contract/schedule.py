@@ -1,17 +1,17 @@
-"""What a chooser of schedules sees, and what it has to answer: the seam between the untimed machine and exploration.
+"""The interface between the untimed machine and exploration: what a chooser of schedules sees, and what it answers.
 
-Where there is no time, the machine asks a `Strategy` wherever real hardware could go on in more than one way:
+In the untimed mode, the machine asks a `Strategy` wherever real hardware could continue in more than one way:
 
-* `pick`: which of the enabled ops happens next. Only ops with a footprint are asked about; what touches nothing that
-  another op touches happens at once;
-* `draw`: a choice that is no op. The machine has one kind of them: whether an op that need not wait for some of its
-  peers does so all the same (`waits`), such as a send for its receive.
+* `pick`: which of the enabled ops happens next. The machine asks only about ops with a footprint; an op that touches
+  nothing which another op touches happens at once;
+* `draw`: a choice that is no op. The machine has one kind (`waits`): whether an op waits for peers that it need not
+  wait for, such as a send for its receive.
 
-Nothing else is open: the same answers give the same run. Labels are addresses, equal in every run in which the op
-exists, and no two ops of a run have the same. So a list of labels *is* a schedule, and what was learned of an op in one
-run holds in the next. Their grammar is here and nowhere else: `visit_label`,
-`numbered_label`, ... write labels; `actor`, `site` and `act` read them. A rank's number stands for its host thread
-"main"; any other thread is named after it (`host_word`).
+The run has no other choice: the same answers give the same run. Labels are addresses. They are equal in every run in
+which the op exists, and differ for two ops of a run. So a list of labels *is* a schedule, and knowledge of an op in one
+run holds in the next. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`,
+`site` and `act` read them. A rank's number stands for its host thread "main", and the names of other threads follow it
+(`host_word`).
 
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
@@ -30,8 +30,8 @@ A footprint is a tuple of (resource, mode), modes
 * `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
   releases commute.
 
-`conflict` says so. What must come first because the other waits for it (the op before it on its stream, a
-message for its receiver) is no conflict but an edge; of edges a strategy learns through `causes`.
+`conflict` has this rule. If one op waits for another (the op before it on its stream, a receiver for its message), this
+is an edge and no conflict. A strategy learns of edges through `causes`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
 """
@@ -57,79 +57,84 @@ class Candidate(Protocol):
 
     label: str
     causes: int
-    """Bits of what happened before, through edges and through what hosts learned. The machine carries bits from an op
-    to all that comes after it; to set one is the strategy's business, when the op is picked."""
+    """Bits of the ops that happened before, through edges and through what hosts learned. The machine carries bits from
+    an op to all later ops; the strategy sets a bit when it picks the op.
+    """
 
     def touches(self) -> Footprint:
-        """Its footprint as it would happen now."""
+        """The footprint of the op if it happened now."""
 
     @property
     def disables(self) -> bool:
-        """Whether it takes the chance to happen from others, and not only from those that it conflicts with (a kill).
-        Such an op comes last, so that a run shows first what it would take away."""
+        """Whether the op disables others, and not only ops that it conflicts with (a kill). A strategy picks such an op
+        last, so that a run first shows the ops that it would disable.
+        """
 
 
 class OptionalWait(Protocol):
-    """An op that need not wait until all its peers have come, and may. What it says beside its label is known when the
-    run has ended.
+    """An op that may wait until all its peers have arrived, and need not. Its answers, except for its label, are known
+    at the end of the run.
     """
 
     label: str
     bit: int
-    """Everything that comes after the op carries it in its causes, whether the op waited or not. None at first; to set
-    it is the strategy's business, when it answers."""
+    """All later ops carry it in their causes, whether the op waited or not. None at first; the strategy sets it when it
+    answers.
+    """
 
     @property
     def ended(self) -> bool:
-        """Whether the op ended, and the rank that went on then was not killed later."""
+        """Whether the op ended, and no kill hit later the rank that continued then."""
 
     @property
     def met(self) -> int | None:
-        """The causes of the last peer's coming; None if not all came."""
+        """The causes of the last peer's arrival; None if not all arrived."""
 
 
 EAGER, RENDEZVOUS = "eager", "rendezvous"
-"""An op does not wait, or waits, where it may do either."""
+"""The answers to `waits`: the op does not wait, or waits."""
 
 FAILING = "has kernels that raise"
 
 
 class Strategy(ABC):
-    """Answers the machine's questions, run after run."""
+    """A strategy answers the machine's questions, run after run."""
 
     @abstractmethod
     def pick(self, candidates: Sequence[Candidate]) -> int:
-        """The index of the op that happens next. Never asked without candidates; asked even if there is just one."""
+        """The index of the op that happens next. The machine always gives at least one candidate, and asks even for a
+        single one.
+        """
 
     @abstractmethod
     def draw(self, label: str, options: Sequence[str]) -> int:
-        """The index of an option: the first is the ordinary one, the last the strictest, under which others wait
-        longer."""
+        """The index of an option. The first is the ordinary one; under the last, the strictest, others wait longer."""
 
     def waits(self, wait: OptionalWait) -> bool:
-        """Whether an op waits that need not."""
+        """Whether an op waits without need."""
         return self.draw(wait.label, (EAGER, RENDEZVOUS)) == 1
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
-        """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""
+        """The machine reports the acquires that get no resource now, before every pick and at the end of the run."""
 
     def lost(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027
-        """These could happen now, but that what they belong to has died, that what they are for has come, or that a
-        shorter time-out has: so others came before them.
+        """The machine reports ops that could happen now if other ops had not come first. Their actor died, the message
+        for which they wait arrived, another offer was taken, or a shorter time-out passed.
         """
 
     def failing(self) -> Collection[int]:
-        """Ranks of which a kernel raises in some run of this world. Asked when a run begins: of these, all that the
-        device does is asked about, and so is when it stops. Else a kernel that raises stops it at once.
+        """Ranks with a kernel that raises in some run of this world. The machine asks when a run begins. For these
+        ranks, it asks about all work of the device, and about its stop. For others, a kernel that raises stops the
+        device at once.
         """
         return ()
 
     def raised(self, rank: int) -> None:  # noqa: B027
-        """A kernel of another rank than those raised, so this run shows one order of several."""
+        """A kernel of another rank raised, so this run shows one order of several."""
 
 
 class ByLabel(Strategy):
-    """One function of labels for both questions; ops are asked about as "op"."""
+    """One function of labels answers both questions; it gets "op" for ops."""
 
     def __init__(self, choose: Choose) -> None:
         self.choose = choose
@@ -142,31 +147,33 @@ class ByLabel(Strategy):
 
 
 class RunStopped(Exception):
-    """Raised by a strategy: the run ends here, and is not judged. `run`: what there was of it by then, as far as the
-    backend knows that.
+    """A strategy raises it: the run ends here, and no check judges it. `run`: the run so far, if the backend knows
+    it.
     """
 
     run: Any = None
 
 
 class CutOff(RunStopped):
-    """A strategy has seen enough of a run."""
+    """A strategy needs no more of a run."""
 
 
 class Outgrown(CutOff):
-    """A run takes more records or memory than it is given. Others would, too, and each takes long: none is begun."""
+    """A run exceeds its bound on records or memory. Other runs would, too, and each takes long, so the search begins
+    none.
+    """
 
 
 class OutOfTime(CutOff):
-    """The time for all runs is up within one. Nothing is known of this run, nor of those that it stands for."""
+    """The time for all runs ended within one. There is no verdict of this run, nor of those that it represents."""
 
 
 class Unrepeatable(RunStopped, RuntimeError):
-    """A run that was repeated went another way: something in it is not a function of the schedule."""
+    """A repeated run differs: some part of it is not a function of the schedule."""
 
 
 def conflict(one: str, other: str) -> bool:
-    """Whether two modes on the same resource have an order, which may be the other one in another run.
+    """Whether two modes on the same resource conflict, so that another run may have the other order.
 
     >>> conflict("r", "w"), conflict("r", "r"), conflict("a", "l"), conflict("l", "l")
     (True, False, True, False)
@@ -187,7 +194,7 @@ def host_word(rank: int, thread: str = "main") -> str:
 
 
 def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str:
-    """What a rank does when it comes to a site, or what follows from that.
+    """The act of a rank at a visit of a site, or a consequence of that act.
 
     >>> visit_label(3, "engine.poll", 2), visit_label(3, "box", 2, "delivers")
     ('rank 3 engine.poll[2]', 'rank 3 delivers box[2]')
@@ -196,7 +203,7 @@ def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str
 
 
 def own_label(rank: int | str, what: str) -> str:
-    """What a rank does once.
+    """An act that a rank does once.
 
     >>> own_label(3, "starts")
     'rank 3 starts'
@@ -237,7 +244,7 @@ def draw_word(label: str, option: str) -> str:
 
 
 def failing_word(rank: int) -> str:
-    """That kernels of a rank raise, as a word of a schedule.
+    """The word of a schedule that says that kernels of a rank raise.
 
     >>> failing_word(3)
     'rank 3 has kernels that raise'
@@ -249,7 +256,7 @@ def failing_word(rank: int) -> str:
 
 
 def actor(label: str) -> str:
-    """Who does an op, as far as its label tells: "rank 3", or the communicator.
+    """The actor of an op, by its label: "rank 3", or the communicator.
 
     >>> actor("rank 3 engine.poll[2]"), actor("dp #4")
     ('rank 3', 'dp')
@@ -268,7 +275,7 @@ def failing_rank(word: str) -> int | None:
 
 
 def goes_on(label: str) -> str:
-    """What goes on by itself and does this op: as `actor`, but for messages, which do not wait for their sender.
+    """The independent actor of this op. It is `actor`, except for messages, which do not wait for their sender.
 
     >>> goes_on("rank 3 engine.poll[2]"), goes_on("rank 3 delivers wake[2]"), goes_on("dp #4")
     ('rank 3', 'rank 3 delivers wake', 'dp')
@@ -286,7 +293,7 @@ def site(label: str) -> str:
 
 
 def act(label: str) -> str:
-    """A label without its rank: what is done, whoever does it.
+    """A label without its rank: the act of any rank.
 
     >>> act("rank 3 engine.poll"), act("rank 3"), act("dp")
     ('engine.poll', 'rank 3', 'dp')

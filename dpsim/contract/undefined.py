@@ -1,4 +1,4 @@
-"""What has no defined result, as a run notes it (`Run.undefined`)."""
+"""Ops without a defined result, as a run notes them (`Run.undefined`)."""
 
 from __future__ import annotations
 

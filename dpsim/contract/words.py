@@ -1,11 +1,11 @@
-"""Words for messages: counts, ranks, durations, and the names that were perhaps meant.
+"""Words for messages: counts, ranks, durations, and suggestions for misspelt names.
 
     >>> f"{counted(3, 'step')} on {ranks_text([0, 1, 2, 3, 7])} in {duration(1_234_567)}"
     '3 steps on ranks 0 to 3, 7 in 1.23 ms'
 
-What dpsim prints is made of these, so that a count or a list of ranks reads the same in a finding, in a table and in an
-error; and the error that is nothing but such a message. The module knows nothing of dpsim, and every part may import
-it.
+dpsim builds its output from these. So a count or a list of ranks reads the same in a finding, in a table and in an
+error. `BadInput` is the error that consists of such a message. The module imports nothing of dpsim, and every part may
+import it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 
 
 class BadInput(ValueError):
-    """What a user gave cannot be used as it is. The command line shows its text and ends with 2.
+    """dpsim cannot use an input of the user. The command line shows the text of this error and ends with 2.
 
-    The text quotes what it is about, and that may be a stranger's: nothing in it is obeyed by a terminal.
+    The text quotes the input, which may come from a stranger. So it has no characters that a terminal obeys.
     """
 
     def __str__(self) -> str:
@@ -29,7 +29,7 @@ class BadInput(ValueError):
 
 
 def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Known words that are spelt nearly as `word` is, the nearest first. Case does not count.
+    """Known words with nearly the spelling of `word`, the nearest first. Case does not count.
 
     >>> nearest("collective", ["transfer", "Collectives"])
     ['Collectives']
@@ -39,7 +39,7 @@ def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
 
 
 def question(meant: Iterable[str]) -> str:
-    """The end of a message about an unknown name; nothing where no name is near.
+    """The end of a message about an unknown name; empty if no name is near.
 
     >>> question(["a", "b"]), question([])
     ("; did you mean 'a' or 'b'?", '')
@@ -58,7 +58,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """A key that sorts names with numbers in them as people do.
+    """A key that sorts names by the numbers in them.
 
     >>> sorted(["M-DP-10", "M-DP-9"], key=by_number)
     ['M-DP-9', 'M-DP-10']
@@ -70,7 +70,7 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 
 def counted(number: int, one: str, more: str = "") -> str:
-    """A number and what is counted.
+    """A number and its noun.
 
     >>> counted(1, "schedule"), counted(2000, "class", "classes")
     ('1 schedule', '2,000 classes')
@@ -89,7 +89,7 @@ def gigabytes(count: int) -> str:
 
 
 def times(number: int) -> str:
-    """How often.
+    """A number of repetitions.
 
     >>> [times(number) for number in range(4)]
     ['not at all', 'once', 'twice', '3 times']
@@ -114,7 +114,7 @@ def duration(ns: float) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """In few words, neighbours together.
+    """Ranks in few words, with neighbours as ranges.
 
     >>> ranks_text([3]), ranks_text([1, 0]), ranks_text([*range(5), *range(6, 64)]), ranks_text([])
     ('rank 3', 'ranks 0, 1', 'ranks 0 to 4, 6 to 63', 'no rank')
@@ -162,7 +162,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def short(value: object, limit: int = 120) -> str:
-    """A value for one line; cut in the middle where it is long.
+    """A value for one line; a long one is cut in the middle.
 
     >>> short("abcdefghijklmnopqrstuvwxyz", 12)
     'abcdef ... wxyz'
@@ -172,7 +172,7 @@ def short(value: object, limit: int = 120) -> str:
 
 
 def printable(text: str) -> str:
-    """A text of strangers for one line: what a terminal obeys, line breaks too, as Python writes it.
+    """A stranger's text for one line. Characters that a terminal obeys, line breaks included, become Python escapes.
 
     >>> printable("größe\\x1b[31m\\n")
     'größe\\\\x1b[31m\\\\n'

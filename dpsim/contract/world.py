@@ -1,9 +1,9 @@
-"""What a backend is told, and what it gives back.
+"""The input of a backend, and its result.
 
-A backend knows nothing of scenarios, checks or verdicts. It is handed a `World` (ranks, communicators, what to
-inject), the name of a registered program and plain data for it, and returns a `Run`: each rank's journal and how
-the rank ended. Everything else is a fold over the journals, the same for every backend. All classes here are plain
-data and can be pickled.
+A backend has no access to scenarios, checks or verdicts. It gets a `World` (ranks, communicators, injections), the name
+of a registered program and plain data for it. It returns a `Run`: the journal of each rank and the end of the rank.
+Everything else is a fold over the journals, the same for every backend. All classes here are plain data and can be
+pickled.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dpsim.contract.undefined import Undefined
 
 
 class CommunicatorSpec(NamedTuple):
-    """One group of ranks. A rank finds its own by `kind`; `name` is unique in the world and is what records carry."""
+    """One group of ranks. A rank finds its own group by `kind`; `name` is unique in the world, and records have it."""
 
     kind: str
     name: str
@@ -29,8 +29,8 @@ class CommunicatorSpec(NamedTuple):
 class At(NamedTuple):
     """The address of an op on a given rank: (thread, site, ordinal) or, for a collective, (communicator, seq).
 
-    `ordinal` None means every visit of the site, which only a delay can be at; both None means the start of the
-    thread's program.
+    `ordinal` None means every visit of the site, and only a delay may use it. Both None means the start of the thread's
+    program.
     """
 
     site: str | None = None
@@ -49,8 +49,8 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that breaks the protocol, at one op of one rank: a call left out, made twice or made differently; or
-    the rank dies there, raises in its program, or stands there for ever with all its threads, and nobody is told.
+    """A fault breaks the protocol at one op of one rank. The rank leaves the call out, repeats it or changes it. Or it
+    dies there, raises in its program, or hangs there with all its threads. No peer gets a message about it.
     """
 
     kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
@@ -64,7 +64,7 @@ class Fault(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """Something that a correct protocol has to tolerate: `rank` comes late to an op, by `ns` nanoseconds."""
+    """A correct protocol has to tolerate a delay: `rank` reaches an op late, by `ns` nanoseconds."""
 
     rank: int
     at: At
@@ -72,15 +72,16 @@ class Delay(NamedTuple):
 
 
 Address: TypeAlias = tuple[int, str, str, int]
-"""An op of a run: rank, host thread, site, ordinal. That of a message is the op that posted it; of one from outside its
-sender (`outside`), no thread, the mailbox, and its number in the world.
+"""An op of a run: rank, host thread, site, ordinal. The address of a message is the op that posted it. A message from
+outside has its sender (`outside`), no thread, the mailbox, and its number in the world.
 """
 
 
 class Gate(NamedTuple):
-    """What a look into a mailbox comes to, by its address: a message, or nothing. A look that has to come to nothing
-    does not look (a get waits for its time-out all the same); one that has to come to a message waits for this one, a
-    poll too, and takes it also if others came before. Of a call on a flag: the one before it (`dpsim.campaign.gates`).
+    """A gate fixes the outcome of a look into a mailbox, by its address: a message, or nothing. If the outcome is
+    nothing, the call does not look (a get still waits for its time-out). If the outcome is a message, the call waits
+    for it, even a poll, and takes it even if others arrived before. The gate of a call on a flag names the call before
+    it (`dpsim.campaign.gates`).
     """
 
     at: Address
@@ -88,9 +89,9 @@ class Gate(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message that nobody of the world sends: the machine does when rank `by` comes to `at`, before what it does
-    there; at first when it begins (`At()`). It is delivered like any other. What is sent so by the same rank to the
-    same mailbox arrives in that order, in no order with what the rank sends itself.
+    """A message from outside of the world. The machine sends it when rank `by` reaches `at`, before the op there; by
+    default when the rank begins (`At()`). The machine delivers it like any other message. Messages of one `by` to the
+    same mailbox arrive in their order. They have no order with the messages that the rank sends itself.
     """
 
     to: int
@@ -104,19 +105,19 @@ class Message(NamedTuple):
 
 
 def outside(by: int) -> int:
-    """The sender of messages from outside that are sent where a rank is; no rank has such a number, and back."""
+    """The number of the sender of messages from outside at a rank, and back. No rank has such a number."""
     return -1 - by
 
 
 class Kill(NamedTuple):
-    """A rank that dies between two ops, and not at one: on the simulation `ns` after the run began, or after the rank
-    came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
+    """A rank that dies between two ops, and not at one. In a run of the simulation it dies `ns` after the start of the
+    run, or after the rank reached `at`. A search lets it die at any point from then on, or not at all.
 
-    What the rank began on its host goes on without it. On its device, what ends with all (a part that waits for all
-    members) ends for all peers or for none. What ends early may end for some: a broadcast's receivers, eager sends.
-    Two things that a death may do on hardware have to be asked for. `partial`: any of its peers whose part of a
-    collective or transfer is not over may be lost with it, on hosts and devices. `loses_mail`: of the messages that the
-    rank posted, those that are not delivered yet may be lost; else they arrive.
+    Work that the rank began on its host continues without it. On its device, a part that waits for all members ends for
+    all peers or for none. Parts that end early may end for some: receivers of a broadcast, eager sends. Two options add
+    effects that a death may have on hardware. `partial`: a peer whose part of a collective or transfer is not over may
+    be lost with the rank, on hosts and devices. `loses_mail`: messages of the rank that are not delivered yet may be
+    lost; without it, they arrive.
     """
 
     rank: int
@@ -127,8 +128,8 @@ class Kill(NamedTuple):
 
 
 class Stranger(NamedTuple):
-    """Another program of a node that listens on a port: from the beginning on, or, if `late`, from some time on, if
-    nobody else listens there then. It answers those who join, and knows no keys.
+    """Another program of a node that listens on a port from the beginning. If `late`, it begins at some later time,
+    unless another process listens there then. It answers processes that join, and has no keys.
     """
 
     port: int
@@ -138,20 +139,22 @@ class Stranger(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A machine to run a program on. `stall_ns`: a real backend calls it a hang when no rank moved for so long.
+    """A machine to run a program on. `stall_ns`: a real backend reports a hang when no rank moves for this time.
 
-    `services`: actors that are no ranks, by name; counted behind the ranks, with journals and ends like these. `nodes`:
-    where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
-    `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
-    host stands in that call until all of them have come to it. `messages`: from outside. `gates`: of looks into
-    mailboxes whose outcome is settled. `own_settings`: those of single ranks, in words, with these ranks, for reports.
+    `services`: actors that are no ranks, by name. Their numbers follow those of the ranks, and they have journals and
+    ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
+    listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
+    first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
+    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, with these
+    ranks, for reports.
 
-    These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
-    collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
-    for no limit. `launch_queue`: the host stands in a call that puts work on a stream until fewer than so many ops of
-    that stream have not ended; None for no limit. `alloc_synchronises`: the host stands in an allocation that needs
-    new memory of the device until all that its rank has put on the device has ended. `progress`: so many ops may an
-    actor issue after the last fault, kill or delay, or the start. `early_timeouts`: of an untimed run may pass early.
+    Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
+    collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
+    for its peers. `launch_queue`: the limit on unfinished ops of a stream. A call that puts work on the stream waits
+    until there are fewer; None for no limit. `alloc_synchronises`: an allocation that needs new memory of the device
+    waits until all device work of its rank has ended. `progress`: the number of ops that an actor may issue after the
+    last fault, kill or delay, or the start. `early_timeouts`: the number of time-outs of an untimed run that may pass
+    early.
     """
 
     size: int
@@ -183,8 +186,9 @@ class World:
         return f"rank {number}" if number < self.size else self.services[number - self.size]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; for nodes that are
-        not one an actor; for a service in a device communicator, members that do not exist, and messages of nobody.
+        """Raises ValueError for two kills of a rank, because it dies once, at the earlier one. Also raises it unless
+        each actor has one node, and for a service in a device communicator. Members, and the ranks of a message, have
+        to exist.
         """
         for spec in self.communicators:
             most = self.size if spec.domain == "device" else self.actors
@@ -215,17 +219,17 @@ class Occupied(NamedTuple):
 
 @dataclass
 class Run:
-    """What happened. Lists have one entry per rank, and after these one per service (`services`, by name).
+    """The result of a run. Lists have one entry per rank, and after these one per service (`services`, by name).
 
-    `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives waited for
-    the last member; elsewhere, how long its host was blocked in awaited calls. `elapsed_ns`: simulated or wall time.
-    `observed`: how a hang was seen ("nothing could move any more"). `standing`: on the simulation, the ranks whose host
-    stands in a plain call, which a limit of the world holds up; `occupied`: those without a free slot. `endless`: ranks
-    that repeated themselves, and no other could move; if `overdue`, the one that passed the bound of `World.progress`.
-    `taken`: on the simulation, which message each look into a mailbox took. `undefined`: who brought a NaN to a maximum
-    or minimum. `lost`: what the machine took away (`dpsim.backend.journal.trouble`), so that there is no verdict.
-    `steps_set`: the highest step tag that each program has set, where the backend knows it; perhaps no op has it.
-    `chains`: by place, the calls that led there first.
+    `ends`: how the rank's program ended. `waited_ns`: in the simulation, the time that its parts of collectives waited
+    for the last member. Elsewhere it is the time that its host was blocked in awaited calls. `elapsed_ns`: simulated or
+    wall time. `observed`: how the backend saw a hang ("nothing could move any more"). `standing`: in the simulation,
+    the ranks whose host waits in a plain call because of a limit of the world. `occupied`: the ranks without a free
+    slot. `endless`: ranks that repeated themselves while no other could move; if `overdue`, the one that passed the
+    bound of `World.progress`. `taken`: in the simulation, the message that each look into a mailbox took. `undefined`:
+    members that brought a NaN to a maximum or minimum. `lost`: the resource that the machine took away
+    (`dpsim.backend.journal.trouble`); then there is no verdict. `steps_set`: the highest step tag that each program
+    set, if the backend knows it; perhaps no op has it. `chains`: by place, the calls that led there first.
     """
 
     backend: str
@@ -248,7 +252,7 @@ class Run:
 
     @property
     def size(self) -> int:
-        """How many ranks there are beside the services."""
+        """The number of ranks, without the services."""
         return len(self.journals) - len(self.services)
 
     @property
@@ -257,33 +261,35 @@ class Run:
 
     @property
     def vacuous(self) -> bool:
-        """Whether no rank issued anything, sleeps and idle gets apart: that all decided alike says nothing then."""
+        """Whether the ranks issued nothing but sleeps and idle gets. Then equal decisions prove nothing."""
         raws = (raw for journal in self.journals for raw in journal if raw[KIND] not in SILENT)
         return all(raw[KIND] == "take" and raw[TAKE_HOW] == "idle" for raw in raws)
 
 
 SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})
-"""Kinds of record that tell of nothing that a rank issued, to its device or to others."""
+"""Kinds of record that show no work which a rank issued, to its device or to others."""
 
 
 Progress: TypeAlias = Callable[[int], None]
-"""Called now and then with the step that rank 0 has reached."""
+"""The backend calls it from time to time with the step that rank 0 has reached."""
 
 
 class Unended(RuntimeError):
-    """A run that a backend stopped, and of which nothing can be said. The message says why, and where ranks stood."""
+    """A backend stopped a run, and there is no verdict. The message has the reason and the positions of the ranks."""
 
 
 class Lost(Unended):
-    """The machine took away what a run needs (a process, memory, room on a disk) before there was a run to judge."""
+    """The machine took a resource away (a process, memory, room on a disk) before there was a run to judge."""
 
 
 class BackendUnavailable(RuntimeError):
-    """This machine cannot run the world on that backend. The message says what was looked for."""
+    """This machine cannot run the world on that backend. The message says what the backend looked for."""
 
 
 class Backend(Protocol):
-    """A way to run a program on a world, found by its entry point in `dpsim.backends`; made without arguments."""
+    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends` and makes it without
+    arguments.
+    """
 
     name: str
 
@@ -291,10 +297,10 @@ class Backend(Protocol):
         """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
-        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end
-        or was lost before it began; a hang or a crash is a `Run`, not an error. An interrupt ends it at once; the
-        KeyboardInterrupt has a note that says where every rank stood. `args`: plain data, which its `prepare` knows.
+        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run without an end
+        or one that was lost before it began. A hang or a crash is a `Run`, not an error. An interrupt ends the run at
+        once, and a note of the KeyboardInterrupt has the position of every rank. `args`: plain data for `prepare`.
         """
 
     def close(self) -> None:
-        """Give back processes and memory. The backend may be used again afterwards."""
+        """Release processes and memory. The caller may use the backend again afterwards."""

@@ -12,5 +12,6 @@ timeouts.py      time-outs that passed
 turning_text.py  steps of a schedule in words: the point of no return, and what to swap
 dumps/           a hung job of torch, from the dumps of its flight recorders
 recordings/      the same, from what the recorder wrote of each rank
+pictures/        a run or a job in time: who waits for whom, and which call is missing
 injected.py      faults and delays that were asked for and never happened
 """

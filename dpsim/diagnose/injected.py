@@ -1,9 +1,9 @@
-"""Faults, delays and messages from outside that never happened: an address that nobody came to, a change that changed
-nothing, a rank that was through before it was to die, a mailbox that nobody looks into, or not any more.
+"""Faults, delays and messages from outside that never happened. No rank reached the address, or the change had no
+effect. A rank ended before its death, or no rank looked into the mailbox in time.
 
-A planted fault that is not applied would pass as a healthy run, so a typo in an address must not go unnoticed.
+Without this check, a run whose fault did not happen would count as healthy. So it reports a typing error in an address.
 
-    faults: rank 1 never came to dp.agre[5]; did you mean dp.agree?
+    faults: rank 1 never reached dp.agre[5]; did you mean dp.agree?
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ from dpsim.contract.world import At, Kill, Message, Run, World
 REPLAYED = MADE | {"replay"}
 
 CHANGES = frozenset({"skip", "repeat", "alter"})
-"""Kinds of fault that change a call, and are for collectives and transfers."""
+"""Kinds of fault that change a call; they apply to collectives and transfers."""
 
 CHANGED = frozenset({"collective", "transfer", "replay"})
-"""Where somebody may mean one: a replay has such calls."""
+"""Kinds of record at which a user may place one; a replay contains such calls."""
 
 _HOST = frozenset({"launch", "read", "alloc", "flag", "flag_wait", "thread", "ask", "sleep", "post", "take", "store"})
 NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
 """Kinds of record whose site is a word of the protocol's source."""
 
 SHOWN = 20
-"""So many sites of a rank or service are told where none is near; nobody reads more."""
+"""The largest number of sites of a rank or service in a message, if no site has nearly the same name."""
 
 
 def never_applied(world: World, run: Run) -> list[str]:
-    """One line for each fault, kill or delay of the world that left no trace in the journals. Empty if all happened."""
+    """One line for each fault, kill or delay of the world without a trace in the journals. Empty if all happened."""
     lines = []
     for kind, said, rank, at, change in [
         *((fault.kind, fault.describe(), fault.rank, fault.at, fault.change) for fault in world.faults),
@@ -72,7 +72,9 @@ def never_applied(world: World, run: Run) -> list[str]:
 
 
 def _unheard(world: World, run: Run, message: Message) -> str:
-    """Why a message from outside was not sent, or is left in its mailbox; empty if all is well."""
+    """The reason why the machine did not send a message from outside, or why it remains in its mailbox; empty if
+    neither holds.
+    """
     letter = message.to, message.mailbox, message.content
     if not any(posted(raw) == letter and _stands_for(raw, "message", message.at) for raw in run.journals[message.by]):
         return _why(world, run, message.by, message.at, "message")
@@ -90,7 +92,7 @@ def _unheard(world: World, run: Run, message: Message) -> str:
 
 
 def injection_text(record: Injected) -> str:
-    """In words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms", "message 5 to inbox of rank 2"."""
+    """An injection in words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms", "message 5 to inbox of rank 2"."""
     if record.what == "message":
         (_, to), (_, mailbox), (_, content) = record.change
         return f"message {content!r} to {mailbox} of rank {to}"
@@ -106,7 +108,7 @@ def _exactly(ns: int) -> str:
 
 
 def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
-    """Whether an `Injected` record is that of a fault or delay of this kind at this address of its rank."""
+    """Whether an `Injected` record belongs to a fault or delay of this kind at this address of its rank."""
     if raw[INJECTED_WHAT] != kind:
         return False
     if at.communicator is not None:
@@ -118,7 +120,7 @@ def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
 def _lived(world: World, run: Run, kill: Kill) -> str:
     if kill.at is not None:
         why = _why(world, run, kill.rank, kill.at, "kill")
-        if any(said in why for said in ("never came", "no host thread", "in replay")):
+        if any(said in why for said in ("never reached", "no host thread", "in replay")):
             return why
     return f"{world.actor(kill.rank)} {_ENDED[run.ends[kill.rank]]} before it died"
 
@@ -127,13 +129,13 @@ _ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had rais
 
 
 def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = False) -> str:
-    """Why nothing happened there. `count`: another count was to be announced."""
+    """The reason why nothing happened there. `count`: the fault changes a count."""
     journal, who = run.journals[rank], world.actor(rank)
     if at.communicator is not None:
         calls = sum(_is_collective(raw, at) for raw in journal)
         if at.seq is not None and at.seq < calls:
             return _in_vain(who, journal, at, kind, count, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
-        return f"{who} never came to {at}; it made {calls} collectives on {at.communicator}"
+        return f"{who} never reached {at}; it made {calls} collectives on {at.communicator}"
     threads = sorted({raw[THREAD] for raw in journal})
     if threads and at.thread not in threads:
         return f"{who} has no host thread {at.thread!r}; it has {', '.join(threads)}"
@@ -145,11 +147,11 @@ def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = Fal
             who, journal, at, kind, count, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
         )
     if visits:
-        return f"{who} never came to {at}; its last visit was {at.site}[{max(visits)}]"
+        return f"{who} never reached {at}; its last visit was {at.site}[{max(visits)}]"
     sites = sorted({raw[SITE] for raw in journal if raw[KIND] in NAMED and raw[THREAD] == at.thread})
     near = nearest(str(at.site), sites)
     hint = f"did you mean {near[0]}?" if near else f"its sites: {_some(sites)}"
-    return f"{who} never came to {at}; {hint}"
+    return f"{who} never reached {at}; {hint}"
 
 
 def _some(sites: list[str]) -> str:
@@ -164,7 +166,7 @@ def _is_collective(raw: RawRecord, at: At) -> bool:
 def _in_vain(
     who: str, journal: list[RawRecord], at: At, kind: str, count: bool, is_there: Callable[[RawRecord], bool]
 ) -> str:
-    """Why nothing was done at a place that the rank came to."""
+    """The reason why nothing happened at a place that the rank reached."""
     index = next((index for index, raw in enumerate(journal) if raw[KIND] in REPLAYED and is_there(raw)), None)
     of = None if index is None else replay_at(journal, index)
     meant = index != of if kind not in CHANGES else index is not None and journal[index][KIND] in CHANGED
@@ -172,13 +174,13 @@ def _in_vain(
         sizes = list(journal[index][COLLECTIVE_SIZES])
         return f"{who} reached {at}, but a count changes nothing where sizes say what moves: {sizes}"
     if index is None or of is None or not meant:
-        return f"{who} came to {at}, but there it changes nothing"
-    came = f"{who} came to {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
+        return f"{who} reached {at}, but there it changes nothing"
+    came = f"{who} reached {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
     if kind not in CHANGES:
-        return f"{came}, and a replay goes out as one: name the replay, or the call where it was captured"
+        return f"{came}. A replay goes out as a whole: name the replay, or the call in the capture"
     return (
-        f"{came}, and a replay goes out as one: it can be delayed, or its rank die there; to {kind} a call, name it "
-        f"where it is kept, in the capture of graph {journal[of][GRAPH]}"
+        f"{came}. A replay goes out as a whole: a scenario can delay it, or let its rank die there. "
+        f"To {kind} a call, name it in the capture of graph {journal[of][GRAPH]}"
     )
 
 

@@ -1,18 +1,27 @@
 """Time-outs that passed in a run, in words: a rank that gave up explains much of what came after.
 
     rank 1 waited 50 ms for 'answer'; the time-out passed (answer[0], programs.py:67)
+    rank 0 waited 30000 ms for all_reduce #4 on world; the time-out passed (look[0], train.py:9)
 
-The journal has them on every backend: a get with a time-out, and that it learned nothing. What a store learned does not
-say whether a time-out passed or the listener left, so stores are not named here.
+The journal has them on every backend: a get with a time-out that learned nothing, a wait for a call that learned no.
+What a store learned does not say whether a time-out passed or the listener left, so stores are not named here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpsim.contract.ops import (
     ADDRESS,
+    COMMUNICATOR,
     KIND,
     LEARNED_OUTCOME,
+    LOOK_NUMBER,
+    LOOK_OF,
+    LOOK_TIMEOUT,
+    OP,
     ORDINAL,
+    SEQ,
     SITE,
     TAKE_MAILBOX,
     TAKE_TIMEOUT,
@@ -21,6 +30,9 @@ from dpsim.contract.ops import (
 )
 from dpsim.contract.world import Run
 
+MEETINGS = ("collective", "transfer")
+MOST = {"take": TAKE_TIMEOUT, "look": LOOK_TIMEOUT}
+"""By kind of record: for how long it waits."""
 SHOWN = 10
 """Of each run: the first ones; a rank that asks every second has many."""
 
@@ -31,15 +43,27 @@ def passed_timeouts(run: Run) -> list[str]:
     for rank, journal in enumerate(run.journals):
         waiting: dict[tuple[object, ...], RawRecord] = {}
         for raw in journal:
-            if raw[KIND] == "take" and raw[TAKE_TIMEOUT] is not None:
+            if raw[KIND] in MOST and raw[MOST[raw[KIND]]] is not None:
                 waiting[raw[ADDRESS]] = raw
-            elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is None and raw[ADDRESS] in waiting:
-                lines.append(_line(rank, waiting.pop(raw[ADDRESS])))
+            elif raw[KIND] == "learned" and raw[ADDRESS] in waiting:
+                waited = waiting.pop(raw[ADDRESS])
+                if raw[LEARNED_OUTCOME] is (None if waited[KIND] == "take" else False):
+                    lines.append(_line(rank, waited, journal))
     more = len(lines) - SHOWN
     return [*lines[:SHOWN], *[f"and {more} more"] * (more > 0)]
 
 
-def _line(rank: int, take: RawRecord) -> str:
-    waited, where = f"{take[TAKE_TIMEOUT] / 1e6:g} ms", f"{take[SITE]}[{take[ORDINAL]}]"
-    place = f"{where}, {take[WHERE]}" if take[WHERE] else where
-    return f"rank {rank} waited {waited} for {take[TAKE_MAILBOX]!r}; the time-out passed ({place})"
+def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:
+    taken = waited[KIND] == "take"
+    most, where = waited[MOST[waited[KIND]]], f"{waited[SITE]}[{waited[ORDINAL]}]"
+    place = f"{where}, {waited[WHERE]}" if waited[WHERE] else where
+    what = repr(waited[TAKE_MAILBOX]) if taken else _call(waited, journal)
+    return f"rank {rank} waited {most / 1e6:g} ms for {what}; the time-out passed ({place})"
+
+
+def _call(look: RawRecord, journal: Sequence[RawRecord]) -> str:
+    """The call of a host that a rank waited for: its place on the communicator, or its site."""
+    site, number = look[LOOK_OF], look[LOOK_NUMBER]
+    calls = (raw for raw in journal if raw[KIND] in MEETINGS and raw[SITE : ORDINAL + 1] == (site, number))
+    call = next(calls, None)
+    return f"{site}[{number}]" if call is None else f"{call[OP]} #{call[SEQ]} on {call[COMMUNICATOR]}"

@@ -23,15 +23,18 @@ from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import Fifo, RandomWalk
+from dpsim.explore.strategies.within import NAME, within
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
 """By name; the first is the default."""
 
 
 def search(name: str, seed: int = 0, longest: int = LONGEST) -> Search:
-    """A strategy by name; `seed` is for those that draw random numbers, and runs are cut off after `longest` steps.
-    Raises ValueError for a name that is none.
+    """A strategy by name; `seed` is for those that draw random numbers, and runs are cut off after `longest` steps. One
+    that has bounds is named with them (`dpsim.explore.strategies.within`). Raises ValueError for a name that is none.
     """
+    if name.startswith(f"{NAME} "):
+        return within(name, longest=longest)
     kind = STRATEGIES.get(name)
     if kind is None:
         hint = did_you_mean(name, STRATEGIES)

@@ -97,7 +97,8 @@ class Exploration:
     `cut`: those that grew too long, and were cut off after one of these `bounds`. `repeated`: how many were made again,
     to see whether they are functions of their schedules. `fresh`: for each whole run, whether its class was new.
     `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
-    `outgrown`: the last run took so much that no other was begun.
+    `outgrown`: the last run took so much that no other was begun. `within`: the bounds, in words, of which every
+    schedule was tried. `unfinished`: wider bounds, of which only a part was tried.
 
     The caller that makes the runs fills in the rest. `injected`: for what is planted in the world, why a run that
     finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
@@ -126,6 +127,8 @@ class Exploration:
     outgrown: bool = False
     in_time: Failure | None = None
     lost: str = ""
+    within: str = ""
+    unfinished: str = ""
 
     @property
     def vacuous(self) -> bool:
@@ -157,11 +160,15 @@ class Exploration:
         cut = f"{self.cut:,} of {self.runs:,} were cut off after {' or '.join(self.bounds)} and not judged"
         if not self.fresh:
             return "no schedule was judged" + (f": {cut}" if self.cut else "")
+        if self.verdict == "bounded" and self.within:
+            wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+            return f"holds in every schedule with {self.within}{wider}" + (f"; {cut}" if self.cut else "")
         if self.verdict == "bounded":
             return f"holds in every schedule that ends; {cut}"
         last = self.fresh[-100:]
         new = f"{sum(last)} of the last {len(last)} were of a new class" if len(last) > 1 else "there may be others"
-        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}" + (f"; {cut}" if self.cut else "")
+        wider = f"; those with {self.unfinished} were not finished" if self.unfinished else ""
+        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}{wider}" + (f"; {cut}" if self.cut else "")
 
     def summary(self) -> str:
         """The verdict in a line, with counts."""

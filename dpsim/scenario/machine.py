@@ -23,6 +23,10 @@ Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 """How much of something finite there is."""
 
 
+Many = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
+"""A number, or none at all."""
+
+
 class Limits(StrictModel):
     """When a real backend gives up (the simulation sees a hang at once and needs neither). Also what is finite on a
     device, for the simulation alone: a real backend refuses a scenario that says so.
@@ -46,9 +50,15 @@ class Limits(StrictModel):
     """The most ops that a rank or service may issue after the last fault, kill or delay, or after the start. A run that
     exceeds it is overdue. Left out: any number. Simulation only.
     """
-    early_timeouts: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = 0
+    early_timeouts: Many = 0
     """This number of time-outs of a run may pass early, whatever they wait for. Left out: none. For exploring on the
     simulation only."""
+    preemptions: Many | None = None
+    """Explore all schedules with at most this number of preemptions (docs/explore-long.md). Left out: any number."""
+    late_deliveries: Many | None = None
+    """Explore all schedules with at most this number of messages that are delivered late. Left out: any number."""
+    deaths: Many | None = None
+    """Explore all schedules with at most this number of the faults kill and die. Left out: all of them."""
     lazy_communicators: Flag = False
     """A device communicator is made when all its members first use it, and not before; so is one for each pair that
     transfers. Left out: all are there from the start."""

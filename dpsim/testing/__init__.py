@@ -63,18 +63,35 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     if name not in homes:
         return strategy_of_a_package(name)
-    value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
+    try:
+        value = globals()[name] = getattr(import_module(f"dpsim.{homes[name]}"), name)
+    except ModuleNotFoundError as error:
+        raise with_cure(error) from None
     return value
+
+
+def with_cure(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """The same error; of an extra that is not installed, with the command that installs it."""
+    if error.name not in ("hypothesis", "pytest"):
+        return error
+    cure = "install it: pip install -e '.[test]' in a clone of dpsim"
+    return ModuleNotFoundError(
+        f"dpsim.testing needs {error.name}, which is not installed here; {cure}", name=error.name
+    )
 
 
 def strategy_of_a_package(name: str) -> Any:
     """A public name of the modules of strategies; the first module that has it."""
-    from contextlib import suppress
     from importlib.metadata import entry_points
 
     for point in entry_points(group="dpsim.strategies"):
-        with suppress(ImportError, AttributeError):
+        try:
             return getattr(point.load(), name)
+        except ModuleNotFoundError as error:
+            if with_cure(error) is not error:
+                raise with_cure(error) from None
+        except (ImportError, AttributeError):
+            continue
     raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
 
 

@@ -26,7 +26,7 @@ CALLS = {
     "post": "send",
     "probe": "probe",
     "group": "group",
-    "look": "query",
+    "look": "query|within",
     "read": "read",
     "receive_any": "recv_any",
     "replay": "replay",

@@ -158,6 +158,9 @@ class Conversation(ThreadMessages, StoreMessages):
             over = True  # the wait raises
         self._answer(over)
 
+    async def on_within(self, number: int, ns: int, site: str) -> None:
+        self._answer(await self.calls.within(number, ns, site))
+
     async def on_batch(self, group: str) -> None:
         self.calls.batch(group)
 

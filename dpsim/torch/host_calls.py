@@ -55,6 +55,11 @@ class HostCalls:
         over: bool = await self.works[number][0].query(site)
         return over
 
+    async def within(self, number: int, ns: int, site: str) -> bool:
+        """Whether a call is over before the time is up."""
+        over: bool = await self.works[number][0].within(ns, site)
+        return over
+
     def batch(self, group: str) -> None:
         """gloo batches nothing."""
 

@@ -82,7 +82,7 @@ class TorchProgram(Program[TorchPrepared]):
         host = any(fact[0] == "collective" and fact[1] is not None for fact in did)
         threads = any(fact[0] == "thread" for fact in did)
         return (
-            "no time-out of a collective passes",
+            "no default time-out of a collective passes",
             *["a loop that asks whether a call is over waits for it"] * polls,
             *["locks, queues, events or joins order what threads share in Python"] * threads,
             *["a wait for work on a stream holds the host"] * host,

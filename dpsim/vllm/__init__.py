@@ -12,7 +12,7 @@
     whole/           one engine step of everything
     params/          what a scenario says of engines, and what a program is handed
     releases/        each release and source page as one record: the class of each piece above that it has
-    programs/        the programs by name: the pieces of a release put together, and what is refused
+    programs/        the programs by name: the pieces of a release put together, and the settings it refuses
     answers/         what the engine's own code answered, and the comparison with it (`dpsim check-engine`)
     from_vllm/       from a command line of vLLM to a scenario
     museum/          known bugs and mutants, each beside its healthy twin

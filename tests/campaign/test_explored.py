@@ -35,7 +35,7 @@ VIOLATED = Expected("violated")
 OWN = CommunicatorSpec("own", "own", "host", (0,))
 DIES, SKIPS = (Fault(kind, 0, At("late", 0)) for kind in ("die", "skip"))
 NOWHERE = Fault("skip", 1, At("nowhere", 0))
-SAID = "skip: rank 1 never came to nowhere[0]; its sites: wake"
+SAID = "skip: rank 1 never reached nowhere[0]; its sites: wake"
 DIES_AT_ONCE = Fault("die", 0, At("look", 0))
 LATE = Delay(1, At("nowhere"), 5)
 
@@ -78,7 +78,7 @@ def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
 def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
     found = explored(looks(SKIPS, expected=HELD), strategy="fifo")
     assert found.exploration.runs == 1
-    assert str(found.unmet).startswith("never applied: skip: rank 0 never came to late[0]")
+    assert str(found.unmet).startswith("never applied: skip: rank 0 never reached late[0]")
 
 
 def test_holds_takes_what_never_happens_for_a_mistake() -> None:
@@ -87,7 +87,7 @@ def test_holds_takes_what_never_happens_for_a_mistake() -> None:
     with pytest.raises(AssertionError) as raised:
         holds(replace(looks(NOWHERE), expected=HELD))
     assert str(raised.value) == f"this world: never applied: {SAID}"
-    with pytest.raises(AssertionError, match="this world: never applied: delay: rank 1 never came to nowhere"):
+    with pytest.raises(AssertionError, match="this world: never applied: delay: rank 1 never reached nowhere"):
         holds(replace(looks(SKIPS, delays=(LATE,)), expected=HELD))
 
 

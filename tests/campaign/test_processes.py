@@ -48,7 +48,7 @@ def told(found: list[Explored]) -> list[Any]:
 
 @pytest.mark.parametrize("names", [PROVEN, BROKEN], ids=["proven", "broken"])
 def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.002)  # many units
+    monkeypatch.setattr(plans, "UNIT_STEPS", 40)  # many units
     one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
     two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
     assert told(one) == told(two)
@@ -71,7 +71,7 @@ def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypat
         return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
 
     quick = classes(1, 3)
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)
+    monkeypatch.setattr(plans, "UNIT_STEPS", 1)
     assert classes(1, 3) == classes(2, 3) == quick
     assert strategy == "pct" or classes(1, 4) != quick
 
@@ -169,7 +169,7 @@ def test_what_was_found_before_is_told(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ninth run has no room: the report has a failure that was found by then, and claims nothing of the rest."""
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)  # each unit is a run
+    monkeypatch.setattr(plans, "UNIT_STEPS", 1)  # each unit is a run
     runs = tmp_path / "runs"  # of all processes
 
     def exhaust() -> None:

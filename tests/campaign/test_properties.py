@@ -270,7 +270,7 @@ def test_a_planted_fault_that_never_happens_is_no_success() -> None:
     nowhere = [{"kind": "skip", "rank": 1, "at": {"site": "dp.agre", "ordinal": 0}}]
     with pytest.raises(AssertionError) as raised:
         holds(smallest(faults=nowhere))
-    assert str(raised.value) == "drawn: never applied: skip: rank 1 never came to dp.agre[0]; did you mean dp.agree?"
+    assert str(raised.value) == "drawn: never applied: skip: rank 1 never reached dp.agre[0]; did you mean dp.agree?"
 
 
 LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
@@ -278,7 +278,7 @@ LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
 
 def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
     """The twin is drawn, and small worlds may not reach it."""
-    with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never came to dp\.agre; did you mean"):
+    with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never reached dp\.agre; did you mean"):
         holds(smallest(delays=[LATE]))
 
     @settings(max_examples=1)

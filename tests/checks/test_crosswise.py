@@ -43,8 +43,8 @@ def test_two_calls_in_two_orders(on: str) -> None:
     assert crossed is not None
     assert crossed.culprit is None
     assert crossed.message == (
-        f"ranks of {on} pair up crosswise in step 0: rank 0 came to a at here.py:0 where rank 1 came to b at here.py:0 "
-        f"(both all_reduce int32[8] on {on} #0); make these calls in one order, or give those that belong together one "
+        f"ranks of {on} pair up crosswise in step 0: rank 0 reached a at here.py:0 where rank 1 reached b at here.py:0 "
+        f"(both all_reduce int32[8] on {on} #0). Make these calls in one order, or give those that belong together one "
         "site"
     )
     assert crossed.details == ("rank 0: a, b", "rank 1: b, a")

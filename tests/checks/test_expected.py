@@ -10,7 +10,7 @@ import pytest
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Culprit, Finding
 
-LATE = "delay: rank 1 never came to nowhere; its sites: none"
+LATE = "delay: rank 1 never reached nowhere; its sites: none"
 
 
 def found(klass: str = "HANG:COLLECTIVE:MISSING_RANK", culprit: Culprit | None = None) -> Finding:

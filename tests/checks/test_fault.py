@@ -184,7 +184,7 @@ def test_who_sent_the_message_over_which_a_rank_raised_is_told(between: str) -> 
 
 
 def test_what_came_from_outside_is_told_with_its_address() -> None:
-    said = "rank 0 last took (5,) from box at get: sent from outside, as rank 1 came to agree[0]"
+    said = "rank 0 last took (5,) from box at get: sent from outside, as rank 1 reached agree[0]"
     assert crash_at_a_message(outside=True) == (said,)
 
 

@@ -359,3 +359,21 @@ def test_a_death_is_told_where_no_hang_is() -> None:
     off = ("HANG",)
     told = [switch_off(judging.judge(world, run(world, dies), one), one)[0] for one in (off, ("HANG", "DEATH"))]
     assert [[one.klass for one in findings] for findings in told] == [["DEATH:RANK"], []]
+
+
+@pytest.mark.parametrize(("answer", "counts"), [(0, True), (False, False), (("gone", 0), False)])
+def test_a_rank_may_have_learned_of_a_loss(answer: Any, counts: bool) -> None:
+    """Rank 1 decides by an answer that the loss of rank 0 may have caused, so the finding does not count."""
+    world = world_of(2, ["dp_cpu"])
+
+    async def decides(rank: Rank) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            rank.send(1, "box", answer, "send")
+        came = 0 if rank.rank == 0 else await rank.mailbox("box").get("get")
+        rank.decide("told", (rank.rank, came), "dp_cpu")
+
+    made = run(world, decides)
+    assert [one.klass for one in judging.judge(world, made)] == ["DISAGREEMENT:TOLD"]
+    lost = replace(made, lost="the process of rank 0 was ended by SIGTERM")
+    assert [one.klass for one in judging.judge(world, lost)] == ["DISAGREEMENT:TOLD"] * counts

@@ -46,9 +46,9 @@ def test_two_ranks_in_opposite_order_and_nobody_is_blamed() -> None:
     )
     assert found.details == (
         "rank 0 stands in dp.all_reduce[0] (dp #0, stream main, step 0, here.py:0) "
-        "and would come to ep #0 after it, in which rank 1 waits",
+        "and would reach ep #0 after it, in which rank 1 waits",
         "rank 1 stands in ep.all_reduce[0] (ep #0, stream main, step 0, here.py:0) "
-        "and would come to dp #0 after it, in which rank 0 waits",
+        "and would reach dp #0 after it, in which rank 0 waits",
     )
 
 

@@ -96,7 +96,7 @@ async def joins_the_idle(rank: Rank) -> None:
 @pytest.mark.parametrize(
     ("script", "klass", "thread", "said"),
     [
-        (nobody_sets, "HANG:FLAG:NEVER_SET", "u1", "ready (ready.wait, {here}), which nobody ever set: main"),
+        (nobody_sets, "HANG:FLAG:NEVER_SET", "u1", "ready (ready.wait, {here}), which no thread ever set: main"),
         (
             sets_another,
             "HANG:FLAG:NEVER_SET",

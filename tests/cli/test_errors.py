@@ -78,8 +78,8 @@ def test_usage_errors(words: tuple[str, ...]) -> None:
 def test_a_backend_that_cannot_run_here(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(runner._backends, "fake", Fake(BackendUnavailable("it needs 3 abaci, and there are none")))
     answer = dpsim_("run", healthy, "--backend", "fake", "--json")
-    assert (answer.code, answer.out) == (3, "")
-    assert answer.err == "dpsim: it needs 3 abaci, and there are none\n"
+    assert (answer.code, answer.err) == (3, "dpsim: it needs 3 abaci, and there are none\n")
+    assert answer.json == {"error": {"exit_code": 3, "message": "it needs 3 abaci, and there are none"}}
 
 
 def test_a_backend_that_cannot_be_loaded(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ COMMANDS = [("run",), ("explore",), ("explore", "--jobs", "2"), RANDOM]
 @pytest.mark.parametrize(
     ("planted", "why"),
     [
-        (NOWHERE, "skip: rank 1 never came to dp.agree[99]; its last visit was dp.agree[5]"),
-        (LATE_NOWHERE, "delay: rank 1 never came to dp.agre; did you mean dp.agree?"),
+        (NOWHERE, "skip: rank 1 never reached dp.agree[99]; its last visit was dp.agree[5]"),
+        (LATE_NOWHERE, "delay: rank 1 never reached dp.agre; did you mean dp.agree?"),
     ],
 )
 def test_what_is_planted_where_nobody_comes_is_not_met(words: tuple[str, ...], planted: str, why: str) -> None:
@@ -78,12 +78,12 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
             "PROVEN  every one of these worlds holds in every schedule",
             ASSUMES,
             "expected: held; NOT met: never applied: "
-            "skip: rank 1 never came to dp.agree[99]; its last visit was dp.agree[1]",
+            "skip: rank 1 never reached dp.agree[99]; its last visit was dp.agree[1]",
         ]
         found = dpsim_(*words, "--json").json
         assert (found["met"], found["scenarios"][0]["never_applied"]) == (
             False,
-            ["skip: rank 1 never came to dp.agree[99]; its last visit was dp.agree[1]"],
+            ["skip: rank 1 never reached dp.agree[99]; its last visit was dp.agree[1]"],
         )
 
 

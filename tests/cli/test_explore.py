@@ -116,7 +116,7 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
     place = f"tests/cli/protocols.py:{Shares.run.__code__.co_firstlineno}"
     assert answer.err.splitlines()[0] == (
         f"dpsim: Shares.run ({place}) changed self.count. Ranks in one process share it, and ranks in "
-        "processes of their own do not; keep what changes in local variables of run"
+        "separate processes do not; keep what changes in local variables of run"
     )
 
 
@@ -285,6 +285,8 @@ def test_json_has_every_key() -> None:
         "classes": 2,
         "redundant": 0,
         "cut": 0,
+        "within": None,
+        "unfinished": None,
         "longest": 10_000,
         "stood": None,
         "new_per_hundred": 100.0,

@@ -41,12 +41,12 @@ def test_a_rank_is_killed_from_an_op_on() -> None:
         (", time: 1h", "kill: rank 1 had ended before it died"),
         (
             ", at: {site: dp.agree, ordinal: 99}",
-            "kill: rank 1 never came to dp.agree[99]; its last visit was dp.agree[5]",
+            "kill: rank 1 never reached dp.agree[99]; its last visit was dp.agree[5]",
         ),
-        (", at: {site: dp.agre, ordinal: 0}", "kill: rank 1 never came to dp.agre[0]; did you mean dp.agree?"),
+        (", at: {site: dp.agre, ordinal: 0}", "kill: rank 1 never reached dp.agre[0]; did you mean dp.agree?"),
         (
             ", at: {communicator: world_cpu, seq: 99}",
-            "kill: rank 1 never came to world_cpu #99; it made 6 collectives on world_cpu",
+            "kill: rank 1 never reached world_cpu #99; it made 6 collectives on world_cpu",
         ),
     ],
 )
@@ -64,7 +64,7 @@ def test_exploring_kills_at_any_point_from_there_on(at: str) -> None:
 
 def test_exploring_notices_a_kill_of_nobody() -> None:
     answer = dpsim_("explore", scenario(KILL.format(", at: {site: dp.agree, ordinal: 99}")))
-    assert (answer.code, "never applied: kill: rank 1 never came to dp.agree[99]" in answer.out) == (1, True)
+    assert (answer.code, "never applied: kill: rank 1 never reached dp.agree[99]" in answer.out) == (1, True)
 
 
 def test_a_verdict_names_what_it_assumes() -> None:

@@ -36,6 +36,39 @@ def test_list_says_why_a_backend_cannot_run(monkeypatch: pytest.MonkeyPatch) -> 
     assert "  torchless  cannot run here: cannot be loaded: No module named 'torch'\n" in answer.out
 
 
+@pytest.mark.parametrize(
+    ("words", "kinds"),
+    [
+        (("scenarios",), {"scenarios"}),
+        (("museum",), {"scenarios"}),
+        (("variants", "--only", "t-own"), {"variants"}),
+        (("--only", "T-OW?"), {"scenarios", "protocols", "variants", "backends"}),
+    ],
+)
+def test_some_names(words: tuple[str, ...], kinds: set[str]) -> None:
+    found = dpsim_("list", *words, "--json").json
+    assert set(found) == kinds
+    names = [entry["name"] for entries in found.values() for entry in entries]
+    if words[0] in ("scenarios", "museum"):
+        assert {name.startswith("museum/") for name in names} == {words[0] == "museum"}
+    else:
+        assert names == ["T-OWN"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("variant",), "did you mean 'variants'?; expected one of scenarios, museum, protocols, variants, backends"),
+        (("--only", "nothing-like-it"), "no name has this text; `dpsim list` prints all names"),
+        (("backends", "--only", "x"), "no name has this text; `dpsim list backends` prints all names"),
+    ],
+)
+def test_no_such_names(words: tuple[str, ...], says: str) -> None:
+    answer = dpsim_("list", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert says in answer.err
+
+
 def test_schema() -> None:
     answer = dpsim_("schema")
     assert answer.code == 0

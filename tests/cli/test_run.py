@@ -14,7 +14,7 @@ import tests.cli.protocols  # noqa: F401 - registers
 from dpsim import runner
 from dpsim.scenario import load_scenario, scenario_from
 from dpsim.trace import TraceError, read_trace
-from tests.cli.commands import HEALTHY, OTHER_CULPRIT, SKIP, Fake, dpsim_, write
+from tests.cli.commands import HEALTHY, MODULE, OTHER_CULPRIT, SKIP, Fake, dpsim_, process, write
 
 
 def test_a_run_that_holds(healthy: Path) -> None:
@@ -178,3 +178,17 @@ def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: p
     refused = dpsim_("run", "mine.yaml", "--module", "no_such_module")
     assert refused.code == 2
     assert "cannot import the module no_such_module" in refused.err
+
+
+def test_a_scenario_from_standard_input() -> None:
+    ran = process("run", "-", *MODULE, input=HEALTHY)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "\nHELD " in ran.stdout
+    wrong = process("run", "-", *MODULE, input="name: [")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+    assert wrong.stderr.startswith("dpsim: standard input:2:1: not YAML")
+    twice = process("explore", "-", "-", *MODULE, input=HEALTHY)
+    assert (twice.returncode, twice.stderr) == (
+        2,
+        "dpsim: -: standard input has one scenario; give the others as files\n",
+    )

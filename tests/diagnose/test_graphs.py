@@ -189,9 +189,9 @@ def test_a_change_of_a_replay_belongs_in_the_capture(kind: Any, at: At) -> None:
     done = run(world, steps)
     assert done.finished
     (said,) = never_applied(world, done)
-    assert ("decode.go[1], a replay," if at == REPLAY else "of graph decode (decode.go[") in said
-    assert "it can be delayed, or its rank die there" in said
-    assert said.endswith(f"to {kind} a call, name it where it is kept, in the capture of graph decode")
+    assert ("decode.go[1], a replay." if at == REPLAY else "of graph decode (decode.go[") in said
+    assert "a scenario can delay it, or let its rank die there" in said
+    assert said.endswith(f"To {kind} a call, name it in the capture of graph decode")
 
 
 @pytest.mark.parametrize("kind", ["skip", "repeat", "alter", "die"])
@@ -206,7 +206,7 @@ def test_a_death_within_a_replay_is_at_the_replay_or_at_the_call_in_the_capture(
     world = world_of(2, devices=["ep"], faults=(Fault("die", 1, WITHIN),))
     (said,) = never_applied(world, run(world, steps))
     assert "in replay 0 of graph decode" in said
-    assert "name the replay, or the call where it was captured" in said
+    assert "name the replay, or the call in the capture" in said
 
 
 def test_a_skip_of_a_kernel_is_possible_nowhere() -> None:
@@ -218,7 +218,7 @@ def test_a_skip_of_a_kernel_is_possible_nowhere() -> None:
 def test_the_site_of_a_replay_may_have_been_meant() -> None:
     world = world_of(2, devices=["ep"], faults=(Fault("die", 1, At("decode.goo", 1)),))
     assert never_applied(world, run(world, steps)) == [
-        "die: rank 1 never came to decode.goo[1]; did you mean decode.go?"
+        "die: rank 1 never reached decode.goo[1]; did you mean decode.go?"
     ]
 
 

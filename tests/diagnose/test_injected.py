@@ -26,15 +26,15 @@ def said(**planted: Any) -> str:
     [
         (
             {"delays": [{"rank": "engine.0", "by": "1ms", "at": {"site": "say.redy"}}]},
-            "delay: engine.0 never came to say.redy; did you mean say.ready?",
+            "delay: engine.0 never reached say.redy; did you mean say.ready?",
         ),
         (
             {"faults": [{"kind": "die", "rank": "engine.0", "at": {"site": "say.ready", "ordinal": 3}}]},
-            "die: engine.0 never came to say.ready[3]; its last visit was say.ready[0]",
+            "die: engine.0 never reached say.ready[3]; its last visit was say.ready[0]",
         ),
         (
             {"faults": [{"kind": "skip", "rank": "engine.0", "at": {"site": "say.ready", "ordinal": 0}}]},
-            "skip: engine.0 came to say.ready[0], but there it changes nothing",
+            "skip: engine.0 reached say.ready[0], but there it changes nothing",
         ),
         (
             {"delays": [{"rank": "engine.0", "by": "1ms", "at": {"thread": "other"}}]},
@@ -42,7 +42,7 @@ def said(**planted: Any) -> str:
         ),
         (
             {"faults": [{"kind": "kill", "rank": "frontend", "at": {"site": "hear.hello", "ordinal": 9}}]},
-            "kill: frontend never came to hear.hello[9]; its last visit was hear.hello[0]",
+            "kill: frontend never reached hear.hello[9]; its last visit was hear.hello[0]",
         ),
         (
             {"faults": [{"kind": "kill", "rank": "frontend", "time": "1h"}]},
@@ -56,7 +56,7 @@ def test_a_service_is_named(planted: dict[str, Any], line: str) -> None:
 
 def test_the_sites_of_a_service_are_named_where_none_is_near() -> None:
     line = said(delays=[{"rank": "frontend", "by": "1ms", "at": {"site": "xyz"}}])
-    assert line == "delay: frontend never came to xyz; its sites: call.engine, hear.answer, hear.hello"
+    assert line == "delay: frontend never reached xyz; its sites: call.engine, hear.answer, hear.hello"
 
 
 def test_of_many_sites_the_first_are_told() -> None:

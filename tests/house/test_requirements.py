@@ -60,15 +60,21 @@ def test_each_line_has_a_version_and_hashes() -> None:
     assert sum(len(pinned(file)) for file in FILES) == len(EVERY), "each package is in one file"
 
 
-@pytest.mark.parametrize(("files", "extras"), [(("build", "core"), ()), (FILES, ("test", "real"))])
+@pytest.mark.parametrize(("files", "extras"), [(("build", "core"), ("test",)), (FILES, ("test", "dev", "real"))])
 def test_the_closure_is_there(files: tuple[str, ...], extras: tuple[str, ...]) -> None:
     names = {name: line for file in files for name, line in pinned(file).items()}
     assert lacking(names, roots(*extras)) == set()
     assert lacking({}, roots(*extras)) >= {"numpy", "pydantic-core"}, "the twin"
 
 
+def test_the_package_brings_no_tools_for_tests() -> None:
+    names = {canonicalize_name(Requirement(one).name) for one in roots()}
+    assert names & {"pytest", "hypothesis"} == set()
+    assert {canonicalize_name(Requirement(one).name) for one in roots("test")} - names == {"pytest", "hypothesis"}
+
+
 def test_what_is_installed_here_is_within_the_bounds_of_the_project() -> None:
-    for text in roots("test", "real"):
+    for text in roots("test", "dev", "real"):
         one = Requirement(text)
         line = EVERY[canonicalize_name(one.name)]
         assert one.specifier.contains(line.partition("==")[2].split()[0]), line

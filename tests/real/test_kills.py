@@ -148,7 +148,7 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals, times: int) 
 @many((signal.SIGKILL, 20, 50), (signal.SIGSTOP, 4, 10))
 def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit is given out again, so that most kills cost nothing but time."""
-    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.05)
+    monkeypatch.setattr(plans, "UNIT_STEPS", 100)
     names = ("t_look", "t_two", "t_lost")
     files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]
     words = ["explore", *files, "--module", "tests.cli.protocols", "--jobs", "2", "--keep-going", "--schedules", "300"]

@@ -41,7 +41,7 @@ def test_a_message_that_nobody_looks_for_is_not_met() -> None:
     assert run_scenario(healthy).met
     for extra, said in (
         ({}, "rank 0 never looked there; it looks into none"),
-        ({"after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}, "rank 1 never came to dp.agre[0]; did you mean"),
+        ({"after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}, "rank 1 never reached dp.agre[0]; did you mean"),
     ):
         unmet = run_scenario(agreed(messages=[{"to": 0, "mailbox": "in", "content": 1, **extra}])).unmet
         assert unmet is not None
@@ -53,6 +53,6 @@ def test_a_message_that_is_never_sent_is_not_proven_away() -> None:
     assert holds(agreed()).verdict == "proven"
     lost = {"to": 0, "mailbox": "in", "content": 1, "after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}
     with pytest.raises(
-        DoesNotHold, match=r"never applied: message 1 to in of rank 0: rank 1 never came to dp.agre\[0\]"
+        DoesNotHold, match=r"never applied: message 1 to in of rank 0: rank 1 never reached dp.agre\[0\]"
     ):
         holds(agreed(messages=[lost]))

@@ -238,7 +238,7 @@ def test_ways_out_of_the_block(how: str) -> None:
         with suppress(KeyError):
             await leave(rank, x)
         if how == "raise":
-            with pytest.raises(RuntimeError, match="counts where the block is left without an error"):
+            with pytest.raises(RuntimeError, match="a capture counts if the block ends without an error"):
                 rank.graph("g").replay(main, "go")
         else:
             rank.graph("g").replay(main, "go")

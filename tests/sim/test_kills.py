@@ -81,7 +81,7 @@ def test_the_journal_says_after_which_op_the_rank_was_killed() -> None:
     ("kill", "why"),
     [
         (Kill(1, 10**9), "kill: rank 1 had ended before it died"),
-        (Kill(1, 0, At("agree", 3)), "kill: rank 1 never came to agree[3]; its last visit was agree[2]"),
+        (Kill(1, 0, At("agree", 3)), "kill: rank 1 never reached agree[3]; its last visit was agree[2]"),
         (Kill(1, 10**9, At("agree", 0)), "kill: rank 1 had ended before it died"),
         (Kill(1, 0, At("agree", 0, thread="t")), "kill: rank 1 has no host thread 't'; it has main"),
     ],
@@ -99,7 +99,7 @@ def test_a_kill_that_kills_is_not_told() -> None:
 def test_exploring_tells_of_a_kill_that_kills_in_no_schedule() -> None:
     assert explored(told(Kill(1)), agrees_in_steps).never_applied() == []
     found = explored(told(Kill(1, at=At("agree", 9))), agrees_in_steps)
-    assert found.never_applied() == ["kill: rank 1 never came to agree[9]; its last visit was agree[2]"]
+    assert found.never_applied() == ["kill: rank 1 never reached agree[9]; its last visit was agree[2]"]
 
 
 def test_a_rank_is_killed_once() -> None:

@@ -104,8 +104,8 @@ def test_what_was_never_sent_and_what_nobody_looks_for_is_told() -> None:
     seen = see(hears, world(FIRST, HEARD))
     assert never_applied(world(FIRST, HEARD), seen.run) == []
     lost = [
-        (HEARD._replace(at=At("hear", 4)), "message 'second' to in of rank 0: rank 1 never came to hear[4]"),
-        (HEARD._replace(at=At("haer", 0)), "rank 1 never came to haer[0]"),
+        (HEARD._replace(at=At("hear", 4)), "message 'second' to in of rank 0: rank 1 never reached hear[4]"),
+        (HEARD._replace(at=At("haer", 0)), "rank 1 never reached haer[0]"),
         (FIRST._replace(mailbox="im"), "to im of rank 0: rank 0 never looked there; it looks into in"),
     ]
     for message, said in lost:

@@ -116,8 +116,8 @@ def test_services_have_names_and_numbers_behind_the_ranks() -> None:
         (
             WaitsAtAPort(),
             "HANG:STORE:NO_LISTENER",
-            "broker waits for somebody to listen at port 7 of node 0 (join, step 0); nobody did; on that node "
-            "listened: nobody",
+            "broker waits for a listener at port 7 of node 0 (join, step 0); no rank did; on that node "
+            "listened: no rank",
         ),
         (
             WaitsForAKey(),

@@ -107,7 +107,7 @@ def test_the_hang_says_which_stream_waits_for_what() -> None:
 
     one = hang(script)
     assert one.message.startswith("stream main of rank 0 waits for flag f (hold, ")
-    assert one.message.endswith("), which nobody ever set")
+    assert one.message.endswith("), which no thread ever set")
     assert one.culprit is not None
     assert (one.culprit.rank, one.culprit.site) == (0, "hold")
 

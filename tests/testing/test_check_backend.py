@@ -34,11 +34,11 @@ from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRe
 from dpsim.contract.rules import store_changes
 from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.calls import asked as sim_asked
 from dpsim.sim.calls import communicators as sim_communicators
 from dpsim.sim.calls import flags as sim_flags
 from dpsim.sim.calls import rank as sim_rank
 from dpsim.sim.calls import streams as sim_streams
-from dpsim.sim.calls import underway as sim_underway
 from dpsim.sim.collectives import any_source as sim_any_source
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.contribution import Contribution
@@ -262,14 +262,14 @@ class ForgetsAnEnd(Twin):
             return next(answers)
             yield
 
-        self.patch.setattr(sim_underway.Asked, "query", lambda _: outcome)
+        self.patch.setattr(sim_asked.Asked, "query", lambda _: outcome)
 
 
 class LooksAhead(Twin):
     """A look says that a call is over as soon as the rank has made it."""
 
     def broken(self) -> None:
-        self.patch.setattr(sim_underway.Asked, "_is_seen", lambda _: True)
+        self.patch.setattr(sim_asked.Asked, "_is_seen", lambda _: True)
 
 
 class MakesOneGroup(Twin):

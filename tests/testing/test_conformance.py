@@ -51,6 +51,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.rules.store_changes import Changed, changed
 from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.calls.asked import Asked
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.calls.flags import FlagWord, SimFlag
 from dpsim.sim.calls.rank import SimRank
@@ -472,6 +473,11 @@ def never_passes_events(patch: Patch) -> None:
     patch.setattr(SimEvent, "_query", lambda self: lambda: answer(False))
 
 
+def answers_waits(over: bool) -> Callable[[Patch], None]:
+    """A wait with a time-out for a call learns this at once."""
+    return lambda patch: patch.setattr(Asked, "within", lambda self, timeout_ns: lambda: answer(over))
+
+
 def forgets_what_passed(patch: Patch) -> None:
     """Every other query finds that the event has not passed."""
     answers = cycle([True, False])
@@ -717,6 +723,8 @@ def renames_streams(patch: Patch) -> None:
         (goes_past_flags, "stream_flags", "an event behind a held stream: expected False, came True"),
         (shows_no_clear, "stream_flags", "an event behind a held stream: expected False, came True"),
         (keeps_no_wait_for_a_flag, "stream_flags", "an event behind a replay that is held: expected False, came True"),
+        (answers_waits(True), "looks", "the last member has not come: expected False, came True"),
+        (answers_waits(False), "looks", "a wait for a receive: expected True, came False.*when the call is over"),
         (cuts_large_transfers_of_the_host, "transfers", r"a large host recv: .* \(they differ from element 16384 on\)"),
         (cuts_large_transfers_of_the_device, "transfers", "a recv of 262144"),
         (keeps_the_first_value, "stores", "the last of rank 0: .* the last value counts"),

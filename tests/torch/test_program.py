@@ -28,7 +28,7 @@ LINE = next(number for number, line in enumerate(LINES, 1) if "dist.all_reduce" 
 def test_a_script_holds_and_its_twin_is_blamed() -> None:
     found = explored("script.py", 2, args=["--steps", "3"])
     assert found.verdict == "proven"
-    assert "no time-out of a collective passes" in found.assumes
+    assert "no default time-out of a collective passes" in found.assumes
     twin = explored("script.py", 2, args=["--steps", "3", "--skipped", "1"])
     assert blamed(twin) == ("HANG:COLLECTIVE:MISSING_RANK", (1,), f"script.py:{LINE}")
     culprit = twin.findings[0].culprit

@@ -23,7 +23,7 @@ import pytest
 
 from tests import ROOT
 
-KINDS = {".py", ".typed", ".yaml", ".json", ".csv"}
+KINDS = {".py", ".typed", ".yaml", ".json", ".csv", ".html", ".js"}
 
 # Builds, installs and lints are run one after the other, on one worker.
 pytestmark = pytest.mark.xdist_group("packaging")
@@ -70,6 +70,7 @@ def test_wheel_holds_the_packages_and_the_scenarios_and_nothing_else(wheel: Path
     scenarios = {name for name in files_of("scenarios", "dpsim/_scenarios") if not name.endswith(".py")}
     assert names == files_of("dpsim", "dpsim") | files_of("real", "real") | scenarios
     assert {"dpsim/py.typed", "real/py.typed", "dpsim/_scenarios/quickstart.yaml"} <= names
+    assert {"dpsim/diagnose/pictures/page.html", "dpsim/diagnose/pictures/draw.js"} <= names
 
 
 def test_entry_points_name_modules_of_the_wheel(wheel: Path) -> None:

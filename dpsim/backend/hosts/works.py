@@ -2,6 +2,7 @@
 
     work = group.all_reduce(mine)           # CallWork
     await work.query("look")                # False, perhaps, or True
+    await work.within(5_000_000, "look")    # False where 5 ms passed, or True
     await work
 
 A backend gives a `CallUnderway` for each call. Most are awaited and never asked. So what looking needs is made at the
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import whole
 from dpsim.contract.interface import HostWork, Received
 
 
@@ -34,6 +36,9 @@ class Asks(CallUnderway, Protocol):
     def query(self) -> Outcome:
         """Learns whether it is over."""
 
+    def within(self, timeout_ns: int) -> Outcome:
+        """Waits until it is over or the time is up. Learns whether it is over."""
+
 
 class CallWork(Work, HostWork[Any]):
     """A collective or transfer of a host."""
@@ -45,11 +50,21 @@ class CallWork(Work, HostWork[Any]):
     def query(self, site: str) -> Work:
         pending, (journal, of, number) = self._outcome, self._of
         journal.on("look", journal.thread)
-        journal.note("look", site, (of, number))
+        journal.note("look", site, (of, number, None))
         if pending is None:
             return Work(journal, _is_over)
         asked = self._outcome = pending.asked()
         return Work(journal, asked.query())
+
+    def within(self, timeout_ns: int, site: str) -> Work:
+        most = whole(timeout_ns, "the time-out", site, 1)
+        pending, (journal, of, number) = self._outcome, self._of
+        journal.on("look", journal.thread)
+        journal.note("look", site, (of, number, most))
+        if pending is None:
+            return Work(journal, _is_over)
+        asked = self._outcome = pending.asked()
+        return Work(journal, asked.within(most))
 
 
 def _is_over() -> Generator[Any, Any, bool]:

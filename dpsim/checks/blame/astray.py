@@ -1,16 +1,17 @@
-"""Astray: a call of a collective that met another call, because one member had made one too many or left one out.
+"""Astray: a call of a collective that met a different call, because one member made one too many or left one out.
 
 The ledger compares the calls of a step, and a member that raised or stands within it may have fewer. Sites and host
-threads show more: up to some call they are alike, and from there on each call meets another one.
+threads show more: up to some call they are equal, and from there on each call meets a different one.
 
     rank 0   dispatch   combine    dispatch   combine               raised WrongSum
     rank 1   dispatch   dispatch   combine    dispatch   combine    -> rank 1 went astray at its second dispatch
 
-The majority is right. Of two members, one is astray if it did what threads do elsewhere with its call taken out, or the
-other one's put in (`habits`). Where that is so of neither or of both, this pass says nothing. Without another layer or
-step the two are all there is: one left out is as likely as one too many.
+The majority is right. With two members, this pass takes a member's call out, or puts the call of the other in. A member
+went astray if it then does what threads do elsewhere (`habits`). If this holds for neither or both, the pass decides
+nothing. Without another layer or step, the two calls are the only evidence, and a missing call is as likely as an
+additional one.
 
-A finding of the ledger that has no culprit gets this one. Else there is one more finding, at the place of the call.
+A finding of the ledger without a culprit gets this one. Otherwise the pass adds a finding at the place of the call.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Parting(NamedTuple):
         return None if entry is None else place_of(entry)
 
     def behind(self, rank: int) -> list[Place]:
-        """The call there and those behind it."""
+        """The call there and the later ones."""
         return [place_of(entry) for entry in self.lists[rank][self.at :]]
 
 
@@ -61,7 +62,7 @@ def place_of(entry: Entry) -> Place:
 
 
 def astray(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, with a culprit for each communicator whose members parted, where one can be found."""
+    """The findings, with a culprit for each communicator whose members departed from each other, if there is one."""
     habits = Habits(run_index.run)
     for communicator, members in run_index.collectives.items():
         members = given_up.without_broken_off(run_index, communicator, members)
@@ -76,7 +77,9 @@ def astray(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _with(findings: list[Finding], new: Finding) -> list[Finding]:
-    """With the new finding, unless the ledger blames a rank before it. It decides those of its step that blame none."""
+    """Add the new finding, unless the ledger blames a rank before it. It replaces findings of its step without a
+    culprit.
+    """
     of_ledger = [one for one in findings if one.check == "ledger"]
     if any(one.culprit is not None and one.position <= new.position for one in of_ledger):
         return findings
@@ -85,7 +88,7 @@ def _with(findings: list[Finding], new: Finding) -> list[Finding]:
 
 
 def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Parting | None:
-    """In the first step in which any do. Members that made no call there have no say."""
+    """The parting in the first step with one. Members without a call in that step do not count."""
     if len({tuple(map(place_of, own)) for own in members.values()}) < 2:
         return None
     everywhere = Members(members)
@@ -103,7 +106,9 @@ def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, li
 
 
 def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> Iterator[int]:
-    """Where two members of a step parted: by sites, by host threads that both have, or where one has gone on."""
+    """The places where two members of a step departed: by sites, by host threads that both have, or where one is past
+    the step.
+    """
     by_site = first_apart(members, step, mine, [theirs]).at
     if by_site is not None:
         yield by_site
@@ -120,7 +125,7 @@ def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], 
 
 
 def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, other: int, pair: tuple[str, str]) -> bool:
-    """Whether calls of these two threads meet in other steps, too: then names of threads mean nothing."""
+    """Whether calls of these two threads meet in other steps, too. Then the names of threads prove nothing."""
     return any(
         (mine.raw[THREAD], theirs.raw[THREAD]) == pair and mine.step != step
         for mine, theirs in zip(members[rank], members[other], strict=False)
@@ -128,7 +133,9 @@ def _paired_elsewhere(members: dict[int, list[Entry]], step: int, rank: int, oth
 
 
 def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tuple[str, ...]] | None:
-    """Who went astray, and what says so; None if nothing does. One that is still within the step may yet call."""
+    """The member that went astray, with the evidence; None without evidence. A member that is still within the step may
+    call later.
+    """
     places = {rank: parting.place(rank) for rank in parting.lists}
     there = {rank: place for rank, place in places.items() if place or run_index.passed(rank, parting.step)}
     parted = split(there)
@@ -148,8 +155,8 @@ def _odd(run_index: RunIndex, parting: Parting, habits: Habits) -> tuple[int, tu
 
 
 def _stretches(parting: Parting, rank: int, threads: set[str]) -> list[Stretch]:
-    """What each of these threads of a rank did from its last call that was alike to the second one behind it. The next
-    call and what follows are both in question.
+    """The ops of each of these threads, from its last equal call to the second call behind it. Both the next call and
+    the following ops are in question.
     """
     own, found = parting.lists[rank], []
     for thread in sorted(threads):
@@ -187,7 +194,7 @@ EXTRA, MISSING = "HANG:COLLECTIVE:EXTRA_CALL", "HANG:COLLECTIVE:MISSING_RANK"
 
 
 def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
-    """The class, and what a member did: one call too many, or one too few, if the calls behind it are alike again."""
+    """The class, and the act of a member: one call too many, or one too few, if the later calls are equal again."""
     mine, theirs = parting.behind(odd), parting.behind(other)
     extra, missing = _alike(mine[1:], theirs), _alike(mine, theirs[1:])
     entry = parting.entry(odd) or parting.entry(other)
@@ -202,6 +209,6 @@ def _did(parting: Parting, odd: int, other: int) -> tuple[str, str]:
 
 
 def _alike(one: list[Place], other: list[Place]) -> int:
-    """How many calls are alike from the first on."""
+    """The number of equal calls from the first on."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

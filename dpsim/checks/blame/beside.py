@@ -2,11 +2,12 @@
 
     rank 1 left out dp.agree in step 0; rank 0 made it; rank 1 took ('START', 0) of coordinator, and only waits since
 
-Journals show it of an actor that sleeps in an idle get, and did nothing else behind the last message that it took. Two
-actors may take equal messages of one sender. One of them stands in a call behind it, and waits for the other one. If
-that one did nothing with its own message, a line more says so.
+Journals show this for an actor that sleeps in an idle get, and did nothing else after the last message that it took.
+Two actors may take equal messages of one sender. Then one of them stands in a later call and waits for the other. If
+the other did nothing after its message, the finding has a line about it.
 
-A flag's hang names the flag that was set instead, and the ledger the graph that was replayed instead.
+The hang of a flag names the flag that a thread set instead, and the ledger names the graph that a rank replayed
+instead.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ASLEEP = ("HANG:COLLECTIVE", "HANG:MAILBOX", "HANG:UNDECIDED", "HANG:P2P")
 
 
 def beside(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, with what their messages say besides."""
+    """The findings, with these additions to their messages."""
     return [_beside(run_index, one) for one in findings]
 
 
@@ -52,7 +53,9 @@ def _beside(run_index: RunIndex, finding: Finding) -> Finding:
 
 
 def _one_acted(run_index: RunIndex) -> dict[int, str]:
-    """The actors that dropped a message on which another one acted, which stands in a call for them; in words."""
+    """Lines about actors that dropped a message, while another actor acted on an equal one and waits for them in a
+    call.
+    """
     lines: dict[int, str] = {}
     for stuck in find_stuck(run_index):
         for rank in stuck.waits:
@@ -67,7 +70,9 @@ def _one_acted(run_index: RunIndex) -> dict[int, str]:
 
 
 def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
-    """The mailbox and the content of the last message that an actor took before a call, if it made no other between."""
+    """The mailbox and the content of the last message that an actor took before a call, without another call in
+    between.
+    """
     for raw in reversed(run_index.run.journals[call.rank][: call.at]):
         if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not None:
             took = _take_of(run_index, call.rank, raw)
@@ -79,7 +84,7 @@ def _last_letter(run_index: RunIndex, call: Entry) -> tuple[str, Any] | None:
 
 
 def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> Entry | None:
-    """The last take by which an actor got an equal message, if it only looked for the next one behind it."""
+    """The last take by which an actor got an equal message, if it only looked for the next message afterwards."""
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
         raw = journal[at]
@@ -91,7 +96,7 @@ def _dropped_letter(run_index: RunIndex, rank: int, box: str, content: Any) -> E
 
 
 def _take_of(run_index: RunIndex, rank: int, learned: RawRecord) -> Entry | None:
-    """The look into a mailbox by which an actor learned something."""
+    """The look into a mailbox of a `Learned`."""
     journal = enumerate(run_index.run.journals[rank])
     looks = (Entry(rank, at, raw) for at, raw in journal if raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS])
     return next(looks, None)
@@ -107,7 +112,7 @@ def _said(run_index: RunIndex, finding: Finding) -> str:
 
 
 def _dropped(run_index: RunIndex, rank: int) -> str:
-    """The last message that an actor took before it went back to sleep, if it did nothing else behind it."""
+    """The last message that an actor took before it slept again, if it did nothing else after it."""
     journal = run_index.run.journals[rank]
     standing = run_index.living(rank)[0]
     own = [raw for raw in journal[: standing.at] if raw[THREAD] == standing.raw[THREAD]]

@@ -1,11 +1,11 @@
-"""Broken off: a rank that ended since another actor closed its store left nothing out.
+"""Broken off: a rank that ended because another actor closed its store left nothing out.
 
     rank 1 waits in warm_up #2 for rank 0          HANG:COLLECTIVE:MISSING_RANK, culprit rank 0
     rank 0 stood in obey.blocks, until engine.0 closed the store, and ended
     engine.0 gave up: its time was up in hear.kv_cache_memory, for engine.1       ->   no culprit, and these two named
 
-The one that closed the store had given up itself (`witnesses`). It waited for another one, which may wait for the rank
-that hangs. So no record says which of them was first.
+The actor that closed the store had given up itself (`witnesses`). It waited for another actor, which may wait for the
+rank that hangs. So no record shows which of them was first.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from dpsim.contract.ops import (
 )
 
 ENDS = TELLS | {"finished"}
-"""What a rank does when it ends, beside the stores that it closes."""
+"""Records of a rank that ends, besides the stores that it closes."""
 
 
 def broken_off(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, without a culprit where that one ended since another actor gave up."""
+    """The findings, without culprits that ended because another actor gave up."""
     if not any(_missing(run_index, one) for one in findings):
         return findings
     letters = LetterIndex(run_index.run.journals)
@@ -65,7 +65,7 @@ def _without(run_index: RunIndex, letters: LetterIndex, finding: Finding) -> Fin
 
 
 def _last_get(journal: list[RawRecord]) -> RawRecord | None:
-    """The get in which a rank stood until the store was closed, if it only ended behind it."""
+    """The get in which a rank waited until another actor closed the store, if the rank only ended afterwards."""
     none = False
     for raw in reversed(journal):
         if raw[KIND] == "learned":

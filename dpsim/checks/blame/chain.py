@@ -1,21 +1,21 @@
-"""Who stands where at the end of a run, and for whom each waits.
+"""The state of each actor at the end of a run, and the actors that it waits for.
 
     for one in chain(run_index).values():
         one.state, one.what, one.waits_for       # "waits", "dp_cpu #0", (0,)
 
-    rank 1 -> rank 0 (dp_cpu #0)                 what `waits_text` says of the way from rank 1
-    rank 0 -> coordinator (input)                rank 0 is in an idle get, and hears from the coordinator
+    rank 1 -> rank 0 (dp_cpu #0)                 `waits_text` of the path from rank 1
+    rank 0 -> coordinator (input)                rank 0 is in an idle get, and the coordinator posts there
     coordinator stands between two ops
 
-A *state* is that of an actor, a rank or service:
+An actor, a rank or service, has one of these *states*:
 
     waits      a thread of its host, or its device, stands in an op that does not end
-    idle       all that is left of it is in idle gets, which may last for good
-    stopped    its host is behind one op and before the next: only the program itself can hold it there
+    idle       its remaining threads are in idle gets, which may last without end
+    stopped    its host is behind one op and before the next: only the program itself can stop there
     died, raised, ended
 
-Whom an actor waits for is known of collectives and transfers. Of mailboxes and stores it is learned from the run
-(`letters`), and may be too many. A run that moves without end has no such chain.
+A collective or transfer determines the actors that its ranks wait for. For mailboxes and stores, this module learns
+them from the run (`letters`), perhaps too many. A run that moves without end has no such chain.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ State: TypeAlias = Literal["waits", "idle", "stopped", "died", "raised", "ended"
 
 
 class ActorState(NamedTuple):
-    """Where an actor stands. `what`: in which op, in few words. `waits_for`: actors of which one or all may let it go.
-    `since`: its last record, or that of the op; None for an actor that did nothing.
+    """The state of an actor. `what`: its op, in few words. `waits_for`: actors of which one or all may release it.
+    `since`: its last record, or that of the op; None for an actor without records.
     """
 
     actor: int
@@ -73,7 +73,7 @@ class ActorState(NamedTuple):
 
 
 def chain(run_index: RunIndex) -> dict[int, ActorState]:
-    """Where each actor stands; empty for a run that moves without end, or from which the machine took something."""
+    """The state of each actor; empty for a run that moves without end, or from which the machine took a resource."""
     run = run_index.run
     if run.endless or run.lost:
         return {}
@@ -82,7 +82,7 @@ def chain(run_index: RunIndex) -> dict[int, ActorState]:
 
 
 def _busy(run_index: RunIndex) -> frozenset[int]:
-    """The ranks whose devices have work that did not end."""
+    """The ranks whose devices have unfinished work."""
     run = run_index.run
     if not any(run.ends[rank] == "blocked" and _has_device(journal) for rank, journal in enumerate(run.journals)):
         return frozenset()
@@ -97,8 +97,8 @@ def _has_device(journal: Sequence[RawRecord]) -> bool:
 
 
 class HostStands:
-    """Where hosts and devices stand. `stuck`: by rank, the calls in which it stands. `busy`: the ranks whose devices
-    have work that did not end. `places`: what came next in the journals.
+    """The ops in which hosts and devices stand. `stuck`: by rank, the calls in which it stands. `busy`: the ranks whose
+    devices have unfinished work. `places`: the next ops at similar places of the journals.
     """
 
     def __init__(self, run_index: RunIndex) -> None:
@@ -111,7 +111,7 @@ class HostStands:
         self.busy = _busy(run_index) | {*self.stuck}
 
     def standing(self, actor: int) -> ActorState:
-        """Where an actor stands."""
+        """The state of an actor."""
         end, last = self.run_index.end(actor), self.run_index.last(actor)
         thread = MAIN if last is None else last.raw[THREAD]
         if end == "died" or end == "raised":
@@ -139,7 +139,9 @@ class HostStands:
     def _told(
         self, actor: int, ops: list[Entry], stuck: list[Stuck], last: Entry | None
     ) -> tuple[str, tuple[int, ...], Entry | None]:
-        """In what an actor stands, for whom, and since when: in its calls that have no end, else in other ops."""
+        """The op in which an actor stands, the actors that it waits for, and its record: its calls without an end
+        first, then other ops.
+        """
         what = [(f"{one.communicator} #{one.seq}", one.missing) for one in stuck]
         what = what or [waits_of(self.letters, actor, op.raw) for op in ops]
         since = stuck[0].joined[actor] if stuck else ops[0] if ops else last
@@ -148,7 +150,7 @@ class HostStands:
 
 
 def _op(last: Entry) -> Entry | None:
-    """The op in which a thread stands by its last record; None for a thread behind one op and before the next."""
+    """The op in which a thread stands, by its last record; None for a thread between two ops."""
     raw = last.raw
     if raw[KIND] == "store":
         return last if raw[STORE_HOW] in ("open", "join", "get") else None
@@ -156,7 +158,7 @@ def _op(last: Entry) -> Entry | None:
 
 
 def _over(run_index: RunIndex, op: Entry) -> bool:
-    """Whether a call of a host has ended, though its thread did nothing behind it: all sides made it, and alike."""
+    """Whether a call of a host has ended although its thread has no later record: all sides made equal calls."""
     raw = op.raw
     if raw[KIND] not in ("collective", "transfer") or run_index.aborted:
         return False
@@ -171,7 +173,7 @@ def _over(run_index: RunIndex, op: Entry) -> bool:
 
 
 def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tuple[int, ...]]:
-    """What an op waits for, in few words, and for whom."""
+    """The wait of an op in few words, and the actors that it waits for."""
     kind = raw[KIND]
     if kind == "take":
         return raw[TAKE_MAILBOX], letters.posters(actor, raw[TAKE_MAILBOX])
@@ -188,7 +190,7 @@ def waits_of(letters: LetterIndex, actor: int, raw: RawRecord) -> tuple[str, tup
 
 
 def way(standings: Mapping[int, ActorState], start: int, ends: Container[int]) -> tuple[int, ...]:
-    """The shortest way from an actor to one of `ends`, along those for whom each waits; empty if there is none."""
+    """The shortest path from an actor to one of `ends`, along the waits; empty if there is none."""
     queue: deque[tuple[int, ...]] = deque([(start,)])
     seen = {start}
     while queue:
@@ -213,13 +215,13 @@ SAID = {
 
 
 def waits_text(standings: Mapping[int, ActorState], path: Sequence[int]) -> tuple[str, ...]:
-    """A way in words: each wait, and where the last of them stands."""
+    """A path in words: each wait, and the state of the last actor."""
     steps = [f"rank {one} -> rank {other} ({standings[one].what})" for one, other in pairwise(path)]
     last = standings[path[-1]]
     return (*steps, f"rank {last.actor} {told_of(last)}")
 
 
 def told_of(standing: ActorState) -> str:
-    """Where an actor stands, in words."""
+    """The state of an actor, in words."""
     what = f" {standing.what}" if standing.state in ("idle", "waits") else ""
     return f"{SAID[standing.state]}{what}"

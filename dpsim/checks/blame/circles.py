@@ -1,12 +1,12 @@
-"""Ranks that wait for each other in different groups: the circle tells more than a difference that nothing decides.
+"""Ranks that wait for each other in different groups: the cycle is a better finding than an undecided difference.
 
     rank 0 waits in a, rank 1 in b, both on
     hosts, at calls of one number           ->   HANG:COLLECTIVE:ORDER_ACROSS_GROUPS, and no difference on a or b
     ranks 0, 1 wait in g2, rank 2 in g1,
     all at one site, with equal members     ->   the same, culprit rank 2
 
-Two groups of the same members, in which ranks stand at one site, were to be one group. Then the ranks that stand in the
-group of the fewer are the culprits.
+If ranks stand at one site in two groups of the same members, the program meant one group. Then the culprits are the
+ranks in the group with fewer waiting ranks.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ CIRCLE = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
 
 
 def name_the_circle(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Leave out differences without a culprit beside a circle of groups, and look for who stands apart in it."""
+    """Leave out differences without a culprit if there is a cycle of groups, and look for a rank that stands apart in
+    the cycle.
+    """
     if not any(one.klass == CIRCLE and one.culprit is None for one in findings):
         return findings
     stuck = find_stuck(run_index)
     standing = [one.joined[rank] for one in stuck for rank in one.waits]
-    alike = len({one.seq for one in stuck}) == 1  # none of the groups is ahead: torch's new_group meets on each
+    alike = len({one.seq for one in stuck}) == 1  # no group is ahead: torch's new_group meets on each
     if alike and all(entry.record.ordinal == 0 and entry.raw[STREAM] is None for entry in standing):
         findings = [one for one in findings if one.culprit or one.check != "ledger" or not _hangs(one)]
     return [_with_culprit(run_index, one) if one.klass == CIRCLE and one.culprit is None else one for one in findings]

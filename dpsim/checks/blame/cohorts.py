@@ -1,16 +1,16 @@
-"""Cohorts: ranks that did the same so far, and the one that parts from them.
+"""Cohorts: ranks that did the same so far, and the one that departs from them.
 
     rank 0   dp.unique_id  dp.one  dp.fill  dp.warm_up
     rank 1                 dp.one  dp.fill  dp.warm_up      rank 1 left out dp.unique_id; ranks 0, 2, 3 made it
     rank 2   dp.unique_id  dp.one  dp.fill  dp.warm_up
     rank 3   dp.unique_id  dp.one  dp.fill  dp.warm_up
 
-A start has no steps to compare. So ranks are compared with one another, by their ops of groups and devices, in order.
-Two ranks have no majority. Of these the one parts that does there what neither does at another place, while the other
-does what both always do.
+A start has no steps to compare. So this pass compares ranks with one another, by their ops of groups and devices, in
+order. Two ranks have no majority. Of two, the one departs that does there what neither does at another place, while the
+other does what both always do.
 
-It counts only for a call of a group in which ranks stand, after a common beginning, and where one rank parts alone. A
-hang, or time-outs that passed, get this culprit.
+A difference counts only in a call of a group in which ranks stand, after a common beginning, and if one rank departs
+alone. A hang, or time-outs that passed, get this culprit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dpsim.contract.ops import COMMUNICATOR, KIND, SITE, WHERE, Collective
 from dpsim.contract.words import counted, ranks_text
 
 LEAST = 6
-"""Ops that ranks have to have in common before a part of them says anything."""
+"""The smallest number of common ops that makes a difference between ranks evidence."""
 
 COMPARED = frozenset({"collective", "transfer", "launch", "alloc", "read"})
 
@@ -38,9 +38,9 @@ Rows: TypeAlias = Mapping[int, list[Entry]]
 
 
 class CohortParting(NamedTuple):
-    """One rank that parts from others. `own`: its op there. `other`: that of one of the others, `others`. `again`: it
-    made a call that it had made just before, which they made once; else it left out theirs. `new`: it alone does what
-    no rank does at another place.
+    """One rank that departs from the others. `own`: its op there. `other`: the op of one of `others`. `again`: it
+    repeated a call that the others made once; otherwise it left out theirs. `new`: only this rank does what no rank
+    does at another place.
     """
 
     own: Entry
@@ -52,12 +52,12 @@ class CohortParting(NamedTuple):
 
     @property
     def call(self) -> Entry:
-        """The call that it made too often, or left out."""
+        """The call that the rank made too often, or left out."""
         return self.own if self.again else self.other
 
 
 def by_cohort(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings; a hang, or time-outs, whose cause is that one rank parts from its cohort have this culprit."""
+    """The findings. If a rank that departs from its cohort causes a hang or time-outs, these get this culprit."""
     if "blocked" not in run_index.run.ends or "died" in run_index.run.ends:
         return findings
     hangs = [one for one in findings if one.check in ("ledger", "deadlock") and matches(one.klass, "HANG:COLLECTIVE")]
@@ -78,7 +78,7 @@ def _of_witnesses(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _fits(run_index: RunIndex, parting: CohortParting, hangs: list[Finding]) -> bool:
-    """Whether hangs may be of this call: in its step, and none of them blames a rank by more than these ranks say."""
+    """Whether hangs may be about this call. They are in its step, and none has better evidence against a rank."""
     pair = len(run_index.collectives[parting.call.raw[COMMUNICATOR]]) == 2 and len(parting.others) > 1
     known = parting.new or pair
     blamed = [one.culprit.rank for one in hangs if one.culprit is not None]
@@ -91,7 +91,7 @@ def _said(finding: Finding) -> tuple[str, ...]:
 
 
 def _parting(run_index: RunIndex) -> CohortParting | None:
-    """The first place at which one rank parts from the others, if that is in a call of a group."""
+    """The first place at which one rank departs from the others, if that is in a call of a group."""
     rows = _rows(run_index)
     for at in range(max(map(len, rows.values()), default=0)):
         tokens = {rank: _token(row[at]) for rank, row in rows.items() if at < len(row)}
@@ -101,7 +101,7 @@ def _parting(run_index: RunIndex) -> CohortParting | None:
 
 
 def _rows(run_index: RunIndex) -> Rows:
-    """The ops of ranks that have one host thread."""
+    """The ops of ranks with one host thread."""
     rows = {}
     for rank in range(run_index.world.size):
         journal = run_index.run.journals[rank]
@@ -115,7 +115,7 @@ def _token(entry: Entry) -> Token:
 
 
 def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -> CohortParting | None:
-    """The rank that parts at a place; None if that is not plain, or no call of a group."""
+    """The rank that departs at a place; None if that is unclear, or the place is no call of a group."""
     new = {rank for rank in tokens if _is_new(rows, rank, at)}
     alone = [rank for rank, token in tokens.items() if [*tokens.values()].count(token) == 1]
     odd = [rank for rank in alone if rank in new or (len(tokens) > 2 and new != {*tokens} - {rank})]
@@ -130,7 +130,9 @@ def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -
 
 
 def _is_new(rows: Rows, rank: int, at: int) -> bool:
-    """Whether a rank goes on from the op before as no rank does at another place, though others make that op, too."""
+    """Whether a rank continues after its previous op as no rank does at another place, although others make that op,
+    too.
+    """
     for of in (_token, _line):
         before, own = of(rows[rank][at - 1]), of(rows[rank][at])
         follow = {
@@ -145,7 +147,7 @@ def _is_new(rows: Rows, rank: int, at: int) -> bool:
 
 
 def _line(entry: Entry) -> Token:
-    """An op by its line, which may have several sites: one for each group, say."""
+    """An op by its line, which may have several sites, for instance one for each group."""
     return entry.raw[KIND], entry.raw[WHERE] or entry.raw[SITE]
 
 

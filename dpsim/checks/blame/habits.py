@@ -1,13 +1,13 @@
-"""Habits: what follows what, in all threads of all ranks of a run.
+"""Habits: the usual order of ops, in all threads of all ranks of a run.
 
-A thread that made a call twice, or left one out, is odd in one place. With the call taken out, or put in, it does there
-what threads do elsewhere:
+A thread that made a call twice, or left one out, is odd in one place. If the call is taken out, or put in, the thread
+does there what threads do elsewhere:
 
     permute  dispatch  expert  combine              in 15 other places
-    permute  dispatch  dispatch  expert  combine    without one dispatch it is as there
-    permute  expert  combine                        with dispatch between permute and expert, too
+    permute  dispatch  dispatch  expert  combine    without one dispatch it equals them
+    permute  expert  combine                        with dispatch after permute it equals them, too
 
-That a thread does something new is no evidence: it may be right to. Only kinds of record that are ops count.
+A new behaviour of a thread is no evidence, because it may be right. Only kinds of record that are ops count.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from dpsim.contract.world import SILENT, Run
 
 
 class Stretch(NamedTuple):
-    """What a thread of a rank did in a step, from one index of the journal to another one, both included. None is the
-    end of the step.
+    """The ops of a thread in a step, from one index of the journal to another, both included. None is the end of the
+    step.
     """
 
     rank: int
@@ -35,8 +35,8 @@ class Stretch(NamedTuple):
 
 
 class Question(NamedTuple):
-    """Whether a rank went astray in these stretches. `made`: the site of the call that it made there; None if it made
-    no more. `others`: the sites of those that other ranks made.
+    """The question whether a rank went astray in these stretches. `made`: the site of its call there; None if it made
+    no more. `others`: the sites of the calls of other ranks.
     """
 
     stretches: Sequence[Stretch]
@@ -45,19 +45,20 @@ class Question(NamedTuple):
 
 
 Follows: TypeAlias = tuple[str, str]
-"""A site, and the one that comes next."""
+"""A site, and the next one."""
 
 
 class Habits:
-    """What follows what in a run."""
+    """The usual order of ops in a run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._all: Counter[Follows] | None = None
 
     def odd(self, questions: Mapping[int, Question]) -> dict[int, str]:
-        """The ranks that made a call too many or left one out, each with what says so. What these ranks did in their
-        stretches, from where they differ, is in question and says nothing. All have a stretch for each of some threads.
+        """The ranks that made a call too many or left one out, each with the evidence. The ops of these ranks in their
+        stretches, from the first difference on, are in question and are no evidence. All have a stretch for each of
+        some threads.
         """
         if self._all is None:
             self._all = Counter(one for own in self._run.journals for sites in _threads(own) for one in pairwise(sites))
@@ -80,7 +81,7 @@ class Habits:
 
 
 def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[list[str]]]:
-    """The sites of each thread from the last one up to which all ranks did the same."""
+    """The sites of each thread, from the last one before ranks differ."""
     begins = []
     for sites in zip(*did.values(), strict=True):
         columns = enumerate(zip(*sites, strict=False))
@@ -90,7 +91,7 @@ def _from_where_they_differ(did: dict[int, list[list[str]]]) -> dict[int, list[l
 
 
 def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Where a call is new that other places go without."""
+    """Places with an additional call that other places do not have."""
     for sites in threads:
         for before, call, after in zip(sites, sites[1:], sites[2:], strict=False):
             usual = elsewhere[before, after]
@@ -99,7 +100,7 @@ def _too_many(threads: list[list[str]], made: str | None, elsewhere: Counter[Fol
 
 
 def _left_out(threads: list[list[str]], others: Collection[str], elsewhere: Counter[Follows]) -> Iterator[str]:
-    """Where two ops follow one another that other places have a call between."""
+    """Places where two ops are adjacent, while other places have a call between them."""
     for sites in threads:
         for before, after in pairwise(sites):
             for call in others:

@@ -1,13 +1,14 @@
-"""From whom an actor may hear: who posts to a mailbox, who sets a key of a store, who listens at a port.
+"""The actors that may answer a wait: those that post to a mailbox, set a key of a store, or listen at a port.
 
-No record says who should have sent a message, but the run shows who talks with whom:
+No record says which actor should have sent a message, but the run shows which actors communicate:
 
     letters = LetterIndex(run.journals)
-    letters.posters(2, "outputs")           # who posted to outputs of actor 2, and to whom actor 2 posted itself
-    letters.setters(2, (0, 49152), "up/1")  # who set this key of the store at port 49152 of node 0, or listens there
+    letters.posters(2, "outputs")           # actors that posted to outputs of actor 2, or got posts of actor 2
+    letters.setters(2, (0, 49152), "up/1")  # actors that set this key of the store at port 49152, or listen there
 
-Where an actor had no post and made none, those that post to an equal mailbox of others count. An actor may listen at a
-store itself. Then it waits for those that joined, or to which it posted the port, and that set no key of that form.
+If an actor got no post and made none, the actors that post to an equal mailbox of others count. An actor may listen at
+a store itself. Then it waits for actors that set no key of that form: those that joined, or those to which it posted
+the port.
 """
 
 from __future__ import annotations
@@ -39,8 +40,7 @@ Actors: TypeAlias = dict[int, None]
 
 class LetterIndex:
     """The posts and stores of a run. `posts`: (receiver, mailbox) -> senders. `boxes`: mailbox -> senders to any actor.
-    `wrote`: sender -> receiver -> what it posted. `listeners`, `joined`: store -> actors. `sets`: store -> key ->
-    actors.
+    `wrote`: sender -> receiver -> contents. `listeners`, `joined`: store -> actors. `sets`: store -> key -> actors.
     """
 
     def __init__(self, journals: Sequence[Sequence[RawRecord]]) -> None:
@@ -78,12 +78,12 @@ class LetterIndex:
             keys.setdefault(raw[STORE_KEY], {})[actor] = None
 
     def posters(self, actor: int, box: str) -> tuple[int, ...]:
-        """Those from which an actor may hear in a mailbox, the likeliest first."""
+        """The actors that may post to a mailbox of this actor, the likeliest first."""
         known = self.posts.get((actor, box), {}) | dict.fromkeys(self.wrote.get(actor, {}))
         return _others(actor, known or self.boxes.get(box, {}))
 
     def setters(self, actor: int, place: Place, key: str) -> tuple[int, ...]:
-        """Those from which an actor may get a key of a store."""
+        """The actors that may set a key of a store for this actor."""
         listeners, keys = self.listeners.get(place, {}), self.sets.get(place, {})
         known = _others(actor, keys.get(key, {}))
         if known or actor not in listeners:

@@ -1,9 +1,9 @@
-"""Meetings: which calls meet in a step, the sides of a transfer or the members of a group, and at which sites.
+"""Meetings: the calls that meet in a step, and their sites. They are the sides of a transfer or the members of a group.
 
     step 1, 2   size.send meets size.receive, text.send meets text.receive
-    step 3      text.send meets size.receive      strange: each of the two meets another one elsewhere
+    step 3      text.send meets size.receive      strange: each of the two meets a different one elsewhere
 
-Where a strange pair meets, a call is missing before it, though both sides made as many.
+If a strange pair meets, a call is missing before it, although both sides made equally many.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.checks.run_index import Entry, RunIndex, by_step
 
 
 def meetings(run_index: RunIndex) -> Iterator[tuple[Entry, ...]]:
-    """Calls in the same place of a step, on all sides: of steps in which all made as many."""
+    """Calls at the same place of a step, on all sides, for steps in which all sides made equally many."""
     sides = [[line.sends, line.receives] for line in run_index.transfers.values()]
     sides += [list(members.values()) for members in run_index.collectives.values() if len(members) > 1]
     for calls in sides:
@@ -27,7 +27,7 @@ def meetings(run_index: RunIndex) -> Iterator[tuple[Entry, ...]]:
 
 
 class Partners:
-    """Which names meet in a run, and how often."""
+    """The names that meet in a run, with their counts."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self._met: dict[Name, dict[Name, int]] = {}
@@ -36,11 +36,11 @@ class Partners:
                 self._met.setdefault(one, {})[other] = self._met.get(one, {}).get(other, 0) + 1
 
     def strange(self, calls: Sequence[Entry]) -> bool:
-        """Whether two of these calls, at different sites, both meet calls at another site as often or more."""
+        """Whether two of these calls, at different sites, both meet calls at another site at least as often."""
         return any(self._prefers(one, other) and self._prefers(other, one) for one, other in _pairs(calls))
 
     def known(self, calls: Sequence[Entry]) -> bool:
-        """Whether these calls, which meet here, are at one site, or meet by their names elsewhere too."""
+        """Whether these calls, which meet here, are at one site, or also meet elsewhere by their names."""
         return all(one[1] == other[1] or self._met.get(one, {}).get(other, 0) > 1 for one, other in _pairs(calls))
 
     def _prefers(self, one: Name, other: Name) -> bool:

@@ -1,12 +1,13 @@
-"""OpPlaces: what came next, at each place of the journals that looks like the end of one.
+"""OpPlaces: the next op at each place of the journals that is similar to the end of one.
 
     rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
-    rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- what comes here?
+    rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- which op is next?
 
-    OpPlaces(run_index).next_op(last)     # answer: so it was at both places that end alike
+    OpPlaces(run_index).next_op(last)     # answer, as at both similar places
 
-Those places count that agree with the end over the longest stretch: in kinds and sites, and in a word in what the ops
-learned. Numbers in sites do not count. All of the places have to go on with one op, equally many steps later.
+The places count that agree with the end over the longest stretch. They agree in kinds, sites, and one word of each
+learned value. Numbers in sites do not count. All of the places have to continue with the same op, equally many steps
+later.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, SITE, STEP, THREAD, RawRecord
 
 LONGEST = 32
-"""The number of ops before a place that are compared at most."""
+"""The largest number of ops before a place that are compared."""
 
 NO_OP = frozenset({"learned", "injected", "probe", "free"})
-"""Records of nothing that an actor reaches: results, and notes in between."""
+"""Records that are no op which an actor reaches: results, and notes in between."""
 
 ENDS = frozenset({"finished", "ended", "raised"})
 
 Token: TypeAlias = tuple[str, str, Any]
-"""An op without its numbers: kind, site, and in a word what it learned."""
+"""An op without its numbers: kind, site, and one word of the learned value."""
 
 
 class OpToken(NamedTuple):
@@ -38,14 +39,14 @@ class OpToken(NamedTuple):
 
 
 class NextOp(NamedTuple):
-    """The op behind a place, of one that made it there, and the step in which it comes here."""
+    """The op behind a similar place, and the step in which it would come here."""
 
     op: OpToken
     step: int
 
 
 class OpPlaces:
-    """The ops of all threads of a run, and where each kind of op is."""
+    """The ops of all threads of a run, and the places of each kind of op."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self._ops: dict[tuple[int, str], list[OpToken]] = {}
@@ -58,7 +59,7 @@ class OpPlaces:
 
     def goes_on(self, last: Entry) -> bool:
         """Whether others show that the actor of this last record had more to do. They did the same in that step, and
-        all of them went on.
+        all of them continued.
         """
         own = self._ops[last.rank, last.raw[THREAD]]
         alike = self._at[own[-1].token[:2]] if own else []
@@ -67,8 +68,8 @@ class OpPlaces:
         return bool(places) and all(at + 1 < len(ops) and ops[at + 1].token[0] not in ENDS for ops, at in places)
 
     def next_op(self, last: Entry) -> NextOp | None:
-        """The op that always comes behind a place like that of a record, or of the op before an exception. None if
-        places differ, if there is no other place, or if the program ended there.
+        """The op that always follows a place similar to that of a record, or of the op before an exception. None if
+        similar places differ, if there is none, or if the program ended there.
         """
         whole = self._ops[last.rank, last.raw[THREAD]]
         own = whole[:-1] if whole and whole[-1].token[0] == "raised" else whole
@@ -95,7 +96,7 @@ def _ops(journal: list[RawRecord], thread: str) -> list[OpToken]:
 
 
 def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
-    """The ops of a step up to a place, the last one first."""
+    """The ops of a step up to a place, the last op first."""
     step, row = ops[at].raw[STEP], list[tuple[int, Token]]()
     while at >= 0 and ops[at].raw[STEP] == step:
         row.append((step, ops[at].token))
@@ -104,7 +105,7 @@ def _row(ops: list[OpToken], at: int) -> list[tuple[int, Token]]:
 
 
 def _word(outcome: Any) -> Any:
-    """What kind of thing an op learned: the first word of a message, or its type."""
+    """The kind of a learned value: the first word of a message, or its type."""
     if isinstance(outcome, tuple) and outcome and isinstance(outcome[0], str):
         return outcome[0]
     return outcome if isinstance(outcome, bool) else type(outcome).__name__
@@ -121,8 +122,8 @@ def form(site: str) -> str:
 
 
 def _alike(own: list[OpToken], ops: list[OpToken], at: int) -> int:
-    """Over how many ops the end of `own` is as what leads to a place of another list; one more if both begin alike. Of
-    its last op the outcome may not be known yet.
+    """The number of ops over which the end of `own` equals the ops before a place of another list. It is one more if
+    both lists begin there. The outcome of its last op may be unknown.
     """
     last, there = own[-1].token, ops[at].token
     if last[:2] != there[:2] or (last[2] is not None and last[2] != there[2]):

@@ -1,21 +1,21 @@
-"""Plain calls: ranks with equal lists of calls so far, and which of them part from the others.
+"""Plain calls: ranks with equal lists of calls so far, and the ones that depart from the others.
 
-Here are no steps and no sites. A history is the plain list of what a rank called, as in the dump of a flight recorder.
-What a call is, is up to the caller: op, count, type, kind of group, a peer as a distance.
+There are no steps and no sites. A history is the plain list of a rank's calls, as in the dump of a flight recorder. The
+caller of this module defines a call: op, count, type, kind of group, a peer as a distance.
 
 In one group all members make the same calls, so the first call in which their histories differ divides them:
 
     ranks 0, 1, 3   all_reduce 8   all_gather 4   all_reduce 8
-    rank 2          all_reduce 8   all_reduce 8                    ->   rank 2 parts from three others
+    rank 2          all_reduce 8   all_reduce 8                    ->   rank 2 departs from three others
 
-Two members have no majority. But other groups of the kind have members with the same history, their cohorts. A member
-is odd if most of its cohort made another call there. It is sound if most made the same:
+Two members have no majority. But other groups of the same kind have members with the same history, their cohorts. A
+member is odd if most of its cohort made another call there. It is sound if most made the same:
 
     group 0   rank 0  broadcast 4  send 8        rank 1  barrier  receive 8
     group 1   rank 2  broadcast 4  send 8        rank 3  barrier  receive 8
-    group 2   rank 4  broadcast 4  send 9        rank 5  barrier  receive 8      ->   rank 4 parts from ranks 0 and 2
+    group 2   rank 4  broadcast 4  send 9        rank 5  barrier  receive 8      ->   rank 4 differs from ranks 0, 2
 
-Where neither tells, no rank is named, and the ground has what speaks for each.
+If neither decides, this module names no rank, and the ground has the evidence for each.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from dpsim.checks.run_index import split
 from dpsim.contract.words import ranks_text
 
 Call: TypeAlias = Hashable
-"""What a rank called: equal values are equal calls. Its text is what the ground says of it."""
+"""A call of a rank: equal values are equal calls. The ground shows its text."""
 
 COHORT = 2
-"""Ranks that a cohort has at least, besides the one that is held against it."""
+"""The smallest number of ranks of a cohort, without the rank that is compared with it."""
 
 
 class Parted(NamedTuple):
-    """Which ranks part from the others, none if nothing tells; `at`: the index of the call in the histories; and what
-    it rests on.
+    """The ranks that depart from the others, none if nothing decides; `at`: the index of the call in the histories; and
+    the evidence.
     """
 
     ranks: tuple[int, ...]
@@ -44,7 +44,7 @@ class Parted(NamedTuple):
 
 
 def in_one_group(histories: Mapping[int, Sequence[Call]]) -> Parted | None:
-    """The first call in which members of a group differ. None if there is none: a list that ends is only behind."""
+    """The first call in which members of a group differ. None if there is none: a shorter list is only behind."""
     for at in range(max(map(len, histories.values()), default=0)):
         here = {rank: own[at] for rank, own in histories.items() if at < len(own)}
         if len(set(here.values())) > 1:
@@ -58,8 +58,8 @@ def in_one_group(histories: Mapping[int, Sequence[Call]]) -> Parted | None:
 
 
 def of_two(histories: Mapping[int, Sequence[Call]], at: Mapping[int, int]) -> Parted:
-    """Which of the ranks in `at` parts from its cohort in the call at this index of its whole history. The other ones
-    have to be as their cohorts, or have none.
+    """The ranks in `at` that depart from their cohorts in the call at this index of their whole histories. The others
+    have to equal their cohorts, or have none.
     """
     ground: list[str] = []
     odd: list[int] = []

@@ -1,16 +1,16 @@
-"""The op that an actor reached and did not make, told by what it, and others, did at that place at other times.
+"""The op that an actor reached and did not issue, by what it and others did at similar places.
 
     rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
     rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- it died here
 
-Rank 1 was about to answer: behind a `hidden.receive` that comes behind a `size.receive`, ranks always answer
-(`places`). Else a message may be owed. An actor sleeps in a mailbox to which it never had a post. All that actors of
-the same role posted to such a mailbox was in one step.
+Rank 1 was about to answer: after a `size.receive` and a `hidden.receive`, ranks always answer (`places`). Otherwise the
+actor may owe a message. Another actor sleeps in a mailbox to which it never got a post. Actors of the same role posted
+to such a mailbox in only one step.
 
     engine.0   met   spawn.worker.0        rank 0   learned its spawn
     engine.1   met                         rank 1   sleeps in spawn         engine.1 was about to spawn it
 
-Else the actor was at its last record, in the step that its program has set, if the run knows it (`Run.steps_set`).
+Otherwise the actor was at its last record, in the step that its program set, if the run knows it (`Run.steps_set`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ from dpsim.contract.ops import (
 
 
 def reached(run_index: RunIndex, actor: int) -> Culprit:
-    """Where an actor died or stands: the op that it reached, if that is plain; else its last record."""
+    """The place where an actor died or stands: the op that it reached, if that is clear, and otherwise its last
+    record.
+    """
     journal, set_last = run_index.run.journals[actor], _set_last(run_index, actor)
     died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
     if died is not None:  # a planted death has a record of the op that the actor reached
@@ -53,7 +55,7 @@ def reached(run_index: RunIndex, actor: int) -> Culprit:
 
 
 def _last(run_index: RunIndex, actor: int) -> Entry | None:
-    """The last record of an actor; of one whose other threads wait, that of the only thread that stands in no op."""
+    """The last record of an actor. If all threads but one wait in ops, it is the last record of that one."""
     free = [one for one in run_index.living(actor) if not awaited(one.raw)] if actor in run_index.threaded else []
     return free[0] if len(free) == 1 and run_index.end(actor) == "blocked" else run_index.last(actor)
 
@@ -64,8 +66,8 @@ def _stands(run_index: RunIndex, last: Entry) -> bool:
 
 
 def _set_last(run_index: RunIndex, actor: int) -> int | None:
-    """The step that the program of an actor has set behind its last record; None if there is none, or none is known.
-    Of a rank with several host threads another one may have set it.
+    """The step that the program of an actor set after its last record; None if there is none, or it is unknown. With
+    several host threads, another thread may have set it.
     """
     steps, journal = run_index.run.steps_set, run_index.run.journals[actor]
     most = max((raw[STEP] for raw in journal if raw[KIND] != "injected"), default=-1)
@@ -73,19 +75,19 @@ def _set_last(run_index: RunIndex, actor: int) -> int | None:
 
 
 def _told(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """The op that always comes behind a place like that of the last record."""
+    """The op that always follows a place similar to that of the last record."""
     found = OpPlaces(run_index).next_op(last)
     if found is None:
         return None
     step = max(last.step, found.step)
     steps = run_index.run.steps_set
-    if steps and step > steps[last.rank]:  # its program has not set it
+    if steps and step > steps[last.rank]:  # its program did not set this step
         return None
     return Culprit(last.rank, step, found.op.raw[SITE], found.op.raw[WHERE], last.raw[THREAD])
 
 
 def _owed(run_index: RunIndex, last: Entry) -> Culprit | None:
-    """The message that an actor owes to one that sleeps, by what others of its role posted to such a mailbox."""
+    """The message that an actor owes to a sleeping one, by the posts of others of its role to such a mailbox."""
     world, journals = run_index.world, run_index.run.journals
     role = form(world.actor(last.rank))
     posts = [raw for actor in range(len(journals)) for raw in journals[actor] if raw[KIND] == "post"]

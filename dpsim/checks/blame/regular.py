@@ -1,18 +1,18 @@
-"""Regular: whether a step of a rank looks like its other steps, as far as one name is concerned.
+"""Regular: whether a step of a rank is like its other steps, with regard to one name.
 
-A rule is about two names that come in turn: in one pattern, the same in all other steps. A rank that left a call out,
-or made it twice, breaks the rules between this call and nearly all else in the step. Its peer keeps its own rules:
+A rule is about two names that follow one pattern in all other steps. A rank that left a call out, or made it twice,
+breaks the rules between this call and nearly all other names of the step. Its peer keeps its own rules:
 
     steps 1, 3, 4   layers  hidden.send  residual.send
     step 2          layers               residual.send      hidden.send breaks 2 of 2 rules, residual.send none
 
-So a name is odd where more of its rules break than hold. One more rule is how often a step makes the name, where that
-never changes. A step that the rank is not done with may end early: that says nothing of what would come. A rank that
-has no other step with this name is held against the steps of other ranks that make it. One that has a single such step
-is held against those of ranks that make the same names, too.
+So a name is odd if more of its rules break than hold. One more rule is the number of its calls in a step, if that never
+changes. A step that the rank has not finished may end early, which proves nothing. If a rank has no other step with
+this name, the steps of other ranks with it count. If it has a single such step, the steps of ranks with the same names
+count, too.
 
-Steps may be of several kinds, with work and without. So a step that makes a name and lacks another one breaks no rule
-about the two.
+Steps may be of several kinds, with and without work. So a step with one name and without the other breaks no rule about
+the two.
 """
 
 from __future__ import annotations
@@ -23,21 +23,24 @@ from typing import NamedTuple
 from dpsim.checks.blame.steps import Did, Name, RankStep, Steps
 
 Pattern = tuple[bool, ...]
-"""In which order a step makes two names: True stands for the first one."""
+"""The order in which a step makes two names: True stands for the first one."""
 
 FEW = 2
-"""Other steps on which the usual number of a name rests."""
+"""The number of other steps that establish the usual number of a name."""
 
 LEAST = 3
-"""Rules that a step has to keep before it counts as sound."""
+"""The number of rules that a sound step keeps at least."""
 
 CLEAR = 4
-"""Rules that a sound step keeps for each one that it breaks: steps of several kinds may break one."""
+"""The number of rules that a sound step keeps for each one that it breaks, because steps of several kinds may break
+one.
+"""
 
 
 class Rules(NamedTuple):
-    """How many rules about a name a step breaks and keeps, and on how many other steps they rest. `usual`: how often
-    each of these makes the name, None if that changes. `own`: whether they are steps of the rank itself.
+    """The numbers of rules about a name that a step breaks and keeps, and the number of other steps behind them.
+    `usual`: how often each of these makes the name, None if that changes. `own`: whether they are steps of the rank
+    itself.
     """
 
     broken: int
@@ -48,7 +51,7 @@ class Rules(NamedTuple):
 
     @property
     def odd(self) -> bool:
-        """Rules that rest on a single other step are no evidence."""
+        """Rules of a single other step are no evidence."""
         return self.broken > self.kept and self.steps > 1
 
     @property
@@ -61,7 +64,7 @@ class Rules(NamedTuple):
 
 
 def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) -> Rules:
-    """What the other steps say of a name in a step. `apart`: the steps that are no evidence."""
+    """The rules of the other steps about a name in a step. `apart`: the steps that are no evidence."""
     rows, own = _samples(steps, at[0], name, apart)
     with_name = [row for row in rows if _has(row, name)]
     if not with_name:
@@ -78,8 +81,8 @@ def rules(steps: Steps, at: RankStep, name: Name, apart: frozenset[RankStep]) ->
 
 
 def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) -> tuple[list[list[Did]], bool]:
-    """The steps that speak of a name, and whether they are the rank's own. One own step is too few: then those of all
-    ranks that make the same names count, if they are more.
+    """The steps with a name, and whether they are the rank's own. One own step is too few; then the steps of all ranks
+    with the same names count, if there are more.
     """
     own = [row for _, row in steps.others(apart, rank)]
     number = sum(_has(row, name) for row in own)
@@ -93,10 +96,10 @@ def _samples(steps: Steps, rank: int, name: Name, apart: frozenset[RankStep]) ->
 
 
 def _keeps(here: list[Did], rows: list[list[Did]], name: Name, other: Name, done: bool) -> bool | None:
-    """Whether a step keeps the rule about two names; None if there is none, or the step says nothing of it."""
+    """Whether a step keeps the rule about two names; None if there is no rule, or the step does not show it."""
     mine = _pattern(here, name, other)
     units = {_unit(pattern) for pattern in (_pattern(row, name, other) for row in rows) if pattern}
-    if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or that one is odd
+    if all(mine) or len(units) != 1:  # without the other name it is a step of another kind, or the other name is odd
         return None
     unit = min(units)
     if len(set(unit)) == 1:
@@ -114,7 +117,7 @@ def _pattern(row: Iterable[Did], name: Name, other: Name) -> Pattern:
 
 
 def _unit(pattern: Sequence[bool]) -> Pattern:
-    """What a pattern repeats: the shortest part of which it consists.
+    """The shortest part that a pattern repeats.
 
     >>> _unit((True, False, True, False))
     (True, False)

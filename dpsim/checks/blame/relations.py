@@ -1,15 +1,16 @@
-"""Relations: what the number of elements of a call goes with in all other steps, and hence should be in this one.
+"""Relations: the numbers that the number of elements of a call depends on in all other steps, and so its value in this
+one.
 
-A count depends on data, so what a site usually has says little. But numbers of one step depend on each other:
+A count depends on data, so the usual count of a site proves little. But the numbers of one step depend on each other:
 
     step              1    2    3    4
     hidden.copy       6    2    9    4
     hidden.receive    6    2    9    5      as many as in hidden.copy in 3 of 3 other steps, so here 4
 
-Two relations count. A ratio that never changes, where the other number does. And, where there is none, that the number
-was the same whenever another one was, or whatever the host learned there. One other step is enough if the numbers of
-several sites changed together since. The memory that a call names
-itself is no relation: it is the same call.
+Two relations count. The first is a ratio that never changes, while the other number does. Without one, the second is
+that the count was equal whenever another number, or a value that the host learned, was equal. One other step suffices
+if the numbers of several sites changed together since. The memory that a call itself names is no relation, because it
+belongs to the same call.
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from dpsim.checks.run_index import Entry
 from dpsim.contract.ops import COUNT, KIND, LEARNED_OUTCOME, SITE, STEP, Alloc, Collective, Launch, Read, Transfer
 
 Key: TypeAlias = tuple[Any, ...]
-"""What a number of a step is of: name, how many of this name came before, and which part of it."""
+"""The source of a number of a step: a name, the count of earlier calls of this name, and the part of the call."""
 
 FEW = 2
-"""Other steps on which a relation rests at least."""
+"""The smallest number of other steps for a relation."""
 
 
 SITES = 3
-"""Sites whose numbers have to change together where there is one other step."""
+"""The number of sites whose numbers have to change together if there is one other step."""
 
 
 class Should(NamedTuple):
-    """How many elements a call should have, and why, in words."""
+    """The expected number of elements of a call, and the reason in words."""
 
     elements: int
     why: str
@@ -50,7 +51,7 @@ class Relations:
         self._learned: dict[int, dict[int, dict[Key, Any]]] = {}
 
     def of(self, call: Did, samples: Sequence[Did]) -> list[Should]:
-        """What other calls at this site, `samples`, say of the count of one: by ratios, else by what was the same."""
+        """The expected count of a call by other calls at this site, `samples`: by ratios, or else by equal values."""
         at = call.entry.rank, call.entry.step
         then = [
             (one.entry.raw[COUNT], self.sizes((one.entry.rank, one.entry.step)) | self.learned(one.entry))
@@ -71,8 +72,9 @@ class Relations:
         return [should for should in found if should is not None]
 
     def as_ever(self, call: Did, samples: Sequence[Did]) -> bool:
-        """Whether a call and the numbers of several sites are all as in the one other step. It speaks against no other
-        call, for what did not change yet may change. But it is as good as a count that changed with all others.
+        """Whether a call and the numbers of several sites all equal those in the one other step. This is no evidence
+        against another call, because a number that has not changed yet may change. But it is as good as a count that
+        changed with all others.
         """
         at = call.entry.rank, call.entry.step
         then = [one for one in samples if one.number == call.number]
@@ -84,7 +86,7 @@ class Relations:
         return len(alike) >= SITES
 
     def sizes(self, at: RankStep) -> dict[Key, int]:
-        """How many elements each call of a step concerns, and each piece of memory that a kernel reads or writes."""
+        """The number of elements of each call of a step, and of each piece of memory that a kernel reads or writes."""
         if at not in self._sizes:
             found: dict[Key, int] = {}
             for name, number, entry in self.steps.rows.get(at, ()):
@@ -98,7 +100,7 @@ class Relations:
         return self._sizes[at]
 
     def learned(self, entry: Entry) -> dict[Key, Any]:
-        """What the host of an entry learned in its step."""
+        """The values that the host of an entry learned in its step."""
         if entry.rank not in self._learned:
             by_step: dict[int, dict[Key, Any]] = {}
             numbers: Counter[tuple[int, str]] = Counter()
@@ -112,7 +114,7 @@ class Relations:
 
 
 def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Should | None:
-    """A ratio of a count to another number, the same in all steps. A number that is as ever says nothing."""
+    """A ratio of a count to another number, equal in all steps. A number that never changes is no evidence."""
     both = [(count, number) for count, number in pairs if count and number]
     ratios = {Fraction(count, number) for count, number in both}
     if not here or len(both) < FEW or len(ratios) > 1 or {number for _, number in both} == {here}:
@@ -126,8 +128,8 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
 
 
 def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) -> list[Should | None]:
-    """Of one other step: the numbers that the count was equal to there, if all are the same here and another one. They
-    have to be of several sites.
+    """For one other step: the numbers that equal the count there, if all are equal here too, with a new value. They
+    have to belong to several sites.
     """
     if len(then) != 1:
         return []
@@ -142,7 +144,7 @@ def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) 
 
 
 def _same(key: Key, here: Any, pairs: Sequence[tuple[int, Any]]) -> Should | None:
-    """The count of the steps in which another value was as here: if it was always the same, and so for each value."""
+    """The count in the steps in which another value was the same as here, if it was always equal, for each value."""
     counts: dict[Any, set[int]] = {}
     both = [(count, number) for count, number in pairs if number is not None]
     for count, number in both:

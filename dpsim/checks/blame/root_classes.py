@@ -13,6 +13,6 @@ DEAD = {"COLLECTIVE": "HANG:COLLECTIVE:DEAD_RANK", "MAILBOX": "HANG:MAILBOX:DEAD
 
 
 def of_dead(klass: str) -> str:
-    """What a hang is called where the one behind it is gone."""
+    """The class of a hang whose cause is a dead actor."""
     first, _, rest = klass.partition(":")
     return DEAD.get(rest.partition(":")[0], klass) if first == "HANG" else klass

@@ -1,10 +1,10 @@
-"""The passes over the findings of a run: each one may name another culprit, or put a finding behind its cause.
+"""The passes over the findings of a run. Each may name another culprit, or put a finding behind its cause.
 
     findings = root_first(run_index, findings)      # unsorted; `judge` sorts them by position
 
-A pass takes the index of the run and all findings, and returns the findings that it leaves. It changes a finding by
-`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add one that explains others. No pass runs
-for a healthy run.
+A pass takes the index of the run and all findings, and returns the new findings. It changes a finding by
+`dataclasses.replace`: `culprit`, `position`, `ground` and `waits`. It may add a finding that explains others. No pass
+runs for a healthy run.
 """
 
 from __future__ import annotations

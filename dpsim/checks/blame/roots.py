@@ -1,15 +1,15 @@
-"""Roots first: an actor that died, or stands in no op, is behind all who wait for something.
+"""Roots first: an actor that died, or stands in no op, is the cause for all actors that wait.
 
     engine.0 stands between two ops        HANG:HOST:NO_OP, culprit engine.0: the op that it reached
     engine.1 raised: its time was up       behind it
     rank 0 waits in a collective           behind it
 
-A program can be held between two ops by itself alone, and a process that died did so whatever others do. So these are
-facts, where a wait, a time-out that passed, or a call that is missing may follow from something else. What others did
-wrong by themselves stays where it is: a mismatch, a race, an exception that no time-out caused.
+Only the program itself can stop between two ops, and the death of a process does not depend on others. So these are
+facts, while a wait, a passed time-out or a missing call may have another cause. Independent mistakes of others stay
+where they are: a mismatch, a race, an exception that no time-out caused.
 
-The finding that shows the hang keeps its class and gets this culprit. Where there is only who gave up, or none that
-says more than that the run stood still, the finding is of the root alone.
+The finding that shows the hang keeps its class and gets this culprit. If findings show only that actors gave up, or
+that the run stood still, the pass makes a finding of the root alone.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from dpsim.checks.finding import Culprit, Finding, matches
 from dpsim.checks.run_index import RunIndex, signatures
 
 OF_WAITS = ("HANG", "DEATH", "LEFTOVER")
-"""Classes of what follows from an actor that does no more."""
+"""Classes of findings that an actor without further ops may cause."""
 
 
 def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, those that follow from an actor which died, raised or stands in no op behind that actor."""
+    """The findings. Those that an actor causes which died, raised or stands in no op come behind that actor."""
     if not findings or all(end == "finished" for end in run_index.run.ends):
         return findings
     standings = chain(run_index)
@@ -50,7 +50,7 @@ def roots_first(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _met_another(run_index: RunIndex, actor: int) -> bool:
-    """Whether members of one of an actor's collectives called it differently: gloo ends a process that receives more
+    """Whether members of one of an actor's collectives called it differently. gloo ends a process that receives more
     bytes than it expects, and NCCL may.
     """
     for members in run_index.collectives.values():
@@ -61,7 +61,9 @@ def _met_another(run_index: RunIndex, actor: int) -> bool:
 
 
 def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
-    """The findings, those of ranks that wait for an actor which raised for its own reason behind the exception."""
+    """The findings. If an actor raised for its own reason, those of the ranks that wait for it come behind the
+    exception.
+    """
     raised = [one.actor for one in standings.values() if one.state == "raised"]
     raised = [actor for actor in raised if gave_up(run_index, actor) is None]
     for root in raised:
@@ -82,8 +84,8 @@ def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], fin
 def _tells_of(
     run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, root: int, raised: Sequence[int]
 ) -> bool:
-    """Whether a finding is the exception of witnesses that waited, in the end, for an actor that raised. Where no
-    record says for whom one waited, it was for the only one that raised for its own reason.
+    """Whether a finding is the exception of witnesses that waited, directly or not, for an actor that raised. If no
+    record says for which actor, it was the only one that raised for its own reason.
     """
     if not matches(finding.klass, "CRASH") or finding.culprit is None:
         return False
@@ -94,7 +96,9 @@ def _tells_of(
 
 
 def _waited_for(run_index: RunIndex, standings: Mapping[int, ActorState], witness: int) -> set[int]:
-    """All for whom a witness waited when it gave up: those that may have answered, and whom these wait for."""
+    """The actors that a witness waited for when it gave up: those that might answer, and the actors that these wait
+    for.
+    """
     letters, found, left = LetterIndex(run_index.run.journals), set[int](), [witness]
     while left:
         actor = left.pop()
@@ -113,7 +117,7 @@ def _ranks(finding: Finding) -> tuple[int, ...]:
 
 
 def _follows(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether a finding may follow from an actor that does no more."""
+    """Whether an actor without further ops may cause a finding."""
     if matches(finding.klass, "CRASH") and finding.culprit is not None:
         actors = [actor for actor in _ranks(finding) if run_index.end(actor) == "raised"]
         return bool(actors) and all(gave_up(run_index, actor) is not None for actor in actors)
@@ -121,8 +125,8 @@ def _follows(run_index: RunIndex, finding: Finding) -> bool:
 
 
 def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
-    """The root from which a finding follows: the one that it names, or for which its actor waits. Else the only one,
-    for `any_` finding or where its actor is asleep.
+    """The root that causes a finding: the one that it names, or the one that its actor waits for. Otherwise the only
+    root, for `any_` finding or if the actor is asleep.
     """
     culprit = finding.culprit
     if culprit is not None:
@@ -138,7 +142,7 @@ def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Fi
 def _behind(
     run_index: RunIndex, standings: Mapping[int, ActorState], root: int, findings: list[Finding]
 ) -> list[Finding]:
-    """The finding of a root, and all that follow behind it."""
+    """The finding of a root, followed by all findings that it causes."""
     shows = min(findings, key=lambda one: (not _shows(one), one.check != "deadlock", one.position))
     step, at = min(one.position for one in findings)
     culprit, paths = reached(run_index, root), [way(standings, one, {root}) for one in standings if one != root]
@@ -157,12 +161,12 @@ def _behind(
 
 
 def _shows(finding: Finding) -> bool:
-    """Whether a finding tells of a hang or a death, and in what others wait."""
+    """Whether a finding shows a hang or a death, and the op in which others wait."""
     return not any(matches(finding.klass, one) for one in ("CRASH", "HANG:UNDECIDED", "LEFTOVER"))
 
 
 def _of(root: ActorState, finding: Finding) -> Finding:
-    """The finding of a wait, with the one that is behind it."""
+    """The finding of a wait, with its root."""
     klass = finding.klass if root.state == "stopped" else of_dead(finding.klass)
     if root.actor in _ranks(finding):
         return replace(finding, klass=klass)
@@ -171,7 +175,7 @@ def _of(root: ActorState, finding: Finding) -> Finding:
 
 
 def _alone(root: ActorState, culprit: Culprit) -> Finding:
-    """The finding of a root where no other tells of it."""
+    """The finding of a root if no other finding shows it."""
     if root.state == "died":
         return Finding("fault", "DEATH:RANK", f"rank {root.actor} died in step {culprit.step}", culprit, (0, 0))
     since = root.since
@@ -182,7 +186,7 @@ def _alone(root: ActorState, culprit: Culprit) -> Finding:
 
 
 def _ground(standings: Mapping[int, ActorState], root: int) -> str:
-    """Why the root is one."""
+    """The evidence for the root."""
     moves = [one.actor for one in standings.values() if one.state in ("died", "stopped")]
     alone = (
         "no other actor does" if len(moves) == 1 else f"so {'does' if len(moves) == 2 else 'do'} {len(moves) - 1} more"

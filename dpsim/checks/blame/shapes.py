@@ -1,16 +1,16 @@
-"""Shapes: of calls that meet and differ, which one departs from what its site has on its side.
+"""Shapes: among different calls that meet, the one that departs from the other calls of its site on its side.
 
-Two sides have no majority. But a site has a type, an op and a root that seldom change. Its number of elements goes with
-others of its step (`relations`). A call is odd if its own rank's other steps contradict it. Where nothing is
-known of a call, and its peer is as its other steps say, the call is odd as well:
+Two sides have no majority. But a site has a type, an op and a root that seldom change. Its number of elements depends
+on other numbers of its step (`relations`). A call is odd if the other steps of its rank contradict it. If there is no
+evidence about a call, and its peer agrees with its own other steps, the call is odd as well:
 
     step 3   rank 0   hidden.send int64[4]        as many as in `layers` in 8 of 8 other steps, so here 4
              rank 1   hidden.receive int64[5]     as many as in hidden.copy in 8 of 8 other steps, so here 4
                                                   ->   MISMATCH:TRANSFER:COUNT, culprit rank 1
 
-What speaks for one value and against it, on one side, decides nothing. Nor does a side whose numbers changed together,
-where those of the other side are all as in the one other step. Only differences of which no check names the
-culprit come here. If the two calls meet others elsewhere, a call is missing before them, and their shapes say nothing.
+Evidence both for and against a value on one side decides nothing. A side whose numbers changed together does not decide
+either, if all numbers of the other side equal those in the one other step. This pass handles only differences without a
+culprit. If the two calls meet different calls elsewhere, a call is missing before them, and their shapes prove nothing.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from dpsim.contract.words import ranks_text
 REDUCE = CALL.start + Collective._fields[CALL].index("reduce")
 
 FIELDS = {"count": COUNT, "dtype": DTYPE, "op": OP, "root": COLLECTIVE_ROOT, "reduce": REDUCE}
-"""The last part of the class of a mismatch, and where a record has it."""
+"""The last part of the class of a mismatch, and its place in a record."""
 
 SHOWN = 2
-"""How many relations the ground lists."""
+"""The largest number of relations in the ground."""
 
 
 class Evidence(NamedTuple):
-    """What speaks for a call as it stands, and against it, in parts of a line."""
+    """The evidence for a call and against it, in parts of a line."""
 
     pro: list[str]
     con: list[str]
 
 
 def name_the_odd_call(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Mismatches without a culprit get the call that departs from its site's other calls."""
+    """Give mismatches without a culprit the call that departs from its site's other calls."""
     if not any(_open(one) for one in findings):
         return findings
     shapes = Shapes(run_index)
@@ -52,14 +52,14 @@ def name_the_odd_call(run_index: RunIndex, findings: list[Finding]) -> list[Find
 
 
 def _open(finding: Finding) -> bool:
-    """Whether it names no rank, or the count of a transfer: the relations of a step know more than a line does."""
+    """Whether a finding names no rank, or is about the count of a transfer, where relations know more than the line."""
     field = finding.klass.rpartition(":")[2].lower()
     open_to = finding.culprit is None or finding.klass == "MISMATCH:TRANSFER:COUNT"
     return open_to and matches(finding.klass, "MISMATCH") and field in FIELDS
 
 
 class Shapes:
-    """The calls of a run that meet and differ, and the others."""
+    """The different calls of a run that meet, and the others."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
@@ -140,7 +140,7 @@ class Shapes:
         return next(did for did in self.steps.rows[entry.rank, entry.step] if did.entry.at == entry.at)
 
     def _samples(self, entry: Entry) -> list[Did]:
-        """The calls whose counts speak of one: its rank's own, if they vary."""
+        """The calls whose counts are evidence for one: its rank's own, if they vary."""
         own, every = self._alike(entry)
         return own if len({did.entry.raw[COUNT] for did in own}) > 1 else every
 
@@ -163,12 +163,12 @@ class Shapes:
 
 
 def _least(field: str) -> int:
-    """On how many other calls it rests that a site always has the same: more where it depends on data."""
+    """The number of other calls that establish a constant of a site; more for a number that depends on data."""
     return 2 if field == "count" else 1
 
 
 def _shape(entry: Entry) -> tuple[Any, ...]:
-    """What has to be the same on all sides, less the sizes of pieces."""
+    """The arguments that have to be equal on all sides, without the sizes of pieces."""
     raw = entry.raw
     return (raw[COUNT], raw[DTYPE]) if name_of(raw)[0] in ("send", "recv") else raw[OP : REDUCE + 1]
 

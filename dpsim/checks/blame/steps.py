@@ -1,12 +1,12 @@
-"""Steps: what each rank made in each of its steps, by name.
+"""Steps: the ops of each rank in each of its steps, by name.
 
 A name is a kind of op, its site and its host thread; the two directions of a transfer are two kinds:
 
     rank 1   step 2   size.receive  description.receive  hidden.receive  layers  hidden.send
     rank 1   step 3   size.receive  description.receive  hidden.receive  layers  hidden.send
 
-What a rank does alone is here as well, since it belongs to the step. Marks, waits and releases are not: a step has many
-of them at one site.
+Ops that a rank does alone are here as well, because they belong to the step. Marks, waits and releases are not, because
+a step has many of them at one site.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NAMED = frozenset({"collective", "transfer", "launch", "alloc", "read", "post", 
 
 
 class Did(NamedTuple):
-    """A record of a step. `number`: how many of this name the rank made before it in the step."""
+    """A record of a step. `number`: the count of earlier ops of this name in the step."""
 
     name: Name
     number: int
@@ -37,12 +37,12 @@ class Did(NamedTuple):
 
 
 class Steps:
-    """All steps of all ranks. `rows`: what a rank made in a step, in order."""
+    """All steps of all ranks. `rows`: the ops of a rank in a step, in order."""
 
     def __init__(self, run_index: RunIndex) -> None:
         self.run_index = run_index
         self.rows: dict[RankStep, list[Did]] = {}
-        self.names: list[set[Name]] = []  # what each rank ever makes
+        self.names: list[set[Name]] = []  # the names of each rank
         for rank, journal in enumerate(run_index.run.journals):
             numbers: Counter[tuple[int, Name]] = Counter()
             for at, raw in enumerate(journal):
@@ -53,13 +53,13 @@ class Steps:
             self.names.append({name for _, name in numbers})
 
     def done(self, rank: int, step: int) -> bool:
-        """Whether a rank is done with a step. One that is asleep may wake up, and go on with its last step."""
+        """Whether a rank has finished a step. A sleeping rank may wake up and continue its last step."""
         if self.run_index.reached(rank) > step:
             return True
         return self.run_index.end(rank) == "finished" and not self.run_index.asleep(rank)
 
     def others(self, apart: frozenset[RankStep], rank: int | None = None) -> Iterator[tuple[RankStep, list[Did]]]:
-        """The steps that ranks are done with, of one rank or of all, without those in `apart`."""
+        """The finished steps of one rank or of all, without those in `apart`."""
         for (own, step), row in self.rows.items():
             if rank in (None, own) and (own, step) not in apart and self.done(own, step):
                 yield (own, step), row

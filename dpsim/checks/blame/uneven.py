@@ -1,19 +1,19 @@
-"""Uneven: the first step in which two sides made different numbers of calls, and which of them is odd.
+"""Uneven: the first step in which two sides made different numbers of calls, and the odd one of them.
 
 The two sides are those of a transfer, or the members of a group of two. There is no majority, but each side has other
-steps, and its own steps look alike (`regular`):
+steps, and its own steps are alike (`regular`):
 
     step            1              2              3
     rank 0 sends    hidden  rest   rest           hidden  rest
     rank 1 recvs    hidden  rest   hidden  rest   hidden  rest      ->   rank 0 left out hidden in step 2
 
-From there on each transfer meets one of another step. The run hangs, or some steps later many ranks raise at once.
-So findings of the same step or a later one get this culprit, if they name no rank, or one that only waits or raised.
-What the ledger knows by a majority stays, and so does a death.
+From there on each transfer meets one of another step. The run hangs, or some steps later many ranks raise at once. So
+findings of the same step or a later one get this culprit, if they name no rank, or one that only waits or raised. A
+culprit that the ledger found by a majority stays, and so does a death.
 
-Where the step of the peer is as ever, and a side has no other step to compare, that side is the culprit. Where both
-sides are odd, or neither is, none is. Then either side of a transfer may be wrong, if one of them made a call more
-often than the other made any. So what a victim raises later, or waits for, accuses no rank either.
+If the step of the peer is as usual, and a side has no other step for comparison, that side is the culprit. If both
+sides are odd, or neither is, there is no culprit. Then either side of a transfer may be wrong, if one of them made a
+call more often than the other made any. So a later exception or wait of a victim accuses no rank either.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from dpsim.contract.ops import SITE
 from dpsim.contract.words import counted, times
 
 FOLLOWS = ("MISMATCH", "HANG", "CRASH", "LEFTOVER", "DISAGREEMENT", "LIVELOCK")
-"""Classes of what may follow from a call that is missing."""
+"""Classes of findings that a missing call may cause."""
 
 
 RankCalls: TypeAlias = tuple[int, list[Entry], int]
-"""A rank, its calls on one side, and for how many ranks it stands."""
+"""A rank, its calls on one side, and the number of ranks that it represents."""
 
 
 class Side(NamedTuple):
-    """The calls of one rank. `names`: what such a side makes, its own and those of sides that share a name with it, or
-    whose peers do. `stands_for`: how many members of a group are like it.
+    """The calls of one rank. `names`: its own names, and those of sides that share a name with it, or whose peers do.
+    `stands_for`: the number of members of a group that are like it.
     """
 
     rank: int
@@ -53,7 +53,9 @@ class Side(NamedTuple):
 
 
 class Uneven(NamedTuple):
-    """Which call a rank left out or made too often. `more`: it made too many. Without a culprit: one of the two did."""
+    """The call that a rank left out or made too often. `more`: it made too many. Without a culprit, one of the two
+    ranks did.
+    """
 
     position: tuple[int, int]
     culprit: Culprit | None
@@ -63,7 +65,7 @@ class Uneven(NamedTuple):
 
 
 def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Findings that name no single rank, or a victim, get the side that was odd before, in its step."""
+    """Give findings that name no single rank, or a victim, the earlier odd side, in its step."""
     if "died" in run_index.run.ends or not any(_open(run_index, one) for one in findings):
         return findings
     steps, partners = Steps(run_index), Partners(run_index)
@@ -80,7 +82,9 @@ def name_the_odd_side(run_index: RunIndex, findings: list[Finding]) -> list[Find
 
 
 def _open(run_index: RunIndex, finding: Finding) -> bool:
-    """Whether another culprit may stand behind it: it names none or several, an exception, or a rank that waits."""
+    """Whether another culprit may be the cause: the finding names none or several, an exception, or a rank that
+    waits.
+    """
     culprit = finding.culprit
     if not any(matches(finding.klass, one) for one in FOLLOWS):
         return False
@@ -102,7 +106,7 @@ def _with_cause(finding: Finding, cause: Uneven) -> Finding:
 
 
 def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
-    """The two sides of each line of transfers, and two members of each group, which has as many at most."""
+    """The two sides of each line of transfers, and two members of each group with at most `groups_of` members."""
     pairs: list[tuple[RankCalls, ...]] = [
         ((sender, line.sends, 1), (receiver, line.receives, 1))
         for (_, sender, receiver), line in run_index.transfers.items()
@@ -120,8 +124,8 @@ def _pairs(run_index: RunIndex, groups_of: int) -> Iterator[tuple[Side, Side]]:
 
 
 def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
-    """The members of a group of two. Of a larger one the only member whose numbers of calls differ from those of all
-    others, and one of the others. Empty if there is none.
+    """The members of a group of two. For a larger group, the only member whose numbers of calls differ from those of
+    all others, and one of the others. Empty if there is none.
     """
     if len(members) == 2:
         return tuple((rank, calls, 1) for rank, calls in members.items())
@@ -135,8 +139,8 @@ def _of_group(members: Mapping[int, list[Entry]]) -> tuple[RankCalls, ...]:
 
 
 def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven | None:
-    """The first step in which the sides made different numbers, or strange pairs meet, and one of them is odd. If there
-    is none, the first step in which either side may be wrong.
+    """The first step in which the sides made different numbers, or strange pairs meet, and one side is odd. Without
+    one, the first step in which either side may be wrong.
     """
     either: Uneven | None = None
     made = [by_step(side.calls) for side in pair]
@@ -161,7 +165,7 @@ def _first(steps: Steps, partners: Partners, pair: tuple[Side, Side]) -> Uneven 
 def _explaining(
     steps: Steps, pair: tuple[Side, Side], which: int, step: int, told: dict[Name, Rules]
 ) -> dict[Name, Rules]:
-    """What steps say of a side, less names that it left out though it made more than its peer, and the other way."""
+    """The rules for a side, without names that it left out although it made more than its peer, or vice versa."""
     more = len(_of(pair[which], step)) - len(_of(pair[1 - which], step))
 
     def surplus(name: Name, own: Rules) -> int:
@@ -197,7 +201,7 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
 def _against_a_sound_peer(
     steps: Steps, pair: tuple[Side, Side], step: int, told: list[dict[Name, Rules]]
 ) -> Uneven | None:
-    """A side of which nothing is known, where the step of its peer is as ever: it made more, or is done with fewer."""
+    """A side without evidence, while the step of its peer is as usual: it made more, or finished with fewer."""
     for which in (0, 1):
         side, peer = pair[which], pair[1 - which]
         sound = bool(told[1 - which]) and all(one.sound for one in told[1 - which].values())
@@ -213,7 +217,7 @@ def _against_a_sound_peer(
 
 
 def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
-    """Where one side of transfers made more, and one call more often than its peer made any: either may be wrong."""
+    """One side of transfers made more, and made one call more often than its peer made any: either may be wrong."""
     peer, side = sorted(pair, key=lambda one: len(_of(one, step)))
     if _stopped_before(steps.run_index, peer.rank, step, side.rank):
         return None
@@ -235,14 +239,14 @@ def _either(steps: Steps, pair: tuple[Side, Side], step: int) -> Uneven | None:
 
 
 def _never(steps: Steps, side: Side, step: int) -> bool:
-    """Whether a side is done with several steps, and makes no such call in any of them."""
+    """Whether a side has finished several steps, and makes no such call in any of them."""
     more = {when for rank, when in steps.rows if rank == side.rank and when >= 0} - {step}
     return not side.calls and sum(steps.done(side.rank, when) for when in more) >= FEW
 
 
 def _stopped_before(run_index: RunIndex, rank: int, step: int, peer: int) -> bool:
-    """Whether a rank had more calls to make in a step, and raised or stands in no op before them. Or it waits within
-    the step for others that do not wait for its peer.
+    """Whether a rank had more calls to make in a step, and raised or stopped before them. Or it waits within the step
+    for others that do not wait for its peer.
     """
     standings = chain(run_index)
     own = standings.get(rank)
@@ -277,7 +281,7 @@ def _uneven(steps: Steps, side: Side, name: Name, step: int, more: bool, did: st
 
 
 def _tags(pair: tuple[Side, Side], step: int) -> list[str]:
-    """How often the calls that meet behind a step are of different steps."""
+    """The share of calls behind a step that meet a call of a different step."""
     met = [(one.step, other.step) for one, other in zip(pair[0].calls, pair[1].calls, strict=False)]
     later = [one != other for one, other in met if max(one, other) > step]
     return [f"step tags of the two sides differ in {sum(later)} of {len(later)} later pairs"] if any(later) else []

@@ -1,13 +1,13 @@
-"""Who only waits is not to blame, where the one for whom it waits stands in something else.
+"""An actor that only waits is not the culprit, if the actor that it waits for stands in another op.
 
     engine.1 waits in answers                      HANG:MAILBOX:NO_MESSAGE, behind the finding of dp_cpu.1 #7
     rank 1 waits in dp_cpu.1 #7 for rank 3         HANG:P2P:UNMATCHED_RECV
     engine.0 waits in dp_engine #2 for engine.1    HANG:COLLECTIVE:MISSING_RANK: engine.1 waits itself, so no culprit
 
-A get, or a key of a store, does not say who should have answered. So its finding comes behind one of a collective or
-transfer to which the chain of waits leads from there. A member may be missing since it waits for a message, or sleeps
-until one calls it that waits itself. It left nothing out that the run could show. An actor whose time was up is a
-witness: its exception comes behind what holds those for whom it waited.
+A get, or a key of a store, does not say which actor should have answered. So its finding comes behind that of a
+collective or transfer to which the chain of waits leads. A member may be missing because it waits for a message, or
+sleeps until a waiting actor calls it. The run does not show that it left anything out. An actor whose time-out passed
+is a witness: its exception comes behind the hang of the actors that it waited for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MISSING = ("HANG:COLLECTIVE:MISSING_RANK", "HANG:P2P")
 
 
 def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, without a culprit where that one waits for another in turn."""
+    """The findings, without culprits that wait for another actor in turn."""
     if not any(_missing(one) for one in findings):
         return findings
     standings = chain(run_index)
@@ -33,7 +33,7 @@ def no_waiter(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """The findings, those of letters and of witnesses behind those of calls to which the chain of waits leads."""
+    """The findings. Those of messages and of witnesses come behind those of calls to which the chain of waits leads."""
     if not any(_of_letters(one) or matches(one.klass, "CRASH") for one in findings):
         return findings
     standings = chain(run_index)
@@ -42,8 +42,8 @@ def waiters_last(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
 
 
 def _first(run_index: RunIndex, finding: Finding, calls: Sequence[Finding]) -> tuple[int, int] | None:
-    """Where the first call is that the finding may follow from. An exception does not follow from what ranks leave out
-    later, and end: they may have been stopped because of it.
+    """The position of the first call that may cause the finding. Ranks that leave calls out later, and end, do not
+    cause an exception: the exception may have stopped them.
     """
     of_calls = (
         call.position
@@ -61,7 +61,9 @@ def _ended(run_index: RunIndex, call: Finding) -> bool:
 def _later(
     run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding, call: tuple[int, int] | None
 ) -> Finding:
-    """A finding, behind the first of a call if it is of a wait. Without such a call a witness may be to blame."""
+    """A finding, placed behind the first finding of a call if it is about a wait. Without such a call a witness may be
+    the culprit.
+    """
     if call is None:
         stands = _stand_for(run_index, standings, finding)
         if not stands:
@@ -76,7 +78,9 @@ def _later(
 
 
 def _of_letters(finding: Finding) -> bool:
-    """Whether it is of a wait that says nothing of the cause. One with a ground, as a misspelt key, does."""
+    """Whether a finding is about a wait that does not show its cause. A wait with a ground, such as a misspelt key,
+    does.
+    """
     return any(matches(finding.klass, one) for one in LETTERS) and not finding.ground
 
 
@@ -103,7 +107,7 @@ def _without(standings: Mapping[int, ActorState], finding: Finding) -> Finding:
 
 
 def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> list[ActorState]:
-    """Who stands in a call in which it waits for actors that raised since their time was up. Then the run does not show
+    """The actors that wait in a call for actors that raised because their time-out passed. Then the run does not show
     which of them was first.
     """
     raised = _witnesses(run_index, finding)
@@ -111,7 +115,7 @@ def _stand_for(run_index: RunIndex, standings: Mapping[int, ActorState], finding
 
 
 def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
-    """The actors whose exception a finding tells, if each of them raised as a witness."""
+    """The actors whose exception a finding reports, if each of them raised as a witness."""
     culprit = finding.culprit
     if culprit is None or not matches(finding.klass, "CRASH"):
         return ()
@@ -120,7 +124,7 @@ def _witnesses(run_index: RunIndex, finding: Finding) -> tuple[int, ...]:
 
 
 def _behind(run_index: RunIndex, standings: Mapping[int, ActorState], finding: Finding) -> bool:
-    """Whether a finding is of actors that waited for others which stand in calls."""
+    """Whether a finding is about actors that waited for others which stand in calls."""
     if not _of_letters(finding):
         return bool(_witnesses(run_index, finding))
     culprit = finding.culprit
@@ -135,7 +139,7 @@ def _in_call(standing: ActorState) -> bool:
 
 
 def _reached(standings: Mapping[int, ActorState], start: Iterable[int]) -> list[int]:
-    """All for whom these wait in the end, themselves included."""
+    """All actors that these wait for, directly or not, themselves included."""
     left, seen = [*start], dict[int, None]()
     while left:
         one = left.pop(0)

@@ -1,9 +1,10 @@
-"""Actors that raised because others did not act: their time was up, or another one failed and told them.
+"""Actors that raised because others did not act: their time-out passed, or another actor failed and sent them a
+message.
 
     engine.1   get ready, for at most 900 s: the time is up; raised NobodyCame       a witness of whom it waited for
     frontend   get engine.1/2: ("failed", ...), which engine.1 set; raised OneFailed a witness of engine.1
 
-Between the time-out and the end a witness issues nothing but messages, and looks that do not wait.
+Between the time-out and the end a witness issues only messages, and looks that do not wait.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
+    LOOK_TIMEOUT,
     STORE_HOW,
     STORE_KEY,
     STORE_VALUE,
@@ -27,12 +29,16 @@ from dpsim.contract.ops import (
 )
 
 TELLS = frozenset({"post", "probe", "decision", "abort", "free", "ended", "injected", "raised"})
-"""Records of an actor that gives up, beside those of stores."""
+"""Records of an actor that gives up, besides those of stores."""
+
+
+_MOST = {"take": TAKE_TIMEOUT, "store": STORE_VALUE, "look": LOOK_TIMEOUT}
+"""By kind of record: for how long it waits."""
 
 
 class Passed(NamedTuple):
-    """Why an actor gave up. `op`: in which its time was up, or in which it learned that another one failed or is gone.
-    `told_by`: the record of another actor by which that one told it.
+    """The reason why an actor gave up. `op`: the op whose time-out passed, or in which it learned that another actor
+    failed or is gone. `told_by`: the record by which the other actor sent this news.
     """
 
     op: Entry
@@ -42,8 +48,8 @@ class Passed(NamedTuple):
 def gave_up(
     run_index: RunIndex, actor: int, before: int | None = None, seen: frozenset[int] = frozenset()
 ) -> Passed | None:
-    """Why an actor gave up by a record of its journal, by default where it raised at its end. None if it did not, or
-    for another reason. `seen`: actors whose word explains nothing more.
+    """The reason why an actor gave up at a record of its journal, by default at its final exception. None if it did not
+    give up, or for another reason. `seen`: actors whose messages count as explained.
     """
     seen |= {actor}
     journal = run_index.run.journals[actor]
@@ -64,7 +70,7 @@ def gave_up(
             outcome, most = learned[raw[ADDRESS]], _timeout(raw)
             if isinstance(outcome, tuple) and outcome[:1] == ("gone",):
                 return Passed(Entry(actor, at, raw), None)
-            if outcome is None and most:
+            if most and outcome is (False if raw[KIND] == "look" else None):
                 return Passed(Entry(actor, at, raw), None)
             sender = None if outcome is None else _failed(run_index, actor, raw, outcome, seen)
             if sender is not None:
@@ -78,17 +84,19 @@ def gave_up(
 
 
 def _may_wait(raw: RawRecord) -> bool:
+    if raw[KIND] == "look":
+        return raw[LOOK_TIMEOUT] is not None
     return raw[KIND] == "take" or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
 
 
 def _timeout(raw: RawRecord) -> int | None:
-    """For how long a look waits at most, in ns; None for as long as it takes."""
-    most: int | None = raw[TAKE_TIMEOUT] if raw[KIND] == "take" else raw[STORE_VALUE]
+    """The time-out of a look in ns; None for a look without one."""
+    most: int | None = raw[_MOST[raw[KIND]]]
     return 0 if raw[KIND] == "store" and raw[STORE_HOW] == "open" else most
 
 
 def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen: frozenset[int]) -> Entry | None:
-    """The record by which another actor told this outcome, if it raised right after it, or gave up itself."""
+    """The record by which another actor sent this outcome, if it raised right after it, or gave up itself."""
     for sender in _senders(run_index, actor, raw, outcome):
         if sender.rank in seen:
             continue
@@ -100,7 +108,7 @@ def _failed(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any, seen:
 
 
 def _tells(raw: RawRecord) -> bool:
-    """Whether an actor may do this while it gives up."""
+    """Whether an actor that gives up may have this record."""
     return raw[KIND] in TELLS or (raw[KIND] == "store" and raw[STORE_HOW] in ("set", "close"))
 
 
@@ -114,7 +122,7 @@ def _senders(run_index: RunIndex, actor: int, raw: RawRecord, outcome: Any) -> I
 
 
 def _brings(one: RawRecord, actor: int, raw: RawRecord, outcome: Any) -> bool:
-    """Whether a record of another actor is the message, or sets the key, that a look of this one found."""
+    """Whether a record of another actor is the message, or sets the key, that a look of this actor found."""
     if raw[KIND] == "take":
         return posted(one) == (actor, raw[TAKE_MAILBOX], outcome)
     sets = one[KIND] == "store" and one[STORE_HOW] == "set"

@@ -1,8 +1,9 @@
-"""A transfer that went to the wrong peer: a rank waits for one that never comes, and its sender made one too many.
+"""A transfer that went to the wrong peer: a rank waits for a transfer that never arrives, and its sender made one too
+many.
 
     rank 1 waits for rank 0, which sent to rank 2, and rank 2 receives nothing    ->   culprit rank 0, at its send
 
-The send that no rank receives has to have the elements and the communicator for which the other rank waits.
+The send without a receive has to match the waiting receive in elements and communicator.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RECEIVES = "HANG:P2P:UNMATCHED_RECV"
 
 
 def name_the_wrong_peer(run_index: RunIndex, findings: list[Finding]) -> list[Finding]:
-    """Blame the send that went astray for a receive that waits."""
+    """Blame the send to the wrong peer for a receive that waits."""
     return [_with_culprit(run_index, one) if one.klass == RECEIVES and one.culprit is None else one for one in findings]
 
 

@@ -1,12 +1,12 @@
 """The order of a run's accesses, rebuilt from its journals.
 
-walk.py        the rules of what comes after what; all hosts and streams of a run, walked side by side
-hosts.py       a host: what it knows, how far its journal was walked
+walk.py        the rules of the order; the walk through all hosts and streams of a run
+hosts.py       a host: its knowledge, and the position in its journal
 threads.py     a host with several threads: a clock for each, flags and joins
-flags.py       a stream that waits for a flag: by which set it goes on
-streams.py     a stream: what it knows, what on it cannot fire yet
-meeting.py     what all of these share: collectives, sends, events, who can go on
-mailboxes.py   messages: which post it may have been that a host took
-points.py      points that others may come after, who waits for them, who is told of accesses
-clocks.py      vector clocks: what a point knows of all that happened before it
+flags.py       a stream that waits for a flag: the set that releases it
+streams.py     a stream: its knowledge, and its ops that cannot fire yet
+meeting.py     the state that all of these share: collectives, sends, events, the ready list
+mailboxes.py   messages: the posts that a host may have taken
+points.py      points of a run, their waiters, and the sinks that get accesses
+clocks.py      vector clocks: the ops that happened before a point
 """

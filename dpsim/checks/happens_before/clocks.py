@@ -1,9 +1,8 @@
-"""Vector clocks: what a point of a run knows of all that happened before it.
+"""Vector clocks: the ops that happened before a point of a run.
 
-A run is a set of **actors**, each a sequence of ops; here an actor is a stream of a rank, since only streams touch
-memory. An op is (actor, position), positions counting from 1. The clock of a point holds, for each actor, the
-position up to which that actor's ops *happened before* the point. So whether an op happened before a point is one
-look-up:
+A run is a set of **actors**, each a sequence of ops. Here an actor is a stream of a rank, because only streams touch
+memory. An op is (actor, position), positions counting from 1. The clock of a point holds, for each actor, the position
+up to which that actor's ops *happened before* the point. So whether an op happened before a point is one look-up:
 
     >>> for clocks in Masks([0, 4, 7]), Vectors([0, 4, 7]):       # actors 1 and 2 have 4 and 7 ops
     ...     nothing = clocks.nothing
@@ -13,22 +12,22 @@ look-up:
     True False True
     True False True
 
-Guarantees. A clock never changes; what knows more is a new one. Ops of one actor are ordered by their positions and
-need no clock: a clock is made only where knowledge crosses actors (waits, joint ops, what a host learned). Actor 0 is
-nobody: the actors that no question will ever be asked about (the only stream of a rank) share it, and cost nothing.
+Guarantees. A clock never changes; more knowledge is a new clock. The positions order the ops of one actor, which need
+no clock. The walk makes a clock only where knowledge crosses actors (waits, joint ops, values that a host learned).
+Actor 0 is no stream: actors about which the walk asks nothing (the only stream of a rank) share it, and cost nothing.
 
-There are two kinds of clock, and `clocks_for` picks by the length of the run; whoever has one asks no more. `Masks`
-has an integer with a bit for each op: nothing is cheaper while a run is short, but each new clock is as long as the
-run. `Vectors` has a numpy vector with a number for each actor: dear at first, the same for ever. Two ranks with three
-streams each that wait for one another in every step are walked at these rates, in us a record:
+There are two kinds of clock with the same interface, and `clocks_for` picks one by the length of the run. `Masks` has
+an integer with a bit for each op. It is cheapest in a short run, but each new clock is as long as the run. `Vectors`
+has a numpy vector with a number for each actor. It costs more at first, and its cost does not grow. The walk of two
+ranks with three streams each, which wait for one another in every step, has these rates, in us a record:
 
     ops on streams       100   1,000   3,000  10,000  30,000
     Masks               1.10    1.17    1.24    1.49    1.99
     Vectors             1.44    1.50    1.49    1.57    1.62
 
-Prior art: Fidge and Mattern's vector clocks; FastTrack (Flanagan and Freund, PLDI 2009), whose *epoch* is our (actor,
-position) and whose observation it is that most questions need no vector; PyTorch's `torch.cuda._sanitizer`, which
-keeps a dict of sequence numbers for each stream.
+Prior art: Fidge and Mattern's vector clocks; PyTorch's `torch.cuda._sanitizer`, which keeps a dict of sequence numbers
+for each stream; FastTrack (Flanagan and Freund, PLDI 2009). Its *epoch* is our (actor, position), and it observed that
+most questions need no vector.
 """
 
 from __future__ import annotations
@@ -40,47 +39,50 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 Clock: TypeAlias = Any
-"""What a point knows: an int of `Masks`, an array of `Vectors`. Immutable."""
+"""The knowledge of a point: an int of `Masks`, an array of `Vectors`. Immutable."""
 
 Point: TypeAlias = tuple[Clock, int, int]
 """A point after an op: (clock, actor, position)."""
 
 MASKS_UP_TO = 10_000
-"""Ops of streams up to which masks are used."""
+"""The largest number of ops on streams for which the walk uses masks."""
 
 
 class Clocks(Protocol):
-    """Makes clocks and answers for them. Made of the number of ops of each actor; actor 0 has none."""
+    """Makes clocks and answers questions about them. Its input is the number of ops of each actor; actor 0 has none."""
 
     nothing: Clock
 
     def knows(self, clock: Clock, actor: int, position: int) -> bool:
-        """Whether the op of an actor from 1 happened before."""
+        """Whether the op of an actor (from 1) happened before."""
 
     def join(self, one: Clock, other: Clock) -> Clock:
-        """What either knows."""
+        """The union of two clocks."""
 
     def after(self, own: Clock, clock: Clock, actor: int, position: int) -> Clock:
-        """What is known after a point of `actor`, behind its op at `position`, where `clock` was known.
+        """The knowledge after a point of `actor`, behind its op at `position`, where `clock` was known.
 
-        Who knows a later op of the actor knows all that, so there is nothing to add. The op at `position` itself may
-        know less than the point: an actor can learn without an op (it waits for an event, its host was told something).
+        If `own` contains a later op of the actor, it contains all of this, and there is nothing to add. The op at
+        `position` itself may know less than the point. An actor can learn without an op: it waits for an event, or its
+        host learns.
         """
 
     def joint(self, points: Sequence[Point]) -> Clock:
-        """What is known after all of some points."""
+        """The knowledge after all of some points."""
 
     def common(self, clocks: Sequence[Clock]) -> Clock:
-        """What all of some clocks know: a lower bound where it is not known which of them is the right one."""
+        """The intersection of some clocks: a lower bound if the right one of them is unknown."""
 
 
 def clocks_for(lengths: Sequence[int]) -> Clocks:
-    """The cheaper kind, for actors with so many ops each."""
+    """The cheaper kind, for actors with these numbers of ops."""
     return Masks(lengths) if sum(lengths) <= MASKS_UP_TO else Vectors(lengths)
 
 
 class Masks:
-    """A bit for each op, those of an actor side by side: what is known of an actor is a run of ones from its first."""
+    """A bit for each op, with the bits of an actor side by side. The known ops of an actor are a run of ones from its
+    first bit.
+    """
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.nothing: Clock = 0
@@ -111,7 +113,7 @@ class Masks:
 
 
 class Vectors:
-    """A number for each actor. What knows no more is the same object, so an `is` tells that there is nothing new."""
+    """A number for each actor. A result without new knowledge is the same object, so callers compare with `is`."""
 
     def __init__(self, lengths: Sequence[int]) -> None:
         self.nothing: Clock = np.zeros(len(lengths), np.int32)

@@ -1,13 +1,14 @@
-"""By which set of a flag a stream that waits for it goes on, as far as the journal of its rank says.
+"""The set of a flag that releases a waiting stream, if the journal of the rank determines it.
 
-A stream looks when it has come so far, and no record tells when that was. The flag may have been set then, or it is the
-next set that lets the stream go on. Where the flag is cleared later, and no host had heard by then that the stream was
-through, it may have missed that set and have gone on with another one:
+A stream looks at a flag when it reaches its wait, and no record has that time. Either the flag is set by then, or the
+next set releases the stream. If a thread clears the flag later, before a host learned that the stream had passed, the
+stream may have missed that set. Then another set may have released it:
 
-    stream waits for f    u1: set f    main: clear f    u2: set f          which of the two, nobody knows
-    stream waits for f    u1: set f    main reads what is behind    main: clear f    u2: set f          the first
+    stream waits for f    u1: set f    main: clear f    u2: set f                                    either of the two
+    stream waits for f    u1: set f    main reads a later result    main: clear f    u2: set f       the first
 
-Of one thread the first set knows least, so it is the one to go by. Of several, nothing is known for certain.
+If one thread makes all sets, the first one has the least knowledge, so it is a safe choice. If several threads do,
+nothing is certain.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ from dpsim.contract.ops import (
 
 
 class Passing(NamedTuple):
-    """How a wait of a stream for a flag may end. `by`: the index of the set that lets it go on first, None if there is
-    none. `sure`: what was known at that set is known behind the wait. `missed`: the flag was cleared after that,
-    perhaps before the stream came to look, and never set again.
+    """How a wait of a stream for a flag may end. `by`: the index of the first set that releases it, None if there is
+    none. `sure`: the knowledge at that set holds behind the wait. `missed`: a thread cleared the flag after that,
+    perhaps before the stream looked, and no thread set it again.
     """
 
     by: int | None
@@ -42,9 +43,9 @@ class Passing(NamedTuple):
 
 
 def passings(journal: list[RawRecord]) -> dict[int, Passing]:
-    """Of each wait, by its index."""
-    writes: dict[str, list[int]] = {}  # of each flag: what sets it and what clears it, by turns
-    waits: dict[int, int | None] = {}  # with where a host first heard that it is over
+    """The passing of each wait, by its index."""
+    writes: dict[str, list[int]] = {}  # by flag: sets and clears, alternating
+    waits: dict[int, int | None] = {}  # with the place where a host first learned that it is over
     under_way: dict[str, list[int]] = {}
     marks: dict[int, tuple[str, int]] = {}
     asked: dict[tuple[Any, ...], tuple[str, int]] = {}
@@ -72,7 +73,7 @@ def passings(journal: list[RawRecord]) -> dict[int, Passing]:
 
 
 def _passing(journal: list[RawRecord], writes: list[int], at: int, end: int | None) -> Passing:
-    """`end`: where a host heard that the wait at `at` is over."""
+    """`end`: the place where a host learned that the wait at `at` is over."""
     before = [write for write in writes if write < at]
     later = [write for write in writes if write > at and (end is None or write < end)]
     if len(before) % 2:
@@ -84,7 +85,7 @@ def _passing(journal: list[RawRecord], writes: list[int], at: int, end: int | No
 
 
 class FlagSignals:
-    """The points of a walk at which waits of streams for flags end: each is set where the walk comes to the set."""
+    """The points at which waits of streams for flags end. The walk sets each when it reaches the set of the flag."""
 
     def __init__(self, journal: list[RawRecord]) -> None:
         self._ends: dict[int, Signal] = {}
@@ -95,10 +96,10 @@ class FlagSignals:
                 self._sets.setdefault(passing.by, []).append((signal, passing.sure))
 
     def end(self, at: int) -> Signal:
-        """Of the wait with that index."""
+        """The signal of the wait with that index."""
         return self._ends[at]
 
     def come(self, at: int, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has come to a record that may set a flag."""
+        """The walk has reached a record that may set a flag."""
         for signal, sure in self._sets.get(at, ()):
             signal.set(clock if sure else clocks.nothing, 0, 0, ready)

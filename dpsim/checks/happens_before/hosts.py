@@ -1,9 +1,9 @@
-"""Hosts while a run is walked: what each knows, and how far its journal was walked.
+"""Hosts during the walk: the knowledge of each, and the position in its journal.
 
-A host puts ops on streams and runs ahead. It stops where it learned something that has not happened yet; the signal
-that it waits for brings it back.
+A host puts ops on streams and runs ahead. It stops where it learned from an op that has not fired yet, and continues
+when that op sets its signal.
 
-The rules of what comes after what are told in `walk`.
+`walk` has the rules of the order.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from dpsim.contract.rules.wait_set import is_idle
 
 READS = {kind: cls._fields.index("reads") for kind, cls in RECORDS.items() if "reads" in cls._fields}
 WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None for kind, cls in RECORDS.items()}
-"""Where a record says what it reads and writes, by kind."""
+"""The place of `writes` in a record, by kind."""
 
 
 class HostState(HostPoint):
-    """A host: what it knows and how far its journal was walked."""
+    """A host: its knowledge and the position in its journal."""
 
     def __init__(self, meeting: WalkState, rank: int, journal: list[RawRecord], actor: int) -> None:
         self.meeting, self.rank, self.journal, self.actor = meeting, rank, journal, actor
@@ -59,16 +59,20 @@ class HostState(HostPoint):
         self.streams: dict[str, StreamState] = {}
         self.pending: dict[tuple[Any, ...], Any] = {}  # address -> what the host will learn from
         self.used: dict[int, list[str]] = {}
-        self.kept: list[Signal] = []  # points named by record_stream that keep memory from coming back
+        self.kept: list[Signal] = []  # points of record_stream before which memory does not come back
         self.marks: dict[int, Signal] = {}  # by event
         self.spread: set[str] = set()  # communicators that this rank uses on several streams
-        self.turns: dict[str, tuple[StreamState, Signal]] = {}  # of these: the last stream, and where it had come to
+        self.turns: dict[str, tuple[StreamState, Signal]] = {}  # for these: the last stream, and its point there
         self.sizes: dict[int, int] = {}  # of coalesced groups
-        self.groups: dict[int, tuple[list[Signal], list[Signal]]] = {}  # under way: what lay before, ends of transfers
+        self.groups: dict[
+            int, tuple[list[Signal], list[Signal]]
+        ] = {}  # under way: the points before it, and the ends of its transfers
         self.lanes: dict[Lane, StreamState] = {}
 
     def go(self, posts: Posts = "wait") -> None:
-        """Walk on until the host stops. `posts`: not "wait" if nothing waits any more for what the host stopped at."""
+        """Walk on until the host stops. `posts`: not "wait" if the walk no longer waits for the post at which the host
+        stopped.
+        """
         journal, streams, meeting, at = self.journal, self.streams, self.meeting, self.at
         access = meeting.sink.access
         end = len(journal)
@@ -102,7 +106,7 @@ class HostState(HostPoint):
             self._end_of_journal(self.clock)
 
     def straight(self) -> None:
-        """The whole journal as it stands, of a host with one stream."""
+        """The whole journal in its order, for a host with one stream."""
         sink = self.meeting.sink
         for stream in self.streams.values():
             for at, raw in enumerate(self.journal):
@@ -141,7 +145,7 @@ class HostState(HostPoint):
             self.streams[raw[STREAM]].put(StreamState.wait, at, mark, self.clock)
 
     def _put(self, fire: Fire, at: int, raw: RawRecord, stream: StreamState) -> None:
-        """The rank puts something on a communicator and a stream."""
+        """The rank puts an op on a communicator and a stream."""
         if raw[COMMUNICATOR] not in self.spread:  # the order of the stream is that of the communicator
             stream.put(fire, at, raw, self.clock)
             return
@@ -151,12 +155,12 @@ class HostState(HostPoint):
         self._over(raw, stream, at)
 
     def _turn(self, raw: RawRecord, stream: StreamState) -> list[Signal]:
-        """What the rank put on that communicator before, on another stream."""
+        """The earlier op of the rank on that communicator, on another stream."""
         last, end = self.turns.get(raw[COMMUNICATOR], (stream, None))
         return [] if end is None or last is stream else [end]
 
     def _over(self, raw: RawRecord, stream: StreamState, at: int) -> None:
-        """The rank has put something on that communicator."""
+        """The rank has put an op on that communicator."""
         if raw[COMMUNICATOR] in self.spread:
             self.turns[raw[COMMUNICATOR]] = stream, self._end(stream, at)
 
@@ -183,7 +187,7 @@ class HostState(HostPoint):
         self.pending[raw[ADDRESS]] = (raw[ASK_HOW], self.marks.get(raw[EVENT]))
 
     def _look(self, _: int, raw: RawRecord) -> None:
-        """A look at a call of the same thread: what a yes says, its await would."""
+        """A query of a call of the same thread: a yes proves what its await would."""
         source = self.pending.get((raw[THREAD], raw[LOOK_OF], raw[LOOK_NUMBER]))
         self.pending[raw[ADDRESS]] = ("query", source if isinstance(source, Signal) else None)
 
@@ -198,7 +202,7 @@ class HostState(HostPoint):
         meeting.mail.watches(self.rank, raw, self.clock, meeting.clocks, meeting.ready)
 
     def _end_of_journal(self, clock: Clock) -> None:
-        """The host has come to its end, whatever that is, and knew so much."""
+        """The host has reached its end of any kind, with this knowledge."""
         meeting = self.meeting
         meeting.mail.gone(self.rank, clock, meeting.clocks, meeting.ready)
 
@@ -249,7 +253,7 @@ class HostState(HostPoint):
         return not self.lanes or not any(lane.queue for lane in self.lanes.values())
 
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
-        """Take over what is known after an op that returned; False if the walk has not come to it."""
+        """Add the knowledge after an op that returned; False if the walk has not reached it."""
         clocks = self.meeting.clocks
         if type(source) is MailboxHistory:
             if outcome is not None:
@@ -272,7 +276,7 @@ class HostState(HostPoint):
         return True
 
     def explained(self) -> bool:
-        """Whether the host has stopped at a message that posts explain which the walk has come to."""
+        """Whether the host stands at a message, and posts that the walk has reached explain it."""
         raw = self.journal[self.at]
         source = self.pending.get(raw[ADDRESS]) if raw[KIND] == "learned" else None
         return type(source) is MailboxHistory and source.explains(raw[LEARNED_OUTCOME])
@@ -294,4 +298,4 @@ ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
     "injected": HostState._post,
     "watch": HostState._watch,
 }
-"""What a host does at a record; launches are in `go`, for they are the most."""
+"""The action of a host at a record. `go` handles launches, because they are the most frequent."""

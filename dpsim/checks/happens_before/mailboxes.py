@@ -1,36 +1,39 @@
-"""Messages while a run is walked: which posts they may have been that a host took.
+"""Messages during the walk: which posts a host may have taken.
 
-Journals say what was taken, not from whom. What is known: messages of one sender are taken in the order in which they
-were posted, none is left out, and none is taken before it was posted. An *explanation* of the messages taken so far is
-a choice of posts that keeps to that. A post that is in every explanation was taken, so what was known there is known to
-the taker; all else it does not know.
+A journal has the content of a taken message and not its sender. Three rules hold. A host takes messages of one sender
+in the order of their posts. It leaves none out, and takes none before its post. An *explanation* of the messages taken
+so far is a choice of posts that follows these rules. If a post is in every explanation, the host took it and knows what
+the sender knew at the post. The host knows nothing else.
 
-    sender 1 posts "ok"          after one "ok":   it may be of either sender: neither is known to be taken
-    sender 2 posts "ok"          after two:        one sender has one post only, so the other was taken as well
+    sender 1 posts "ok"          after one "ok":   either sender may have sent it, so neither post is certain
+    sender 2 posts "ok"          after two:        each sender has only one post, so the host took both
 
-So taken messages are counted by content. For each sender two numbers are kept up: how many of its posts were taken for
-sure, and how many at most. At most: its posts in order, as long as messages of their content are not accounted for.
-For sure: those without which all that the other senders may have given would not make up the count. Where equal
-messages come from several senders this finds all that every explanation has. Where contents are mixed it may count as
-possible what clashes with another content, and then less is known than could be.
+So this module counts taken messages by content. For each sender it keeps two numbers: how many of its posts were
+certainly taken, and how many at most. The maximum follows its posts in order, while messages of their content have no
+explanation yet. A post is certain if all possible posts of the other senders are too few for the count. For equal
+messages of several senders, this finds all posts that every explanation has. For mixed contents, it may count a post as
+possible that contradicts another content. Then it knows less than it could.
 
-Besides, the message just taken is the next one of *some* sender: what the first such post of each that it may have come
-from knew is known, whichever it was.
+In addition, the message just taken is the next one of *some* sender. Take the first such post of each possible sender.
+What all of these posts knew is known.
 
-A post that the walk has not come to may depend on this very take, so it may or may not have been there: the host waits.
-When nothing else can move, `walk` decides: a host is told that nothing else was there if it alone could have gone on.
+A post that the walk has not reached may depend on this take. So it may or may not have been in the box, and the host
+waits. When nothing else can move, `walk` decides. If only one host could have continued, it assumes that the box had
+nothing else.
 
-Where several host threads of a rank post to a box or take from it, neither is what they post taken in the order of the
-journal, nor does one know what another took. There nothing is counted either, and a message may be of any post that has
-its content.
+If several host threads of a rank post to a box, hosts do not take their posts in the order of the journal. If several
+take from it, one thread does not know what another took. In such a box this module does not count, and a message may be
+any post with its content.
 
-A message from outside is one of a sender of its own, which knows what the rank knew at whose op it was sent.
+A message from outside has a separate sender. This sender knows what the rank knew at the op where the machine sent the
+message.
 
-That an actor is gone is a message which nobody posts. In the box it is one of a sender of its own, with one post: known
-there is what that actor knew at its end, and what the watcher knew when it began to watch.
+A notice that an actor is gone is a message without a post. In the box it has a separate sender with one post. That post
+knows what the actor knew at its end, and what the watcher knew at the beginning of its watch.
 
-Of a rank that died messages may be lost, so nothing is counted in a box that it posts to. Nor where a message
-came that no post explains, or too many to look at (`MANY`). There each message is taken for itself.
+Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. It does not count
+either after a message without an explanation, or after too many messages (`MANY`). There it explains each message
+separately.
 """
 
 from __future__ import annotations
@@ -54,16 +57,16 @@ from dpsim.contract.ops import (
 from dpsim.contract.world import outside
 
 MANY = 256
-"""Messages that are not accounted for, up to which they are counted."""
+"""The largest number of messages without an explanation up to which a box counts."""
 
 Posts: TypeAlias = Literal["wait", "there", "any"]
-"""What to make of posts that the walk has not come to: wait for them if they matter, say that none was there, or that
-any may have been.
+"""How to treat posts that the walk has not reached. "wait": wait for them if they matter; "there": none was in the box;
+"any": any may have been.
 """
 
 
 class Letters:
-    """All that one rank ever posts to a mailbox, how much of it it has posted, and how much is surely taken."""
+    """All posts of one rank to a mailbox: how many the walk has reached, and how many are certainly taken."""
 
     __slots__ = ("posts", "sent", "sure")
 
@@ -72,22 +75,24 @@ class Letters:
         self.sent = self.sure = 0
 
     def known(self, number: int, clocks: Clocks) -> Clock:
-        """What was known at a post; if the walk has not come to it, at the last one before it that it has come to."""
+        """The knowledge at a post. If the walk has not reached it, the knowledge at the last post before it that the
+        walk reached.
+        """
         number = min(number, self.sent - 1)
         return self.posts[number][1].clock if number >= 0 else clocks.nothing
 
 
 class Explanations(NamedTuple):
-    """What the explanations of all messages taken so far have in common. Lists have an entry for each sender."""
+    """The common part of all explanations of the messages taken so far. Lists have an entry for each sender."""
 
-    sure: list[int]  # so many of its posts are taken
-    most: list[int]  # and no more than so many
-    first: list[int | None]  # the first that may be the last message
-    left: Counter[Any]  # messages by content that are not accounted for
+    sure: list[int]  # the number of its posts that are certainly taken
+    most: list[int]  # the largest number that may be taken
+    first: list[int | None]  # its first post that may be the last message
+    left: Counter[Any]  # messages without an explanation, by content
 
 
 class MailboxHistory:
-    """A mailbox. `counts`: whether messages are counted. `mixed`: several threads of a rank post or take."""
+    """A mailbox. `counts`: whether it counts messages. `mixed`: several threads of a rank post or take."""
 
     def __init__(self) -> None:
         self.senders: dict[Any, Letters] = {}
@@ -96,13 +101,13 @@ class MailboxHistory:
         self._left: Counter[Any] = Counter()
 
     def take(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
-        """The host takes a message: what is known of it (None: nothing), and a post to wait for before this is asked
-        again.
+        """The host takes a message. Returns the knowledge of it (None: nothing), and a post to wait for before the next
+        call.
         """
         if self.mixed:
             return self._take_any(message, posts, clocks)
         senders = list(self.senders.values())
-        if len(senders) == 1 and self.counts:  # the usual case: nothing is open
+        if len(senders) == 1 and self.counts:  # the usual case: there is one explanation
             [one] = senders
             content, signal = one.posts[one.sure] if one.sure < len(one.posts) else (None, None)
             if signal is not None and content == message:
@@ -131,7 +136,7 @@ class MailboxHistory:
         return known, None
 
     def explains(self, message: Any) -> bool:
-        """Whether posts that the walk has come to explain the message."""
+        """Whether posts that the walk has reached explain the message."""
         if self.mixed:
             return any(post.clock is not None for post in self._posts_of(message))
         return self._explain(message, list(self.senders.values()), there=True) is not None
@@ -140,7 +145,7 @@ class MailboxHistory:
         return [post for one in self.senders.values() for content, post in one.posts if content == message]
 
     def _take_any(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
-        """What is known of a message that may be of any post with its content."""
+        """The knowledge of a message that may be any post with its content."""
         maybe = self._posts_of(message)
         late = next((post for post in maybe if post.clock is None), None)
         if late is not None and posts == "wait":
@@ -151,7 +156,9 @@ class MailboxHistory:
         return (clocks.common(known) if known else None), None
 
     def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explanations | None:
-        """After one more message; None if no post explains it. `there`: by what the walk has come to."""
+        """The explanations after one more message; None if no post explains it. `there`: use only posts that the walk
+        has reached.
+        """
         ends = [one.sent if there else len(one.posts) for one in senders]
         begin, sure, left = [one.sure for one in senders], [one.sure for one in senders], self._left
         if self.counts:
@@ -173,8 +180,8 @@ class MailboxHistory:
 
 
 def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
-    """How many posts of each sender are taken at most, of those up to `ends`; None if all are too few. Raises `sure` to
-    those that are taken for sure, and takes these off `left`.
+    """The largest number of taken posts of each sender, among those up to `ends`; None if all are too few. Raises
+    `sure` to the certain posts, and removes them from `left`.
     """
     while True:
         most, gives = [], []
@@ -203,7 +210,7 @@ def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Count
 
 
 def _nth(one: Letters, content: Any, at: int, number: int) -> int:
-    """Behind so many posts of that content."""
+    """The place behind `number` posts of that content."""
     while number:
         number -= one.posts[at][0] == content
         at += 1
@@ -216,7 +223,9 @@ def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
 
 
 class NoticePost:
-    """That an actor is gone, for one who watches it: a post that is there when both have come so far."""
+    """The notice that an actor is gone, for one watcher. The post exists when the walk has reached both the end and the
+    watch.
+    """
 
     __slots__ = ("_known", "_letters")
 
@@ -225,7 +234,7 @@ class NoticePost:
         self._known: Clock | None = None
 
     def learn(self, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """What is known at the end of the one, or at the watch of the other; the second of the two posts it."""
+        """The knowledge at the end of the actor, or at the watch; the second of the two calls sets the post."""
         if self._known is None:
             self._known = clock
             return
@@ -234,7 +243,7 @@ class NoticePost:
 
 
 class MailOrder:
-    """The mailboxes of a run. Those that `lossy` ranks post to are not counted."""
+    """The mailboxes of a run. A box to which `lossy` ranks post does not count."""
 
     def __init__(self, lossy: Collection[int] = ()) -> None:
         self._lossy = lossy
@@ -243,7 +252,7 @@ class MailOrder:
         self._watches: dict[tuple[int, Any], NoticePost] = {}
 
     def add(self, rank: int, raw: RawRecord) -> None:
-        """Before the walk: a record of the run that may tell of a post."""
+        """Before the walk: a record of the run that may be a post."""
         letter = posted(raw)
         if letter is None:
             return
@@ -261,16 +270,16 @@ class MailOrder:
         self._watched[raw[WATCH_ACTOR]].append(notice)
 
     def watches(self, rank: int, raw: RawRecord, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has come to the beginning of a watch."""
+        """The walk has reached the beginning of a watch."""
         self._watches[rank, raw[ADDRESS]].learn(clock, clocks, ready)
 
     def gone(self, rank: int, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
-        """The walk has come to the end of an actor."""
+        """The walk has reached the end of an actor."""
         for notice in self._watched.pop(rank, ()):
             notice.learn(clock, clocks, ready)
 
     def share(self, rank: int, journal: Sequence[RawRecord]) -> None:
-        """Before the walk: a rank that has several threads, which may use one box."""
+        """Before the walk: a rank with several threads, which may use one box."""
         threads: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
         for raw in journal:
             letter = posted(raw)
@@ -283,7 +292,7 @@ class MailOrder:
                 self._boxes[to, name].mixed = True
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
-        """The walk has come to a record that may tell of a post."""
+        """The walk has reached a record that may be a post."""
         letter = posted(raw)
         if letter is None:
             return

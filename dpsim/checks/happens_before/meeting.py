@@ -1,9 +1,9 @@
-"""Where hosts and streams meet while a run is walked: collectives, sends, messages, and who can go on.
+"""The shared state of hosts and streams during the walk: collectives, sends, messages, and the ready list.
 
-Hosts and streams know the `WalkState`, never another rank's or the walk that drives them. Each puts there what others
-may come after, and finds there what it comes after itself.
+Hosts and streams use the `WalkState`, and never another rank or the walk that drives them. Each puts its points there,
+and finds there the points that it comes after.
 
-    part = meeting.arrive(rank, record, point)       # part.clock is None until all have come that it waits for
+    part = meeting.arrive(rank, record, point)       # part.clock is None until its members have arrived
     meeting.sends["pp", 0, 1, seq].set(...)          # the receiver, or its stream, is in meeting.ready if it waits
 """
 
@@ -20,8 +20,9 @@ from dpsim.contract.rules.wait_set import awaited
 
 
 class Gathering:
-    """A collective while its members come. `came`: what lay before the part of each. `whole`: the part of all that wait
-    for all, which know the same. `parts`: those that wait for some, with their rank and these.
+    """A collective during the arrival of its members. `came`: the point before the part of each. `whole`: the part of
+    all members that wait for all, which have the same knowledge. `parts`: the parts that wait for some members, with
+    their rank and these members.
     """
 
     __slots__ = ("came", "parts", "whole")
@@ -33,11 +34,11 @@ class Gathering:
 
 
 class WalkState:
-    """What all hosts and streams of a walk share. `members`: communicator -> its ranks.
+    """The state that all hosts and streams of a walk share. `members`: communicator -> its ranks.
 
-    `joint`: all members of a collective wait for all. `passed`: for each rank how far its streams came for sure; a send
-    of a stream behind that point waits for its receiver. None: no send does. `sends`, and the `receives` to which such
-    sends come: by (communicator, sender, receiver, number). `ready`: who can go on.
+    `joint`: all members of a collective wait for all. `passed`: for each rank, the points that its streams certainly
+    reached; a send behind such a point waits for its receiver. None: no send waits. `sends`, and the `receives` of such
+    sends: by (communicator, sender, receiver, number). `ready`: the hosts and streams that can continue.
     """
 
     def __init__(
@@ -57,8 +58,8 @@ class WalkState:
         self.gatherings: dict[tuple[str, int], Gathering] = {}
 
     def arrive(self, rank: int, raw: RawRecord, point: Point) -> Signal:
-        """A member has come to a collective. The answer is the point of its part, set when all have come that it waits
-        for. What lay before their parts is known there: that they are through is not.
+        """A member has reached a collective. Returns the point of its part, which is set when the members that it waits
+        for have arrived. The point knows what lay before their parts, and not that these parts are over.
         """
         key = raw[COMMUNICATOR], raw[SEQ]
         members = self.members[raw[COMMUNICATOR]]

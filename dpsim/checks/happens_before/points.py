@@ -1,13 +1,13 @@
-"""Points of a run that others may come after, who waits for them, and who is told of accesses.
+"""Points of a run, the hosts and streams that wait for them, and the sinks that get accesses.
 
-A `Signal` is such a point: an event, a send, a post, a member's part of a collective, a read that a host waits for.
-Hosts and streams that cannot go on are put on the ready list when what they wait for is set.
+A `Signal` is a point that others may come after. It is an event, a send, a post, a member's part of a collective, or a
+read. Its `set` puts the hosts and streams that wait for it on the ready list.
 
     signal = Signal()
     signal.wait(stream)                                  # the stream stands still
     signal.set(clock, actor, position, ready)            # and is in `ready` now
 
-A `Sink` is told of each access to memory, with the `StreamPoint` at which it is made.
+A `Sink` gets each access to memory, with its `StreamPoint`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Waiter(Protocol):
 
 
 class Signal:
-    """A point of the run that others may come after: unset until the walk has come to it."""
+    """A point of the run that others may come after. The walk sets it when it reaches it."""
 
     __slots__ = ("actor", "clock", "position", "waiters")
 
@@ -44,15 +44,15 @@ class Signal:
             self.waiters = None
 
     def wait(self, waiter: Waiter) -> None:
-        """Tell it when the signal is set."""
+        """Put the waiter on the ready list when the signal is set."""
         if self.waiters is None:
             self.waiters = []
         self.waiters.append(waiter)
 
 
 class StreamPoint:
-    """A stream of a rank, or a lane beside one, at its present point: what it knows there (`clock`) and how many ops it
-    has done.
+    """A stream of a rank, or a lane beside one, at its present point: its knowledge (`clock`) and its number of
+    finished ops.
     """
 
     __slots__ = ("actor", "clock", "clocks", "name", "position", "rank")
@@ -73,9 +73,9 @@ Held: TypeAlias = tuple[int, int] | None
 class HostPoint(ABC):
     """A host at its present point, and its streams.
 
-    A host can be an actor, too (`Walk.hosts_act`), 0 if it is none; each of its threads is one by itself. Its ops are
-    those allocs at which the walk has not come to all that record_stream named; `held` is the last alloc if it is such
-    an op.
+    A host can be an actor, too (`Walk.hosts_act`), or 0 if it is none; each of its threads is a separate actor. Its ops
+    are the allocs at which the walk has not reached all points that record_stream named. `held` is the last alloc if it
+    is such an op.
     """
 
     rank: int
@@ -85,24 +85,24 @@ class HostPoint(ABC):
 
     @abstractmethod
     def idle(self) -> bool:
-        """Whether all that it has issued has fired."""
+        """Whether all ops that it issued have fired."""
 
 
 class Sink(Protocol):
-    """Whoever wants to know of accesses; told in an order that agrees with happens-before."""
+    """A consumer of accesses. It gets them in an order that agrees with happens-before."""
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
-        """The op `at` of the stream's rank fires; stream.clock and stream.position are its own."""
+        """The op `at` of the stream's rank fires; stream.clock and stream.position belong to it."""
 
     def placed(self, host: HostPoint, raw: RawRecord) -> None:
         """The host gets a buffer."""
 
     def freed(self, host: HostPoint, buffer: int, marks: Mapping[StreamPoint, Signal]) -> None:
-        """Memory is given back; `marks` are the ends of the other streams that were named by record_stream."""
+        """The host gives memory back; `marks` are the ends of the other streams that record_stream named."""
 
 
 class NullSink:
-    """A sink for whoever wants to know only how far the walk came."""
+    """A sink for a walk of which the caller needs only how far it came."""
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None: ...
 

@@ -1,11 +1,11 @@
-"""Streams while a run is walked: what each knows, how far it is, and what on it cannot fire yet.
+"""Streams during the walk: the knowledge of each, its position, and its ops that cannot fire yet.
 
-A host puts items on a stream; each fires now if it can, else when all before it have fired and it can. A stream whose
-head cannot fire yet is told when what it waits for is set.
+A host puts items on a stream. Each fires at once if it can, or later, when all items before it have fired and it can.
+If the head of a stream cannot fire yet, the signal that it waits for puts the stream on the ready list.
 
     stream.put(StreamState.launch, at, record, what_the_host_knows)
 
-The rules of what comes after what are told in `walk`.
+`walk` has the rules of the order.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from dpsim.contract.ops import (
 )
 
 Fire: TypeAlias = "Callable[[StreamState, int, Any], bool]"
-"""How an item fires: given the stream, the index of its record, and the item. False if it cannot yet."""
+"""Fires an item: gets the stream, the index of its record, and the item. Returns False if it cannot fire yet."""
 
 
 Lane: TypeAlias = tuple[str, str, int]
-"""A stream, a communicator, and a place in the coalesced groups of these. That transfer of each group runs there, as if
+"""A stream, a communicator, and a place in the coalesced groups of these. The transfer at that place runs there, as if
 on another stream.
 """
 
@@ -49,19 +49,19 @@ def lane_of(raw: RawRecord, place: int) -> Lane:
 
 
 class StreamState(StreamPoint):
-    """A stream: what it knows, how far it is, and what its host put on it that cannot fire yet."""
+    """A stream: its knowledge, its position, and the items of its host that cannot fire yet."""
 
     __slots__ = ("meeting", "part", "queue", "seen")
 
     def __init__(self, meeting: WalkState, rank: int, name: str, actor: int) -> None:
         super().__init__(meeting.clocks, rank, name, actor)
         self.meeting = meeting
-        self.seen = self.clock  # what the host knew when it issued the last item that fired
+        self.seen = self.clock  # the knowledge of the host when it issued the last item that fired
         self.queue: deque[tuple[Fire, int, Any, Clock]] = deque()
-        self.part: Signal | None = None  # of a collective at its head, which waits for others
+        self.part: Signal | None = None  # the part of a collective at its head, which waits for others
 
     def put(self, fire: Fire, at: int, item: Any, host: Clock) -> None:
-        """The host issues an item; `fire` says whether it can fire, and does it if so."""
+        """The host issues an item; `fire` fires it if it can."""
         if self.queue:
             self.queue.append((fire, at, item, host))
             return
@@ -111,7 +111,7 @@ class StreamState(StreamPoint):
         if part is None:
             part = self.meeting.arrive(self.rank, raw, (self.clock, self.actor, self.position))
             self.position += 1
-            if raw[COLLECTIVE_READS]:  # it may read before its peers come
+            if raw[COLLECTIVE_READS]:  # it may read before its peers arrive
                 self.meeting.sink.access(self, at, raw[COLLECTIVE_READS], ())
             if part.clock is None:
                 self.part = part

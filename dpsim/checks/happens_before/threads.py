@@ -1,24 +1,24 @@
-"""Hosts with several threads while a run is walked: one journal, walked in its order, and a clock for each thread.
+"""Hosts with several threads during the walk: one journal, in its order, and a clock for each thread.
 
-What the threads of a rank put on a stream lies there in the order of the journal, whoever put it. What they know is
-each thread's own:
+The order of the journal is the order of ops on a stream, whichever thread issues them. But each thread has its own
+knowledge:
 
-* a thread knows what its starter knew when it started it;
-* who joins a thread knows from then on all that it knew at its end;
-* a wait for a flag that was let go, or found it set, and a query that found it set, know what the thread knew that set
-  it: the first to do so since the flag was cleared, for a set of a set flag lets nobody go. A wait that was let go
-  stays so, though the flag is cleared before its thread goes on.
+* a thread knows what its starter knew at the start;
+* a thread that joins another one knows from then on all that the other knew at its end;
+* a wait for a flag that a set released, or that found it set, knows what the setting thread knew. So does a query that
+  found it set. The first set after a clear counts, because a set of a set flag releases no wait. A released wait stays
+  released, even if a thread clears the flag before the waiting thread continues.
 
     main   launch a on s   set ready   clear ready
     u1                     wait ready                learned   launch b on t          a is before b
     u2                                 launch c on t                                  nothing orders a and c
 
-A stream that waits for a flag is told in `flags`.
+`flags` handles streams that wait for a flag.
 
-A wait or query looks at its flag when it is awaited, which is behind its thread's last record before it returned.
+A wait or query looks at its flag at the await, which is behind its thread's last record before the return.
 
-The walk of a rank stands still as a whole where one of its threads learned something that it has not come to: the
-others' records behind that were written later, so nothing before can depend on them.
+If one thread learned from an op that the walk has not reached, the walk of the whole rank stops there. The host wrote
+the later records of the other threads afterwards, so nothing before can depend on them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from dpsim.contract.ops import (
 
 
 class FlagState:
-    """A flag: what was known where it was set (None: it is clear), and who waits for that."""
+    """A flag: the knowledge at its set (None: it is clear), and the waits for it."""
 
     __slots__ = ("clock", "waiting")
 
@@ -57,7 +57,7 @@ class FlagState:
 
 
 class FlagLook:
-    """A wait or query that has not returned, and what is known when it does; None: nothing."""
+    """A wait or query that has not returned, and the knowledge at its return; None: nothing."""
 
     __slots__ = ("clock", "flag", "waits")
 
@@ -67,14 +67,14 @@ class FlagLook:
         self.clock: Clock | None = None
 
     def look(self) -> None:
-        """Its thread may come to look now."""
+        """Its thread may look now."""
         self.clock = self.flag.clock
         if self.waits and self.clock is None and self not in self.flag.waiting:
             self.flag.waiting.append(self)
 
 
 class Joined:
-    """A join that has not returned: of which thread, and which of those that had its name."""
+    """A join that has not returned: the name of the thread, and its number among the threads of this name."""
 
     __slots__ = ("life",)
 
@@ -83,16 +83,16 @@ class Joined:
 
 
 class ThreadedHost(HostState):
-    """A host with several threads. `clock`, `actor` and `position` are those of the thread whose record is walked."""
+    """A host with several threads. `clock`, `actor` and `position` belong to the thread of the present record."""
 
     def __init__(self, meeting: WalkState, rank: int, journal: list[RawRecord], actors: dict[str, int]) -> None:
         super().__init__(meeting, rank, journal, actors.get(MAIN, 0))
         self._actors = actors
         self._thread = MAIN
-        self._known: dict[str, tuple[Clock, int]] = {}  # of the threads whose turn it is not: clock, position
+        self._known: dict[str, tuple[Clock, int]] = {}  # of the other threads: clock, position
         self._flags: dict[str, FlagState] = {}
         self._looks: dict[str, list[FlagLook]] = {}
-        self._lives: dict[str, int] = {}  # how often a thread of that name was started
+        self._lives: dict[str, int] = {}  # the number of threads of that name so far
         self._ends: dict[tuple[str, int], Clock] = {}
         self._signals = FlagSignals(journal)
 
@@ -153,7 +153,7 @@ class ThreadedHost(HostState):
             self.pending[raw[ADDRESS]] = Joined((name, self._lives.get(name, 0)))
             return
         self._lives[name] = self._lives.get(name, 0) + 1
-        _, position = self._known.get(name, (None, 0))  # one that had its name was the same actor
+        _, position = self._known.get(name, (None, 0))  # an earlier thread of this name is the same actor
         self._known[name] = self.clock, position
 
     def _ended(self, _: RawRecord) -> None:
@@ -179,4 +179,4 @@ THREADED = {
     "thread": ThreadedHost._about_thread,
     "ended": ThreadedHost._ended,
 }
-"""What a thread does at a record that concerns threads and flags."""
+"""The action of a thread at a record about threads and flags."""

@@ -1,41 +1,46 @@
-"""Happens-before of a run, rebuilt from its journals: every access to memory in turn, with the clock that it has.
+"""Happens-before of a run, rebuilt from its journals: every access to memory in turn, with its clock.
 
-The hosts' sequences are walked side by side. A host puts ops on streams and runs ahead; an op fires when what it
-depends on has fired; a host stops where it learned something that has not happened yet. All that orders two ops:
+The walk goes through the sequences of all hosts in parallel. A host puts ops on streams and runs ahead. An op fires
+when its predecessors have fired. A host stops where it learned from an op that has not fired yet. These rules order two
+ops:
 
-* a stream's ops come one after the other, each after its host issued it, so after what the host had learned by then;
-* a stream that was told to wait for an event: after the stream of the event had come to it;
-* a member's part of a collective, matched by (communicator, seq), on streams or between hosts: after those have come
-  whose elements it gets (`awaited`). That is all: a peer that is through proves that I came, not that I am through.
-  Each part is a point of its own, and what a part waits for is what lay before the parts of others;
-* a receive comes after the send it is matched with (communicator, pair, seq) and all before that send: what was
-  received had been read. Nothing comes back: a send may end before it is received;
-* transfers of one coalesced group, each on a lane of its own: after what the stream had before the group, and what
-  comes behind the group on the stream after all of them. So of a send in a group its receive takes over what came
-  before the group, and that send, and nothing of its fellows;
-* what a rank puts on one device communicator, on whatever streams: after what it put there before, a group being one;
-* a host that learned: a read, a host collective, a host receive, a synchronised event, an event that had passed;
-* a message that was taken comes after its post. Which post that was is not always plain; what is taken over is what it
-  knew in every explanation of what was taken (`mailboxes`). A post that the walk has not come to may be behind this
-  very take, so it is waited for. Where nothing can move any more some host went on first, by what is there: if only
-  one can have, then what is not there was not there, else it may have been.
+* the ops of a stream follow one another. Each comes after its host issued it, so after all that the host had learned by
+  then;
+* a stream behind its wait for an event comes after the point of the event on the other stream;
+* a member's part of a collective, matched by (communicator, seq), comes after the arrival of the members whose elements
+  it gets (`awaited`). This holds on streams and between hosts. It comes after nothing else: the completion of a peer
+  proves that this member arrived, and not that it completed. Each part is a separate point, and it comes after the ops
+  before the parts of others;
+* a receive comes after its send, matched by (communicator, pair, seq), and all ops before it, because the send has read
+  the data. A send orders nothing after its receive, because it may end before that;
+* each transfer of a coalesced group is on a separate lane. It comes after the ops of the stream before the group, and
+  the ops of the stream behind the group come after all transfers. So a receive comes after what lay before the group of
+  its send, and after that send, and after no other transfer of that group;
+* an op that a rank puts on a device communicator, on any stream, comes after its earlier ops there; a group counts as
+  one op;
+* a host comes after each op that it learned from: a read, a host collective, a host receive, a synchronised or passed
+  event;
+* the take of a message comes after its post. The journal does not always determine the post; the host gets the
+  knowledge that is in every explanation of its takes (`mailboxes`). A post that the walk has not reached may be behind
+  this take, so the host waits for it. If nothing else can move, some host continued first, with the posts that the walk
+  has reached. If only one host can have, the box had no other post; otherwise it may have had one.
 
-* that an actor is gone, as a message to who watches it: after all that the actor's host had come to, and after the
-  beginning of the watch;
-* of a rank with several host threads, each comes after its start, and what goes on behind a flag or a join comes after
-  what let it go on (`threads`). To come later in the journal is no order of two threads;
-* a stream that was told to wait for a flag: after the set that let it go on, where it is plain which (`flags`).
+* the notice that an actor is gone comes after all ops of the actor's host, and after the beginning of the watch;
+* a host thread comes after its start. A thread that continues behind a flag or a join comes after the set or the end
+  that released it (`threads`). A later place in the journal does not order two threads;
+* a stream behind its wait for a flag comes after the set that released it, if the journal determines that set
+  (`flags`).
 
-Not an order: that the allocator found `record_stream`'s events passed and so reused a block. It orders the old
-buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else: the next run may not be so
-lucky.
+One thing is no order. If the allocator found that `record_stream`'s events had passed, it reused a block. This orders
+the old buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else, because the next run may
+differ.
 
-What never fired has no accesses: a part of a collective to which somebody does not come for whom it waits, a receive
-without its send, and what comes behind them on their streams. A host that learned from an op which by the journals
-never ended learned nothing of it.
+An op that never fires has no accesses. Examples are a part of a collective that waits for an absent member, a receive
+without its send, and the later ops on their streams. If a host learned from an op that never ends by the journals, it
+gets no knowledge from it.
 
-Of a rank with one stream all this tells nothing that its journal does not: if no rank has two, and all finished, so
-that all that was issued has fired, the journals are read as they stand.
+For a rank with one stream, all this adds nothing to its journal. If no rank has two streams, and all finished, all
+issued ops have fired. Then the walk reads the journals as they are.
 
     Walk(world, run, sink).go()         # sink.access(...) in an order that agrees with happens-before
 
@@ -69,14 +74,14 @@ STREAMED = {
     "flag_wait": 0,
     "used": 0,
 }
-"""The records that name a stream to put something on, and how many ops of it each is."""
+"""The records that put work on a stream, and how many ops of the stream each is."""
 
 NOTED = STREAMED | {"post": -1, "injected": -1, "thread": -2, "watch": -3}
-"""These, and those of which one has to know besides."""
+"""These, and the other records that the walk needs."""
 
 
 class Walk:
-    """All hosts and streams of a run, walked side by side."""
+    """A walk through all hosts and streams of a run, in parallel."""
 
     def __init__(
         self,
@@ -88,8 +93,9 @@ class Walk:
         hosts_act: bool = False,
         passed: Sequence[Mapping[str, int]] | None = None,
     ) -> None:
-        """`joint` and `passed`: to see who would stand where, all members of a collective wait for all, and sends wait
-        for their receivers (`meeting.WalkState`). `hosts_act`: hosts are actors, too; dear, and seldom needed.
+        """`joint` and `passed`: to find where each stream would stand, all members of a collective wait for all, and
+        sends wait for their receivers (`meeting.WalkState`). `hosts_act`: hosts are actors, too; this is expensive, and
+        seldom necessary.
         """
         mail = MailOrder({rank for rank, end in enumerate(run.ends) if end == "died"})
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
@@ -134,16 +140,16 @@ class Walk:
             if not stopped:
                 return
             able = [host for host in stopped if host.explained()]
-            if len(able) == 1:  # one was the first to go on, and what let it was there
+            if len(able) == 1:  # this host was the first to continue, with the posts in its box
                 able[0].go("there")
             else:
                 (able or stopped)[0].go("any")
 
 
 class _Scan(NamedTuple):
-    """What is known of a rank before the walk. `lengths`: how many ops each stream and lane has. `groups`: how many
-    transfers each coalesced group. `uses`: the streams of each communicator. `threaded`: it started host threads, or
-    its streams wait for flags.
+    """Facts of a rank before the walk. `lengths`: the number of ops of each stream and lane. `groups`: the number of
+    transfers of each coalesced group. `uses`: the streams of each communicator. `threaded`: the rank started host
+    threads, or its streams wait for flags.
     """
 
     lengths: dict[str | Lane, int]
@@ -153,7 +159,7 @@ class _Scan(NamedTuple):
 
 
 def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
-    """Posts are noted on the way."""
+    """Collects these facts, and registers posts."""
     lengths: dict[str | Lane, int] = {}
     groups: dict[int, int] = {}
     uses: dict[str, set[str]] = {}
@@ -193,7 +199,7 @@ def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
 
 
 def _allocs(journal: list[RawRecord], threaded: bool) -> dict[str, int]:
-    """How many allocs each thread made."""
+    """The number of allocs of each thread."""
     if threaded:
         return Counter([raw[THREAD] for raw in journal if raw[KIND] == "alloc"])
     return {MAIN: [raw[KIND] for raw in journal].count("alloc")}

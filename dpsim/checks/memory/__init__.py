@@ -1,8 +1,8 @@
-"""What each piece of memory saw last.
+"""The last accesses of each piece of memory.
 
-shadow.py      the memory of all ranks: each new access is held against those of its buffer before it
-cells.py       elements that were always touched as a whole, and who touched them last
-reuse.py       buffers whose memory another one may have had: the accesses of the one against the writes of the other
-own_order.py   whether what a rank orders by itself already orders all its accesses; a part of the certificate
-touches.py     who touched what last, and whether what comes then is certain to come behind; a part of own_order
+shadow.py      the memory of all ranks: compares each new access with earlier ones of its buffer
+cells.py       elements that ops always touched as a whole, and their last accesses
+reuse.py       buffers that may share memory: compares accesses of one with writes of the other
+own_order.py   whether the order that one rank makes alone orders all its accesses; a part of the certificate
+touches.py     the last accesses, and whether a new one certainly comes after them; a part of own_order
 """

@@ -1,6 +1,6 @@
-"""Cells of a buffer: elements that were always touched as a whole, and who touched them last.
+"""Cells of a buffer: elements that ops always touched as a whole, and their last accesses.
 
-A segment is cut at every boundary that an access ever named:
+A segment is cut at each boundary of an access:
 
     >>> whole = Cell()
     >>> segment = CellRange((0, 0, 8), whole)
@@ -8,7 +8,7 @@ A segment is cut at every boundary that an access ever named:
     >>> low is whole, len(segment.span(0, 8))
     (True, 2)
 
-What is kept in a cell, and when it may be forgotten, `shadow` says.
+`shadow` says what a cell keeps, and when it may forget it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from dpsim.contract.ops import Ref
 
 
 class NoTag:
-    """In the place of a tag: none."""
+    """Stands in the place of a tag if there is none."""
 
 
 class Access(NamedTuple):
-    """Who touched a piece of memory: `at` is the op's index in the journal of the stream's rank. `tag`: the version
-    that it leaves or expects.
+    """An op touches a piece of memory. `at` is its index in the journal of the stream's rank. `tag`: the version that
+    it leaves or expects.
     """
 
     stream: StreamPoint
@@ -39,7 +39,7 @@ class Access(NamedTuple):
 
 
 RawAccess: TypeAlias = tuple[StreamPoint, int, int, int, int | None, str] | tuple[Any, ...]
-"""An `Access` as it is kept: a plain tuple costs a fifth. Its fields stand at the positions below; one without a tag
+"""An `Access` in a cell: a plain tuple costs a fifth. Its fields stand at the positions below; an access without a tag
 ends before it.
 """
 
@@ -49,14 +49,14 @@ BY_HOW: Final = 5
 
 
 class Cell:
-    """Elements that were always touched as a whole."""
+    """Elements that ops always touched as a whole."""
 
     __slots__ = ("raced", "reads", "writes")
 
     def __init__(self) -> None:
         self.writes: list[RawAccess] = []
         self.reads: list[RawAccess] = []
-        self.raced = False  # perhaps a read is kept that is in no order with a write
+        self.raced = False  # perhaps the cell keeps a read without an order with a write
 
     def copy(self) -> Cell:
         cell = Cell()
@@ -65,7 +65,7 @@ class Cell:
 
 
 class CellRange:
-    """Cells side by side: `bounds[i]` is where `cells[i]` starts; None where nothing was touched."""
+    """Cells side by side: `bounds[i]` is the start of `cells[i]`; None for elements without an access."""
 
     __slots__ = ("bounds", "cells")
 
@@ -75,19 +75,19 @@ class CellRange:
         self.cells: list[Cell | None] = [cell, None]
 
     def span(self, first: int, end: int) -> list[Cell]:
-        """The cells from `first` to `end`, which are bounds then. Those that were there before may be other ones."""
+        """The cells from `first` to `end`, which become bounds. Earlier cells there may be replaced."""
         low, high = self._cut(first), self._cut(end)
         found = [cell or Cell() for cell in self.cells[low:high]]
         self.cells[low:high] = found
         return found
 
     def merge(self, first: int, end: int) -> None:
-        """One cell from bound `first` to bound `end`: the first of those there are."""
+        """Keep one cell from bound `first` to bound `end`: the first of the present ones."""
         low, high = bisect_left(self.bounds, first), bisect_left(self.bounds, end)
         del self.bounds[low + 1 : high], self.cells[low + 1 : high]
 
     def _cut(self, at: int) -> int:
-        """Make `at` a bound; the answer is its index."""
+        """Make `at` a bound, and return its index."""
         index = bisect_left(self.bounds, at)
         if index == len(self.bounds) or self.bounds[index] != at:
             left = self.cells[index - 1] if index else None

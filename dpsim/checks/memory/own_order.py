@@ -1,18 +1,19 @@
-"""Own order: whether what a rank orders by itself already orders all accesses to its memory.
+"""Own order: whether the order that a rank makes alone orders all accesses to its memory.
 
-A rank by itself orders: ops of one stream; a stream behind an event that it waited for; what its host issued behind
-what that host read, synchronised, or found passed; and what it put on one device communicator. All that is a part of
-happens-before (`dpsim.checks.happens_before`). So if every two accesses that conflict are ordered thus, each read comes
-after a write and finds the tag that it expects, and all accesses of a freed buffer, but those that `record_stream`
-covers, come before all writes of later buffers of its pool, there is neither a race nor a stale access.
+A rank alone orders the ops of one stream, and a stream behind an event that it waited for. It orders the issues of its
+host behind a value that the host read, or a point that it synchronised or found passed. It also orders its ops on one
+device communicator. All of this is a part of happens-before (`dpsim.checks.happens_before`). Three conditions exclude a
+race and a stale access. Every two accesses that conflict have this order. Each read comes after a write and finds the
+tag that it expects. All accesses of a freed buffer, except those that `record_stream` covers, come before all writes of
+later buffers of its pool.
 
-    in_order(journal)           # True: certain. False: nothing is known.
+    in_order(journal)           # True: certain. False: unknown.
     all_in_order(journals)      # of several ranks
 
-Journals are gone through as they stand, for all that is ordered here was issued in that order.
+This module reads journals in their order, because a rank issues all of these ops in that order.
 
-Ranks of a world mostly do the same, each with its own numbers. What decides here of a journal is its `outline`: ranks
-with the same one are in order alike, and to compare outlines takes a fifth of the time.
+Ranks of a world mostly do the same, each with its own numbers. The result depends only on the `outline` of a journal.
+So ranks with equal outlines have equal results, and a comparison of outlines takes a fifth of the time.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.rules.wait_set import is_idle
 
 Group: TypeAlias = tuple[int, list[Refs], list[Refs]]
-"""A coalesced group: where its last transfer stands, and what its transfers read and write."""
+"""A coalesced group: the place of its last transfer, and the reads and writes of its transfers."""
 
 
 OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
@@ -65,23 +66,23 @@ OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
     "free": itemgetter(KIND, STREAM, BUFFER),
     "alloc": itemgetter(KIND, STREAM, BUFFER, ALLOC_COUNT, ALLOC_DTYPE),
 }
-"""What counts of records, by kind."""
+"""The fields of records that matter, by kind."""
 
 BESIDE = frozenset(
     {"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"}
     | {"group", "look", "receive_any"}
 )
-"""Kinds of record of which nothing counts."""
+"""Kinds of record that do not matter."""
 
 LONG: Final = 400
-"""Records from which on journals are compared: shorter ones are as soon gone through."""
+"""The smallest number of records for which outlines pay: a shorter journal is checked as quickly."""
 
 KEPT: Final = 4
-"""Outlines to which later ones are compared; each is as long as its journal."""
+"""The number of outlines that are kept for comparison; each is as long as its journal."""
 
 
 def all_in_order(journals: Iterable[list[RawRecord]]) -> bool:
-    """Whether all accesses to the memory of these ranks are certain to be in order."""
+    """Whether all accesses to the memory of these ranks are certainly in order."""
     known: list[list[Any]] = []
     for journal in journals:
         if len(journal) >= LONG:
@@ -96,7 +97,7 @@ def all_in_order(journals: Iterable[list[RawRecord]]) -> bool:
 
 
 def outline(journal: list[RawRecord]) -> list[Any]:
-    """All that `in_order` goes by: not the names of communicators, but which are the same."""
+    """The input of `in_order`. It does not have the names of communicators, but shows which are equal."""
     names: dict[str, int] = {}
     outlined: list[Any] = []
     for at, raw in enumerate(journal):
@@ -115,7 +116,7 @@ def outline(journal: list[RawRecord]) -> list[Any]:
                 outlined.append((kind, raw[STREAM], name, raw[CALL], raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES]))
             else:
                 group = raw[TRANSFER_GROUP]
-                place = None if group is None else (group, at)  # those of a group stand together
+                place = None if group is None else (group, at)  # transfers of a group stand together
                 outlined.append((kind, raw[STREAM], name, place, raw[TRANSFER_READS], raw[TRANSFER_WRITES]))
         elif kind not in BESIDE:
             outlined.append(raw)
@@ -123,11 +124,11 @@ def outline(journal: list[RawRecord]) -> list[Any]:
 
 
 def in_order(journal: list[RawRecord]) -> bool:
-    """Whether all accesses to the memory of a rank are certain to be in order."""
+    """Whether all accesses to the memory of a rank are certainly in order."""
     memory = Touches()
     streams, touch = memory.streams, memory.touch
     marks: dict[int, Point] = {}
-    pending: dict[tuple[Any, ...], tuple[Point, bool]] = {}  # with whether the host has to be told that it passed
+    pending: dict[tuple[Any, ...], tuple[Point, bool]] = {}  # with whether the host has to learn that it passed
     turns: dict[str, Point] = {}
     groups: dict[int, Group] = {}
     for at, raw in enumerate(journal):
@@ -154,7 +155,9 @@ def in_order(journal: list[RawRecord]) -> bool:
                 if stream is None or stream.seen is not memory.host:
                     stream = memory.stream(raw[STREAM])
                 number = point[1]
-                if number != stream.number and stream.clock[number] <= point[2]:  # else all that is known already
+                if (
+                    number != stream.number and stream.clock[number] <= point[2]
+                ):  # otherwise the stream knows it already
                     stream.clock = join(stream.clock, point)
         elif kind == "collective" or kind == "transfer":
             if raw[STREAM] is None:
@@ -194,8 +197,8 @@ def in_order(journal: list[RawRecord]) -> bool:
 
 
 def _stands_apart(groups: dict[int, Group], group: int, at: int, reads: Refs, writes: Refs) -> bool:
-    """Whether a transfer of a coalesced group follows at once on the one before, and touches nothing that others of the
-    group touch: then it is as good as one behind the other.
+    """Whether a transfer of a coalesced group directly follows the one before, and touches no memory of the others in
+    the group. Then the group may count as a sequence.
     """
     last, read, written = groups.get(group, (at - 1, [], []))
     mine = (*reads, *writes)

@@ -1,24 +1,25 @@
-"""Reuse: whose memory a buffer may have had before, and who may still be at work on it.
+"""Reuse: buffers that may get the memory of an earlier buffer while ops still work on it.
 
-Memory that is freed goes back to its *pool*: that of its rank, its stream, and of small or large blocks. Which later
-buffer of the pool gets it nobody may count on: that depends on what else lives, on how blocks are split and merged, and
-on when the host asks. So this run's addresses say nothing, and every layout is judged at once: let B be freed before N
-is taken from the same pool. Then each access of B has to come before each write of N, unless the allocator was told.
+Freed memory returns to its *pool*, which belongs to a rank, a stream, and small or large blocks. A program may not
+assume which later buffer of the pool gets it. That depends on the other live buffers, on splits and merges of blocks,
+and on the time of the request. So the addresses of this run prove nothing, and this check judges every layout at once.
+Let the program free B before it takes N from the same pool. Then each access of B has to come before each write of N,
+unless `record_stream` protects B.
 
     stream:   main                                  side
               alloc a; write a; free a              read a             <- not ordered with the write of b
               alloc b; write b
 
-Told it was by `record_stream`: B's memory does not come back before the streams that were named have passed the points
-where they stood at the free, its *marks*. What came before one of them, or stood on its stream, is over when N is
-taken; this *covers* it. Nor does N get the memory if a mark comes after N was taken, or never.
+`record_stream` names streams. B's memory does not come back before these streams have passed the points where they
+stood at the free, the *marks* of B. An access before a mark, or on the stream of a mark before it, is over when the
+program takes N: the mark *covers* it. If a mark comes after the program took N, or never, N does not get the memory.
 
-Reads of N need no look: they come after a write of N, or are a finding of their own. Within a stream the last access
-of B comes after the others, so it alone is kept; and clocks only grow, so N is looked at once for each stream that
-writes it. An access that the walk meets when N was written already is looked at then. What depends on marks that the
-walk has not come to is answered when it is over.
+Reads of N need no check: they come after a write of N, or are a separate finding. Within a stream the last access of B
+comes after the others, so the pool keeps only this one. Clocks only grow, so the check looks at N once for each stream
+that writes it. If the walk meets an access of B after a write of N, the check looks at that access then. Pairs whose
+marks the walk has not reached wait until its end.
 
-`docs/design.md` says why this is complete, and what it takes for a conflict that is none.
+`docs/design.md` says why this is complete, and names one false conflict.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from dpsim.checks.memory.cells import BY_POSITION, BY_STREAM, Cell, CellRange, R
 from dpsim.contract.ops import Ref
 
 MANY = 256
-"""Kept accesses from which on it is worth a look which of them can be forgotten."""
+"""The number of kept accesses from which on the pool tries to forget some."""
 
 
 class BlockPool:
-    """Where blocks of a stream come from and go back to.
+    """The pool from which a stream takes blocks, and to which it returns them.
 
-    `freed`: how many buffers it got back. `left`: the last accesses of these, on each stream in order, which perhaps
-    some write does not come after. `written`: the greatest `Lifetime.after` of a buffer that was written.
+    `freed`: the number of buffers that it got back. `left`: their last accesses, on each stream in order, which a write
+    may not come after. `written`: the greatest `Lifetime.after` of a written buffer.
     """
 
     __slots__ = ("freed", "left", "written")
@@ -55,10 +56,10 @@ class BlockPool:
 class Lifetime:
     """A buffer from its alloc on.
 
-    `pool`: None where the backend does not say where memory lies, or the walk has not come to the alloc. `after`: how
-    many buffers the pool had got back then; `held`: see `HostPoint`. `freed` is where it stands among these itself, 0
-    while it lives. `last`: its last access on each stream. `writers`: the streams that have written it; `written`: the
-    first write of each, with its clock. `spans` and `segment` are its cells, see `shadow`.
+    `pool`: None if the backend does not say where memory lies, or the walk has not reached the alloc. `after`: the
+    number of buffers that the pool had got back by then. `held`: see `HostPoint`. `freed`: its own number among these,
+    0 while it lives. `last`: its last access on each stream. `writers`: the streams that wrote it; `written`: the first
+    write of each, with its clock. `spans` and `segment` are its cells, see `shadow`.
     """
 
     __slots__ = ("after", "freed", "held", "last", "marks", "number", "pool", "segment", "spans", "writers", "written")
@@ -76,12 +77,12 @@ class Lifetime:
         self.segment: CellRange | None = None
 
     def forget(self) -> None:
-        """There will be no accesses any more. Its marks may still be asked for."""
+        """No more accesses follow. The check may still use its marks."""
         del self.last, self.written, self.spans, self.segment
 
 
 class Conflict(NamedTuple):
-    """An access of a buffer and a write of another one that may have its memory; `stale`: the write comes before."""
+    """An access of a buffer, and a write of another buffer that may have its memory. `stale`: the write comes first."""
 
     old: Lifetime
     access: RawAccess
@@ -96,10 +97,10 @@ class Reuse:
     def __init__(self) -> None:
         self.found: list[Conflict] = []
         self.unsure = False
-        """Whether it depends on marks that come after an alloc, and the walk had no hosts among its actors."""
+        """Whether the result depends on marks after an alloc, while the walk had no hosts among its actors."""
         self._pools: dict[tuple[str, bool], BlockPool] = {}
-        self._recent: list[Lifetime] = []  # taken since all that was issued had happened
-        self._open: list[Conflict] = []  # if marks that were not set yet allow it
+        self._recent: list[Lifetime] = []  # taken since the last time when all issued ops had fired
+        self._open: list[Conflict] = []  # conflicts if marks that are not set yet allow them
         self._host: HostPoint | None = None
         self._kept, self._most = 0, MANY
 
@@ -114,7 +115,7 @@ class Reuse:
         self._recent.append(life)
 
     def freed(self, life: Lifetime, marks: Mapping[StreamPoint, Signal]) -> None:
-        """A buffer is given back."""
+        """The host frees a buffer."""
         life.freed, life.marks = 1, marks
         pool = life.pool
         if pool is not None:
@@ -124,7 +125,7 @@ class Reuse:
                 self._keep(pool, life, access)
 
     def settled(self) -> None:
-        """All that was issued has happened: no freed buffer has accesses to come."""
+        """All issued ops have fired, so freed buffers have no more accesses."""
         self._recent.clear()
 
     def wrote(self, life: Lifetime, write: RawAccess) -> None:
@@ -140,8 +141,8 @@ class Reuse:
                 self._look(life, pool, write, clock)
 
     def late(self, life: Lifetime, access: RawAccess) -> None:
-        """An access of a buffer that its host has freed already. It was issued before, so no write of a newer buffer
-        that was met comes after it.
+        """An access of a buffer that its host has already freed. The host issued it before the free, so no write of a
+        newer buffer that the walk has met comes after it.
         """
         pool, stream = life.pool, access[BY_STREAM]
         if pool is None or stream in life.marks:
@@ -150,7 +151,7 @@ class Reuse:
             self._keep(pool, life, access)
 
     def close(self) -> None:
-        """The walk is over: what marks were not set will not be."""
+        """The walk is over, so marks that are not set remain unset."""
         known = {(conflict.old.number, conflict.access) for conflict in self.found}
         opened, self._open = self._open, []
         for conflict in _stale_first(opened):
@@ -160,7 +161,7 @@ class Reuse:
         self._open.clear()
 
     def _before(self, old: Lifetime, pool: BlockPool, access: RawAccess) -> list[Conflict]:
-        """The writes of newer buffers that were met before an access of an older one."""
+        """The writes of newer buffers that the walk met before an access of an older one."""
         stream = access[BY_STREAM]
         found = []
         for new in self._recent:
@@ -171,7 +172,7 @@ class Reuse:
         return _stale_first(found)
 
     def _keep(self, pool: BlockPool, life: Lifetime, access: RawAccess) -> None:
-        """An access that later buffers of the pool have to be held against."""
+        """Keep an access for comparison with later buffers of the pool."""
         stream = access[BY_STREAM]
         if stream in life.marks or not stream.actor:
             return
@@ -186,7 +187,7 @@ class Reuse:
             self._prune()
 
     def _prune(self) -> None:
-        """Forget accesses that all streams know: whatever comes will come after them."""
+        """Forget accesses that all streams know: all later ops come after them."""
         assert self._host is not None
         streams = self._host.streams.values()
         self._kept = 0
@@ -199,7 +200,7 @@ class Reuse:
         self._most = max(MANY, 2 * self._kept)
 
     def _look(self, new: Lifetime, pool: BlockPool, write: RawAccess, clock: Clock) -> None:
-        """Hold a write against all that is left of older buffers."""
+        """Compare a write with the kept accesses of older buffers."""
         stream, after = write[BY_STREAM], new.after
         knows = stream.clocks.knows
         for on, left in pool.left.items():
@@ -208,12 +209,12 @@ class Reuse:
             for index in range(len(left) - 1, -1, -1):
                 position, end, access, old = left[index]
                 if knows(clock, on.actor, position):
-                    break  # and so is what was before
+                    break  # and so are the earlier ones
                 if end <= after and self._decide(Conflict(old, access, new, write, False)):
                     del left[index]
 
     def _decide(self, conflict: Conflict) -> bool:
-        """Whether nothing more has to be held against this access: it is found, or covered."""
+        """Whether this access needs no further comparison: it is a finding, or a mark covers it."""
         old, access = conflict.old, conflict.access
         if any(mark.clock is None for mark in old.marks.values()):
             self._open.append(conflict)
@@ -226,7 +227,7 @@ class Reuse:
         return False
 
     def _covers(self, old: Lifetime, access: RawAccess) -> bool:
-        """Whether an access is over when the marks of its buffer have passed."""
+        """Whether the marks of its buffer cover an access."""
         stream, position = access[BY_STREAM], access[BY_POSITION]
         return stream in old.marks or any(
             mark.clock is not None and stream.clocks.knows(mark.clock, stream.actor, position)
@@ -234,7 +235,7 @@ class Reuse:
         )
 
     def _may(self, conflict: Conflict) -> bool:
-        """Whether the memory can have come back before the newer buffer was taken, by marks that are all set."""
+        """Whether the memory can have come back before the program took the newer buffer, by marks that are all set."""
         host, marks, clocks = self._host, conflict.old.marks.values(), conflict.access[BY_STREAM].clocks
         if host is None or not marks:
             return True

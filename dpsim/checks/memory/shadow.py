@@ -1,19 +1,19 @@
-"""Shadow memory: for each piece of a buffer who touched it last, so that each new access is held against those.
+"""Shadow memory: the last accesses of each piece of a buffer, for comparison with each new access.
 
-A buffer is cut into *cells* at every boundary that an access ever named; a cell keeps the accesses that no later write
-came after. What a write came after may be forgotten: whoever does not know the forgotten one does not know the write
-either, so an unordered access is always seen against some other, though not against every one.
+A buffer is cut into *cells* at each boundary of an access. A cell keeps the accesses that no later write came after. It
+may forget accesses before a write: an op that does not know a forgotten access does not know the write either. So the
+check finds each unordered access in a pair with some other access, though not with every one.
 
     stream:   main                    side
               write x[0:8]            read x[4:8]             <- not ordered: two cells, and the second has raced
 
-Buffers have nothing to do with one another here. That one may have had another's memory is `reuse`'s: it is told of
-the last access of each buffer on each stream, and of its first write.
+This module treats buffers separately. `reuse` handles buffers that share memory: it gets the last access of each buffer
+on each stream, and its first write.
 
-What is noted (`Memory.pairs`, `Memory.stale`, `Memory.versions`) is raw; `race` and `stale` make findings of it.
+The results (`Memory.pairs`, `Memory.stale`, `Memory.versions`) are raw; `race` and `stale` make findings of them.
 
-Prior art: FastTrack's shadow words; the CUDA sanitizer keeps one entry for each data pointer and forgets it at free,
-and so misses views and reuse.
+Prior art: FastTrack's shadow words. The CUDA sanitizer keeps one entry for each data pointer and forgets it at free, so
+it misses views and reuse.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from dpsim.contract.world import Run, World
 
 
 class Pair(NamedTuple):
-    """Two accesses of one piece of memory of which neither happened before the other; issued in this order."""
+    """Two accesses of one piece of memory, in the order of issue. Neither happened before the other."""
 
     rank: int
     first: Access
@@ -49,15 +49,17 @@ class Pair(NamedTuple):
 
 
 class Stale(NamedTuple):
-    """An access that came in order, but too late (`over`: what wrote a newer buffer there before) or too early."""
+    """An access that is ordered, but too late or too early. If it is too late, `over` is the earlier write of a newer
+    buffer there.
+    """
 
     rank: int
     access: Access
-    over: Access | None  # None: nothing was written there before
+    over: Access | None  # None: no write came before
 
 
 class Version(NamedTuple):
-    """A read that expects another version than the write before it has left."""
+    """A read that expects another version than the write before it left."""
 
     rank: int
     read: Access
@@ -65,7 +67,7 @@ class Version(NamedTuple):
 
 
 class BuffersByNumber(dict[int, Lifetime]):
-    """The buffers of a rank by number; one that was not there is new."""
+    """The buffers of a rank by number; a missing one is new."""
 
     def __missing__(self, buffer: int) -> Lifetime:
         life = self[buffer] = Lifetime(buffer)
@@ -80,14 +82,14 @@ class Memory:
         self.stale: list[Stale] = []
         self.versions: list[Version] = []
         self.unsure = False
-        """Whether hosts have to be actors to tell what is found from what is not."""
+        """Whether the result is only certain if hosts are actors."""
         self._lives = [BuffersByNumber() for _ in range(ranks)]
-        self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed, and perhaps still in use
+        self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed buffers that may still be in use
         self._reuse = [Reuse() for _ in range(ranks)]
 
     @staticmethod
     def of(world: World, run: Run) -> Memory:
-        """All accesses of a run, judged. What was needed only on the way is given up, for it is large."""
+        """Judges all accesses of a run. Releases the intermediate state, because it is large."""
         memory = Memory(len(run.journals))
         Walk(world, run, memory).go()
         memory.close()
@@ -114,7 +116,7 @@ class Memory:
                     self._reuse[stream.rank].late(life, access)
                 if how == "read":
                     for cell in cells:
-                        readers = cell.reads  # most often nobody else was here, or this stream has read it already
+                        readers = cell.reads  # mostly no other stream was here, or this stream has read it already
                         if not cell.raced:
                             if readers:
                                 for index, reader in enumerate(readers):
@@ -152,7 +154,7 @@ class Memory:
                     else:
                         self._write(cell, access)
                         news = True
-                if news and len(cells) > 1:  # else its own views cut it: they will again
+                if news and len(cells) > 1:  # otherwise its own views cut it, and will cut it again
                     self._merge(life, ref, cells)
 
     def placed(self, host: HostPoint, raw: RawRecord) -> None:
@@ -184,7 +186,7 @@ class Memory:
         self._lives, self._over, self._reuse = [], [], []
 
     def _settle(self, host: HostPoint) -> None:
-        """Forget the buffers that were freed, if all that was issued has happened."""
+        """Forget freed buffers, if all issued ops have fired."""
         if host.idle():
             self._reuse[host.rank].settled()
             over, lives = self._over[host.rank], self._lives[host.rank]
@@ -193,7 +195,7 @@ class Memory:
             over.clear()
 
     def _tagged(self, life: Lifetime, ref: Ref, access: RawAccess, cells: list[Cell]) -> None:
-        """An access by a ref that has a tag, or has no elements."""
+        """An access by a ref with a tag, or without elements."""
         if not cells:
             return
         stream, access = access[BY_STREAM], (*access, *ref[3:])
@@ -211,13 +213,13 @@ class Memory:
                     self._expect(cell.writes[0], access)
 
     def _find(self, life: Lifetime, ref: Ref) -> list[Cell]:
-        """The cells of elements. Where these need a new bound, all cells that were known are others then."""
+        """The cells of elements. If these need a new bound, all earlier cells are invalid."""
         _, first, end, *_ = ref
         spans, segment = life.spans, life.segment
         cells = spans.get(ref[:3])
         if first >= end or cells is not None:
             return cells or []
-        if not spans and segment is None:  # most buffers are always touched as a whole
+        if not spans and segment is None:  # most accesses touch a whole buffer
             cells = [Cell()]
         else:
             if segment is None:
@@ -231,8 +233,8 @@ class Memory:
         return cells
 
     def _merge(self, life: Lifetime, ref: Ref, cells: list[Cell]) -> None:
-        """Cells that were written as a whole and now say the same become one: else every size that views ever had
-        would leave its bounds there.
+        """Merge cells that a write covered as a whole, so that they have equal contents. Otherwise the bounds of every
+        view would remain.
         """
         one = cells[0]
         for cell in cells:
@@ -266,7 +268,7 @@ class Memory:
         cell.writes.append(access)
 
     def _expect(self, write: RawAccess, read: RawAccess) -> None:
-        """Hold the version that a read expects against the one that the write before it has left."""
+        """Compare the version that a read expects with the version that the write before it left."""
         wrote, access = Access(*write), Access(*read)
         if wrote.tag is not access.tag and wrote.tag != access.tag:
             self.versions.append(Version(read[BY_STREAM].rank, access, wrote))
@@ -275,7 +277,7 @@ class Memory:
         self.stale.append(Stale(access[BY_STREAM].rank, Access(*access), Access(*over) if over else None))
 
     def _ordered(self, old: RawAccess, new: RawAccess) -> bool:
-        """Whether `old`, which the walk met first, happened before `new`; notes a pair if it did not."""
+        """Whether `old`, which the walk met first, happened before `new`; records a pair if it did not."""
         was, stream = old[BY_STREAM], new[BY_STREAM]
         if was is stream or stream.clocks.knows(stream.clock, was.actor, old[BY_POSITION]):
             return True

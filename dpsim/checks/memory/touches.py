@@ -1,15 +1,15 @@
-"""Touches: who touched the memory of a rank last, and whether what comes then is certain to come behind.
+"""Touches: the last accesses to the memory of a rank, and whether a new access certainly comes after them.
 
 A point of a rank's own order is (clock, stream, position): behind the op of a stream at a position, where `clock` was
-known. A clock has a number for each stream of the *rank*: up to which position of that stream all happened before.
-Clocks never change, but for zeros at their ends when the rank comes to a new stream.
+known. A clock has a number for each stream of the *rank*: the position up to which all ops of that stream happened
+before. Clocks never change, except for zeros at their ends when the rank uses a new stream.
 
     memory = Touches()
     side = memory.stream("side")            # behind all that the host knows
-    memory.touch(side, reads, writes)       # False: it may be in no order with what was there
+    memory.touch(side, reads, writes)       # False: it may have no order with an earlier access
 
-Who touched a cell last is kept as an op a stream, not as a clock: the last write, and the reads since then that are in
-no order with one another.
+A cell keeps its last accesses as one op per stream, and not as clocks. These are the last write, and the later reads
+without an order.
 
 Prior art: FastTrack's epochs (Flanagan and Freund, PLDI 2009).
 """
@@ -37,7 +37,7 @@ Clock: TypeAlias = list[int]
 Point: TypeAlias = tuple[Clock, int, int]
 
 Cell: TypeAlias = list[Any]
-"""What some elements of a buffer saw last; the fields stand at the positions below. No writer or reader: -1."""
+"""The last accesses of some elements of a buffer; the fields stand at the positions below. No writer or reader: -1."""
 
 LIFE: Final = 0
 WRITER: Final = 1
@@ -48,11 +48,13 @@ READ: Final = 5
 OTHERS: Final = 6
 
 FEW: Final = 8
-"""Cells that are written at once and stay apart; of more one is made, or every size of a view would leave its own."""
+"""The largest number of cells that one write leaves separate. It merges more, because otherwise the cells of every view
+would remain.
+"""
 
 
 class StreamNow:
-    """A stream at its present point. `seen`: what the host knew when it last put something there."""
+    """A stream at its present point. `seen`: the knowledge of the host when it last put an op there."""
 
     __slots__ = ("clock", "number", "position", "seen")
 
@@ -64,9 +66,10 @@ class StreamNow:
 
 
 class Life:
-    """A buffer from its alloc to its free: elements from `bounds[i]` on lie in `cells[i]`; nothing from the last on.
+    """A buffer from its alloc to its free. Elements from `bounds[i]` on lie in `cells[i]`; the last bound is the end.
 
-    `behind`: for each stream the position that its writes have to be behind. `writers`: the streams whose writes are.
+    `behind`: for each stream, the position that the writes of this buffer have to come after. `writers`: the streams
+    whose writes do.
     """
 
     __slots__ = ("behind", "bounds", "cells", "pool", "refs", "used", "writers")
@@ -81,7 +84,7 @@ class Life:
 
 
 def join(own: Clock, point: Point) -> Clock:
-    """What is known behind a point besides."""
+    """A clock with the additional knowledge of a point."""
     known, number, position = point
     joined = own[:]
     for other, upto in enumerate(known):
@@ -100,14 +103,14 @@ class Touches:
         self.streams: dict[str, StreamNow] = {}
         self.lives: dict[int, Life] = {}
         self.cells: dict[Ref, list[Cell]] = {}
-        self.left: dict[tuple[str, bool], Clock] = {}  # of a pool: how far freed buffers were in use, by stream
+        self.left: dict[tuple[str, bool], Clock] = {}  # by pool: the last uses of freed buffers, by stream
 
     def learn(self, point: Point) -> None:
-        """The host does."""
+        """The host learns of a point."""
         self.host = join(self.host, point)
 
     def stream(self, name: str) -> StreamNow:
-        """The stream, behind all that the host knows."""
+        """The stream, at a point behind all that the host knows."""
         stream = self.streams.get(name)
         if stream is None:
             stream = StreamNow(len(self.streams))
@@ -121,7 +124,7 @@ class Touches:
         return stream
 
     def touch(self, stream: StreamNow, reads: Refs, writes: Refs) -> bool:
-        """One more op of a stream; False if it may be in no order with what was there."""
+        """One more op of a stream; False if it may have no order with an earlier access."""
         number, clock, known = stream.number, stream.clock, self.cells
         stream.position = position = stream.position + 1
         for ref in reads:
@@ -155,7 +158,7 @@ class Touches:
                     if writer >= 0 and clock[writer] < cell[WROTE]:
                         return False
                     life = cell[LIFE]
-                    if number not in life.writers:  # a stream only comes to know more: later writes are behind, too
+                    if number not in life.writers:  # the knowledge of a stream only grows: later writes come after, too
                         for other, upto in enumerate(life.behind):
                             if other != number and clock[other] < upto:
                                 return False
@@ -178,7 +181,7 @@ class Touches:
         return True
 
     def find(self, ref: Ref) -> list[Cell] | None:
-        """The cells of elements; None if there are no such elements."""
+        """The cells of elements; None if the buffer has no such elements."""
         buffer, first, end = ref[:3]
         if first >= end:
             return []
@@ -188,7 +191,7 @@ class Touches:
         whole = buffer, first, end
         cells = self.cells.get(whole)
         if cells is None:
-            if not first and len(life.bounds) == 2 and end == life.bounds[1]:  # most buffers are used as a whole
+            if not first and len(life.bounds) == 2 and end == life.bounds[1]:  # most accesses use a whole buffer
                 cells = [life.cells[0]]
             else:
                 bounds = len(life.bounds)
@@ -201,14 +204,14 @@ class Touches:
         return cells
 
     def merge(self, ref: Ref) -> None:
-        """Cells that were written at once become one."""
+        """Merge cells that one write covered."""
         life = self.lives[ref[0]]
         low, high = bisect_left(life.bounds, ref[1]), bisect_left(life.bounds, ref[2])
         del life.bounds[low + 1 : high], life.cells[low + 1 : high]
         self.forget(life)
 
     def forget(self, life: Life) -> None:
-        """Its cells are others now."""
+        """Its cells have changed."""
         for ref in life.refs:
             del self.cells[ref]
         life.refs.clear()
@@ -220,8 +223,8 @@ class Touches:
         self.lives[raw[BUFFER]] = Life(pool, self.left.get(pool, []) if pool else [], raw[ALLOC_COUNT])
 
     def free(self, raw: RawRecord) -> bool:
-        """What later buffers of the pool have to be behind: the last accesses, but those that are over when the streams
-        that record_stream named have come to their present ends.
+        """Later buffers of the pool have to come after the last accesses. Excluded are accesses that are over when the
+        streams of record_stream reach their present ends.
         """
         life = self.lives.pop(raw[BUFFER], None)
         if life is None:
@@ -243,7 +246,7 @@ class Touches:
         return True
 
     def use(self, raw: RawRecord) -> bool:
-        """The stream of a record uses the memory of its buffer, too."""
+        """The stream of this record uses the memory of its buffer, too."""
         life = self.lives.get(raw[BUFFER])
         if life is not None:
             life.used.append(raw[STREAM])
@@ -251,7 +254,7 @@ class Touches:
 
 
 def _over(number: int, position: int, ends: list[StreamNow]) -> bool:
-    """Whether an op of a stream is over when some streams have come to where they are."""
+    """Whether an op of a stream is over when some streams reach their present points."""
     return any(end.number == number or end.clock[number] >= position for end in ends)
 
 

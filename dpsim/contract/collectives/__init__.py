@@ -1,4 +1,5 @@
-"""The collectives of the contract, one file each: who gives, who gets, the result, the wait set, what has to match.
+"""The collectives of the contract, one file each: givers, receivers, the result, the wait set, the arguments that have
+to match.
 
     all_reduce.py      every member gets the reduction of what all bring
     broadcast.py       every member gets what the root brings
@@ -16,8 +17,8 @@
 
 The simulation, timed and untimed, gloo, NCCL and the checks use these rules, so they cannot differ. To add a
 collective, add a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in `real`
-(CONTRIBUTING.md has the recipe). The signatures are the list: a name that `interface` marks as a collective is that of
-a file here, which has the object `RULES`.
+(CONTRIBUTING.md has the recipe). The signatures are the list: each name that `interface` marks as a collective has a
+file here, with the object `RULES`.
 
     >>> COLLECTIVES["reduce"].awaits(("reduce", 4, "int32", 0, "sum", ()), 0, (0, 1, 2))
     (0, 1, 2)
@@ -46,12 +47,12 @@ NAMES = dict.fromkeys(
     for name, call in vars(communicator).items()
     if getattr(call, "is_collective", False)
 )
-"""Those that the contract has, in its order."""
+"""The collectives of the contract, in its order."""
 
 COLLECTIVES: dict[str, CollectiveRules] = {name: _load(name) for name in NAMES}
 
 UNKNOWN = CollectiveRules()
-"""What holds for a collective of a record that the contract does not have."""
+"""The rules for a recorded collective that the contract does not have."""
 
 
 class Role(NamedTuple):

@@ -2,8 +2,8 @@
 
     brings 1 2 | nothing | 3, sizes 2 0 1    ->    1 2 3 | 1 2 3 | 1 2 3
 
-Each waits for the members that bring something. Op, dtype and sizes have to match, and the count where no sizes are
-given; where they are, each member brings its own.
+Each waits for the members that bring elements. Op, dtype and sizes have to match. Without sizes the count has to match,
+too; with sizes, each member brings its own count.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     brings 1 2 | 10 20    ->    1 10 | 2 20
 
-Each waits for the members that have something for it. Op and dtype have to match. Without sizes the
-count has to match, too. With sizes, the piece that member i sends to j has to be the one that j expects from i. `sizes`
-of a call lists the pieces that go out, then those that come in. A recording may have only the first vector.
+Each waits for the members that have elements for it. Op and dtype have to match. Without sizes the count has to match,
+too. With sizes, the piece that member i sends to j has to be the one that j expects from i. `sizes` of a call lists the
+pieces that go out, then those that come in. A recording may have only the first vector.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class AllToAll(CollectiveRules):
         return [*matrix.transpose(1, 0, 2).reshape(members, count)]
 
     def signature(self, call: Call, index: int) -> Call:
-        """With sizes, members bring different counts, and the ledger holds their pieces against each other."""
+        """With sizes, members bring different counts, and the ledger compares their pieces."""
         op, _, dtype, root, reduce, sizes = call
         return (op, 0, dtype, root, reduce, ()) if sizes else call
 

@@ -1,4 +1,4 @@
-"""Rules of the contract that both the machines and the checks ask.
+"""Rules of the contract that both the machines and the checks use.
 
 wait_set.py        the ranks that a member of a collective waits for
 made_groups.py     communicators that ranks make during a run

@@ -1,10 +1,10 @@
-"""What the order of terms does to floating-point numbers: a NaN that is lost, and a sum that is another one.
+"""Effects of the order of terms on floating-point numbers: a lost NaN, and a different sum.
 
     order_matters([x, y, z])        # whether x + y + z, y + z + x, ..., z + y + x and the exact sum differ anywhere
     has_nan(x)
 
-numpy gives NaN as the maximum of a NaN and a number. gloo compares, so it gives the NaN or the number, by the order in
-which they come; NCCL does as the GPU does. So such a maximum is undefined. A sum of three terms or more is rounded
+numpy gives NaN as the maximum of a NaN and a number. gloo compares, so the order of the two decides whether it gives
+the NaN or the number; NCCL follows the GPU. So such a maximum is undefined. A sum of three terms or more is rounded
 after each of them, and each library adds in its own order. A ring begins each part of the array at another rank.
 """
 
@@ -28,7 +28,7 @@ COMPARES = frozenset({"max", "min"})
 
 
 def has_nan(array: HostArray) -> bool:
-    """Whether a term is no number."""
+    """Whether a term is NaN."""
     if array.dtype.kind == "V":
         array = as_float32(array)
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
@@ -36,7 +36,7 @@ def has_nan(array: HostArray) -> bool:
 
 def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
     """Whether the sum or product of these arrays depends on the order of its terms. Zeros of either sign are equal, and
-    so are two that are no numbers.
+    so are two NaNs.
 
     >>> ones, large = np.ones(1, np.float32), np.full(1, 2.0**24, np.float32)
     >>> order_matters([ones, ones, large]), order_matters([ones, ones, ones]), order_matters([large, ones])

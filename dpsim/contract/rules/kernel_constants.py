@@ -1,7 +1,7 @@
-"""Globals that kernels read, and that stay as they are while programs run: compared at the end of each run.
+"""Globals that kernels read and that no program may change during a run. dpsim compares them at the end of each run.
 
-A kernel may read a number of its module, or of a class. If the program sets another one (`config.STEP = 2`), a kernel
-that runs later reads that one. A rank in another process does not see it.
+A kernel may read a number of its module, or of a class. If the program sets another number (`config.STEP = 2`), a
+kernel that runs later reads the new one. A rank in another process does not see it.
 
     watch(config, "STEP")           # when a kernel that reads it is launched first
     begin()                         # a run begins
@@ -15,7 +15,7 @@ from typing import Any
 from dpsim.contract.words import short
 
 _WATCHED: dict[tuple[int, str], tuple[Any, Any]] = {}
-"""For each its module or class, which stays alive here, and its value when the run began."""
+"""For each global its module or class, which this table keeps alive, and its value at the start of the run."""
 
 _GONE = object()
 
@@ -26,14 +26,14 @@ def watch(owner: Any, name: str) -> None:
 
 
 def begin() -> None:
-    """A run begins: what was set between runs is no change."""
+    """A run begins. Assignments between runs are no change."""
     for (key, name), (owner, before) in _WATCHED.items():
         if (now := vars(owner).get(name, _GONE)) is not before:
             _WATCHED[key, name] = owner, now
 
 
 def changed() -> str:
-    """One that is not as it was, in words; empty if there is none."""
+    """A global that has changed, in words; empty if there is none."""
     for (_, name), (owner, before) in _WATCHED.items():
         now = vars(owner).get(name, _GONE)
         if now is not before and not (type(now) is type(before) and now == before):

@@ -1,11 +1,11 @@
-"""Communicators that ranks make during a run: how they are called, and which ones a run made.
+"""Communicators that ranks make during a run: their names, and the ones of a run.
 
     specs_of("experts", (0, 1), device=False)       # experts[0,1]
     specs_of("experts", (0, 1), device=True)        # experts[0,1].host, and for devices experts[0,1]
     with_made(world, run.journals)                  # the world with all that its ranks made
 
-Two groups of one name are two communicators where they have other members, or where one has no device communicator. So
-ranks that do not mean the same group do not meet.
+Two groups of one name are two communicators if their members differ, or if only one has a device communicator. So ranks
+that mean different groups do not meet.
 """
 
 from __future__ import annotations
@@ -41,6 +41,6 @@ def made_in(journals: Iterable[Sequence[RawRecord]]) -> list[CommunicatorSpec]:
 
 
 def with_made(world: World, journals: Iterable[Sequence[RawRecord]]) -> World:
-    """The world with these."""
+    """The world with the communicators that its ranks made."""
     made = made_in(journals)
     return replace(world, communicators=(*world.communicators, *made)) if made else world

@@ -1,10 +1,10 @@
-"""Which replay of a graph a record belongs to: for findings, reports, and whoever says where a rank stands.
+"""The replay of a graph to which a record belongs, for findings, reports and positions of ranks.
 
-A replay is one record, and behind it are those of its calls: at the sites of the capture, so that by themselves they
-say nothing of the replay. Behind the calls comes one mark, for the next replay of the graph.
+A replay is one record, and the records of its calls follow it. These are at the sites of the capture, so they do not
+name the replay. Behind the calls comes one mark, for the next replay of the graph.
 
-    replay 2 of graph decode (2 calls)     launch attention    all_reduce experts    mark       <- all four are of it
-    read out                                                                                    <- this is not
+    replay 2 of graph decode (2 calls)     launch attention    all_reduce experts    mark       <- all four belong to it
+    read out                                                                                    <- this does not
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dpsim.contract.ops import KIND, REPLAY_CALLS, RawRecord, Replay
 
 UNCOUNTED = frozenset({"alloc", "free"})
-"""Kinds of record that stand among those of a replay and are not counted there."""
+"""Kinds of record that stand among those of a replay, without counting there."""
 
 MADE = UNCOUNTED | {"launch", "collective", "transfer", "mark", "wait", "flag_wait"}
 """Kinds of record that a replay makes."""
 
 
 def replay_at(journal: Sequence[RawRecord], at: int) -> int | None:
-    """The index of the replay of which the record at an index is, or which it is itself; None if it is of none."""
+    """The index of the replay of the record at an index; the index itself for a replay, None if there is none."""
     counted = 0
     for before in range(at, -1, -1):
         kind = journal[before][KIND]
@@ -35,7 +35,7 @@ def replay_at(journal: Sequence[RawRecord], at: int) -> int | None:
 
 
 def within(journal: Sequence[RawRecord], at: int) -> str:
-    """The replay of which a record is, in words; empty if it is of none.
+    """The replay of a record, in words; empty if there is none.
 
     >>> replay = ("replay", 4, "main", "decode.go", 2, "p.py:23", "main", "decode", 2, 1)
     >>> launch = ("launch", 4, "main", "mlp", 7, "p.py:9", "main", (), ())

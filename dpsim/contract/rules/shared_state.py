@@ -1,7 +1,7 @@
-"""What ranks share where they live in one process: the program, and what its `prepare` made. No run may change it.
+"""The state that ranks of one process share: the program, and the result of its `prepare`. No run may change it.
 
-On real backends each rank has a process of its own, and with it a program of its own. A run that keeps something there
-would be right on the simulation and wrong elsewhere, so whoever runs a program compares before and after.
+On real backends each rank has its own process, and so its own program. A run that keeps state there would be right in
+the simulation and wrong elsewhere. So each backend compares the state before and after a run.
 
     before = state_of(program, prepared)
     ...                                        # the run
@@ -25,12 +25,12 @@ from dpsim.contract.words import BadInput
 
 
 class SharedState(BadInput):
-    """`run` changed what its ranks share, where they share a process: the program, or what `prepare` made."""
+    """`run` changed state that ranks of one process share: the program, or the result of `prepare`."""
 
 
 def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
-    """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
-    with a thing that is not as it was, by `state_of`, or with a global that kernels read.
+    """Runs must not change state that ranks of one process share, because ranks of several processes do not share it.
+    Raises SharedState, which names a changed object of `state_of`, or a changed global that kernels read.
     """
     place = _place(program)
     if constant := kernel_constants.changed():
@@ -45,7 +45,7 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
         if before.get(name) != after.get(name):
             raise SharedState(
                 f"{type(program).__qualname__}.run ({place}) changed {name}. Ranks in one process share it, and ranks "
-                "in processes of their own do not; keep what changes in local variables of run"
+                "in separate processes do not; keep what changes in local variables of run"
             )
 
 
@@ -55,9 +55,9 @@ def _place(program: Program[Any]) -> str:
 
 
 def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
-    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change as it
-    is, or not at all. What refuses to be pickled (a lock, a lambda) stands for itself by its type and name, and what
-    lies around it is compared. What remembers results says by `__reduce__` that they are no part of it.
+    """The state that ranks share, by name. It is pickled, so a comparison shows each change. A value that cannot change
+    stays as it is, or is left out. For an object that cannot be pickled (a lock, a lambda), its type and name stand,
+    and the comparison covers everything around it. An object that caches results excludes them by `__reduce__`.
     """
     kernel_constants.begin()
     owners = [*map(vars, _classes(type(program))), vars(program)]
@@ -75,7 +75,7 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
         if name.startswith(_UNSEEN):
             continue
         for pickler in (_WithoutCaches, _ByName):  # the second is slow, and few need it
-            with suppress(Exception):  # whatever somebody's own way to be pickled raises
+            with suppress(Exception):  # an object's own pickling may raise any exception
                 stream = BytesIO()
                 pickler(stream).dump(value)
                 state[name] = stream.getvalue()
@@ -84,27 +84,27 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
 
 
 _UNSEEN = ("self.__", "self._abc_impl")
-"""What Python puts into a class."""
+"""Names that Python puts into a class."""
 
 _FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
 
 _VALUES = frozenset({int, float, bool, str, bytes, type(None)})
 
 _WALKED = _VALUES | {tuple, list, dict, set, frozenset}
-"""What a pickler goes into, or writes down, by itself."""
+"""Types that a pickler enters, or writes, by itself."""
 
 _NAMED = (type, FunctionType)
 
 
 def _cannot_change(value: Any) -> bool:
-    """Whether nobody can change a value: numbers, text, and tuples of these, named or not."""
+    """Whether a value cannot change: numbers, text, and tuples of these, named or not."""
     if isinstance(value, tuple) and not hasattr(value, "__dict__"):
         return _VALUES.issuperset(map(type, value)) or all(map(_cannot_change, value))
     return type(value) in _VALUES
 
 
 class _WithoutCaches(Pickler):
-    """Leaves out cached properties: they are filled in when somebody asks, and change nothing."""
+    """Leaves out cached properties: the first read fills them in, and this is no change."""
 
     def reducer_override(self, obj: Any) -> Any:
         kind: Any = type(obj)
@@ -116,8 +116,8 @@ class _WithoutCaches(Pickler):
 
 
 class _ByName(_WithoutCaches):
-    """Puts the names of things in place of those that cannot be pickled, and of all functions and classes, which may
-    have been made within a function. Nobody reads what it writes.
+    """Writes names in place of objects that cannot be pickled. It does the same for all functions and classes, because
+    a function may have made them. No reader loads the result.
     """
 
     def persistent_id(self, obj: Any) -> Any:
@@ -128,7 +128,7 @@ class _ByName(_WithoutCaches):
             with suppress(Exception):
                 reduce = dispatch_table.get(kind)
                 if type(reduce(obj) if reduce else obj.__reduce_ex__(DEFAULT_PROTOCOL)) is tuple:
-                    return None  # and no name of something that may not be found
+                    return None  # and no name of an object that a lookup may not find
         return f"{kind.__module__}.{kind.__qualname__} {getattr(obj, '__qualname__', '')}"
 
 

@@ -1,4 +1,4 @@
-"""Whose message each receive from any source of a rank took, as far as its journal says.
+"""The sender of the message that each receive from any source took, if the journal of the rank has it.
 
 sources_of(journal)             # {4: 1}: the receive at place 4 took a message of rank 1
 """

@@ -1,4 +1,4 @@
-"""What changes a key of a store in one step, and what the changer learns: the rules of torch's TCPStore.
+"""Changes of a key of a store in one step, and the answers that the caller learns: the rules of torch's TCPStore.
 
     >>> changed("add", None, (2,)), changed("add", "5", (2,))
     (Changed(value=2, answer=2), Changed(value=7, answer=7))
@@ -22,7 +22,7 @@ OPERANDS = {"add": 1, "compare_set": 2, "delete": 0}
 
 
 class Changed(NamedTuple):
-    """The key's value behind the change, and what the changer learns."""
+    """The key's value after the change, and the answer that the caller learns."""
 
     value: Frozen
     answer: Frozen

@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class SharedUse(NamedTuple):
-    """A thread uses something in a turn; `site`: of the call before or after it. `where`: file:line of the use."""
+    """A thread uses an object in a turn. `site`: the site of the call before or after it. `where`: file:line of the
+    use.
+    """
 
     thread: str
     step: int
@@ -16,7 +18,7 @@ class SharedUse(NamedTuple):
 
 
 class Unordered(NamedTuple):
-    """`name`: of the thing, as the program has it at one of the two. One of them changes it, perhaps both."""
+    """`name`: the name of the object at one of the two uses. At least one of them changes the object."""
 
     rank: int
     name: str

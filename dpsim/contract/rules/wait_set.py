@@ -1,8 +1,8 @@
-"""Whom a member of a collective waits for: those whose elements it gets, by the contract (`dpsim.contract.interface`).
+"""The members that a member of a collective waits for: those whose elements it gets (`dpsim.contract.interface`).
 
-A member may wait for others too, and simulated or real machines do. A program may not count on that, so neither the
-simulation nor the checks do. What a member gets is in its own call. Members whose calls disagree are the ledger's
-finding; each part is then what its own rank asked for.
+A member may wait for others too, and simulated or real machines do. A program may not rely on that, so neither the
+simulation nor the checks do. The elements that a member gets follow from its own call. If calls of members disagree,
+this is the ledger's finding, and each part follows the call of its rank.
 
     broadcast from rank 0, on rank 1                         rank 0
     the same, on rank 0                                      no member
@@ -11,7 +11,7 @@ finding; each part is then what its own rank asked for.
     all_reduce of no elements                                no member
 
 A call is a tuple that begins with op, count, dtype, root, reduce and sizes. Records have these side by side
-(`dpsim.contract.ops.CALL`), and what a backend issues begins with them. The answer is that of the collective's own file
+(`dpsim.contract.ops.CALL`), and what a backend issues begins with them. The file of the collective gives the answer
 (`dpsim.contract.collectives`).
 """
 
@@ -25,8 +25,8 @@ from dpsim.contract.collectives.rules import Call
 
 
 def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
-    """The ranks that have to come before the part of `rank` can end; `members` itself where these are all. The rank
-    may be among them.
+    """The ranks that have to arrive before the part of `rank` can end; `members` itself if these are all. The rank may
+    be among them.
 
     >>> awaited(("broadcast", 1, "int32", 0, None, ()), 2, (0, 1, 2))
     (0,)
@@ -41,8 +41,8 @@ def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
 
 @lru_cache(4096)
 def is_idle(call: Call) -> bool:
-    """Whether the rank neither gives elements nor gets any. On a device it then has no part at all: its stream does not
-    stand in the collective, and the communicator gives it no turn.
+    """Whether the rank neither gives elements nor gets any. On a device it then has no part: its stream does not wait
+    in the collective, and the communicator gives it no turn.
 
     >>> is_idle(("all_reduce", 0, "int32", None, "sum", ())), is_idle(("barrier", 0, "int32", None, None, ()))
     (True, False)

@@ -5,6 +5,7 @@
     pct.py        random priorities of actors
     pos.py        random priorities of ops
     dpor.py       every class of schedules once
+    within.py     every class that has a schedule within bounds
     portfolio.py  dpor and those that draw random numbers in turn: the default
     replay.py     one run, along a schedule that was noted
 

@@ -170,13 +170,13 @@ class Dpor(Picker):
         )
 
     def resume(self, state: Any) -> None:
-        """Go on from there."""
+        """Go on from there. The state stays as it is."""
         places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded, *draws = state
         self._first, self._at_once, self.known_to_fail = draws
         self.places = []
         for options, sleep, chosen, todo, tried in places:
             place = ChoicePoint(options, sleep, chosen)
-            place.todo, place.tried = todo, tried
+            place.todo, place.tried = [*todo], {**tried}
             self.places.append(place)
 
     # ---- what the machine asks

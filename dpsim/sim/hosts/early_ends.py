@@ -30,6 +30,7 @@ Also rejected: a draw for each op, since eight ops make 256 schedules that show 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
@@ -58,6 +59,31 @@ class MayWait:
     @property
     def met(self) -> int | None:
         return self._all_came.causes if self._all_came.at >= 0 else None
+
+
+class MayWaitInTime(MayWait):
+    """The same of a wait with a time-out that is `up` then. The last peer may come
+    behind a sleep that outlasts it. Then the rank goes on without the end, and that is new.
+    """
+
+    __slots__ = ("_knew", "_sleeps", "_up")
+
+    def __init__(self, label: str, end: Op, all_came: Op, host: WaitsHost, up: int) -> None:
+        super().__init__(label, end, all_came, ~host.rank, host.machine.dead)
+        self._sleeps, self._knew, self._up = host.machine.alarms.sleeps, host.causes, up
+
+    @property
+    def met(self) -> int | None:
+        met = super().met
+        return None if met is not None and met & self._sleeps.late(self._knew, self._up) else met
+
+
+class WaitsHost(Protocol):
+    """The host that waits."""
+
+    rank: int
+    machine: Machine
+    causes: int
 
 
 class EarlyEnds:

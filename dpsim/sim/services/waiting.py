@@ -7,7 +7,7 @@ yield from host.wait(waiting.op)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsim.contract.schedule import Footprint
@@ -24,7 +24,10 @@ class Waiting:
     waits 0 ns `polls`: it looks once, and has what it sees then.
     """
 
-    def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
+    def __init__(
+        self, machine: Machine, host: Host, timeout_ns: int | None, verb: str, at: tuple[str, int] | None = None
+    ) -> None:
+        """`at`: the site and ordinal of the op, by default of the one that the host issued last."""
         self.machine = machine
         self.host = host
         self.op = Op("", life=~host.rank)
@@ -33,12 +36,12 @@ class Waiting:
         self.over = False
         self.looks = 0
         self.verb = verb
-        self.site = host.journal.site, host.journal.ordinal
+        self.site = at or (host.journal.site, host.journal.ordinal)
         self.alarm: Op | None = None
         self.ends: Footprint = ()  # what its time-out and its looks touch, where either may come first
         self.polls = timeout_ns == 0
         if timeout_ns:
-            label = host.address("waits in vain at")
+            label = host.label(self.site, "waits in vain at")
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             self.ends = ((("waits", label), "w"),) if machine.alarms.most else ()
             machine.alarms.set(self.alarm, timeout_ns, self.op.causes, host.lives or (), self.ends)
@@ -48,6 +51,19 @@ class Waiting:
         """Look, after what has made that worth while (None: it was there from the beginning)."""
         if self.over:
             return
+        op = self._look(see, touches)
+        if after is not None:
+            op.causes |= after.causes
+            op.seen_marks |= after.seen_marks
+        self.machine.submit(op)
+
+    def look_behind(self, ends: Sequence[Op]) -> None:
+        """Look when all of these have happened. There is nothing more to see."""
+        op = self._look(lambda: True, ())
+        self.machine.edges(ends, op)
+        self.machine.submit(op)
+
+    def _look(self, see: Callable[[], Any], touches: Footprint) -> Op:
         machine, host = self.machine, self.host
         verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
         self.looks += 1
@@ -55,11 +71,8 @@ class Waiting:
         host_sees(host, op)
         if machine.visible:
             op.footprint = (*(host.lives or ()), *touches, *self.ends)
-        if after is not None:
-            op.causes |= after.causes
-            op.seen_marks |= after.seen_marks
         op.effect, op.args = self._looked, (see, op)
-        machine.submit(op)
+        return op
 
     def _looked(self, see: Callable[[], Any], op: Op) -> None:
         found = LATER if self.over else see()

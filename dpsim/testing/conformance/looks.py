@@ -2,6 +2,7 @@
 
 A call is over for a rank some time after it could be. So a look may say no for any time, and this part takes both
 answers. Once a host has awaited the call, or has found it over, the answer is yes. While it cannot be over, it is no.
+A wait with a time-out learns yes where all come in time, and no where one comes after the time-out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,11 @@ from dpsim.testing.conformance.ground import Round, expect
 STAYS = "a call that is over stays so"
 AFTER = "a host that has awaited a call can count on yes"
 RESULT = "to ask takes no result: it has to be awaited all the same"
+IN_TIME = "a wait with a time-out goes on when the call is over"
 EARLY = "a call is not over before those have come for whom it waits"
+
+
+SHORT_NS, LONG_NS = 1_000_000, 60_000_000_000
 
 
 async def looks(at: Round) -> None:
@@ -29,10 +34,14 @@ async def looks(at: Round) -> None:
     if group.index == 0:
         early = group.barrier(site="conformance.barrier")
         expect("a barrier to which the last member has not come", await _look(early), False, EARLY)
+        in_vain = await early.within(SHORT_NS, "conformance.within")
+        expect("a wait for a barrier to which the last member has not come", in_vain, False, EARLY)
         received = group.recv(4, "int32", last, site="conformance.recv")
         expect("a receive of what was not sent", await _look(received), False, EARLY)
         at.rank.send(last, "conformance.looked", at.step, "conformance.send")
+        expect("a wait for a receive", await received.within(LONG_NS, "conformance.within"), True, IN_TIME)
         expect("a receive that was asked for", await _asked(received, "a recv"), at.line(last, 4, "int32"), RESULT)
+        expect("a wait for a barrier", await early.within(LONG_NS, "conformance.within"), True, IN_TIME)
         await early
         from_any = group.recv_any(4, "int32", site="conformance.recv_any")
         came = await _asked(from_any, "a recv_any")
@@ -52,6 +61,7 @@ async def _asked(work: HostWork[Any], what: str) -> Any:
     expect(f"looks at {what}", answers, sorted(answers), STAYS)
     result = await work
     expect(f"a look at {what} that was awaited", await _look(work), True, AFTER)
+    expect(f"a wait for {what} that was awaited", await work.within(SHORT_NS, "conformance.within"), True, AFTER)
     return result
 
 

@@ -15,6 +15,7 @@ pieces.py          tensors as bytes, and back
 pickled.py         tensors in pickles
 reductions.py      reductions that a rank computes itself
 works.py           what a call gives: Work and its future
+timeouts.py        time-outs of groups and waits
 stores.py          stores
 clocks.py          time
 files.py           files that a rank wrote

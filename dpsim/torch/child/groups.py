@@ -24,6 +24,7 @@ from dpsim.torch.child.loops import LOOPS
 from dpsim.torch.child.pieces import alike, checked, chunks, content, cut, fill, in_reals, named, split
 from dpsim.torch.child.pipe import ask, come, tell
 from dpsim.torch.child.reductions import name_of
+from dpsim.torch.child.timeouts import StartedCall, refuse_closed
 from dpsim.torch.child.uncovered import NotCovered
 from dpsim.torch.child.works import Started, Then, from_library, joined
 
@@ -38,14 +39,17 @@ def _nothing(blocks: list[bytes]) -> None:
 
 
 class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
-    """A process group of this rank. `ranks`: its members as global ranks."""
+    """A process group of this rank. `ranks`: its members as global ranks. `limit`: of each call, in nanoseconds, where
+    the program gives one. `closed`: it has passed.
+    """
 
     def __init__(self, rank: int, size: int, name: str, ranks: Sequence[int], whole: bool) -> None:
         super().__init__(rank, size)
         self.index, self.count, self.ranks, self.title = rank, size, list(ranks), name
         self.kind = WORLD if whole else _word(f"g{name}[{','.join(map(str, self.ranks))}]")
         self.coalesced: list[Started] | None = None
-        self.batched = self.aborted = False
+        self.batched = self.aborted = self.closed = False
+        self.limit: int | None = None
         if not whole:
             ask(["group", self.kind, self.ranks, site("new_group")])
 
@@ -83,6 +87,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
         come()
         if self.aborted:
             raise RuntimeError(f"{call} on process group {self.title}, which was aborted")
+        refuse_closed(self)
         number = next(_numbers)
         LOOPS.come()
         clocks.CLOCK.works()
@@ -91,7 +96,7 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
             tell(["batch", self.kind])
         about["site"] = site(about.pop("word", call))
         tell(["start", number, self.kind, call, about], [block])
-        work = Started([number], [then], out, from_library())
+        work = Started([(StartedCall(number, self, call), then)], out, from_library())
         if self.coalesced is not None:
             self.coalesced.append(work)
         return work

@@ -21,6 +21,7 @@ from dpsim.torch.child import stores
 from dpsim.torch.child.groups import RankGroup
 from dpsim.torch.child.loops import LOOPS
 from dpsim.torch.child.pipe import tell
+from dpsim.torch.child.timeouts import nanoseconds
 from dpsim.torch.child.uncovered import NotCovered, refused
 
 OURS = "dpsim"
@@ -49,6 +50,7 @@ def install() -> None:
         "get_backend": get_backend,
         "batch_isend_irecv": batch_isend_irecv,
         "split_group": split_group,
+        "_set_pg_timeout": set_pg_timeout,
     }
     for module in (dist, c10d):
         for name, function in own.items():
@@ -105,12 +107,14 @@ def init_process_group(
     if _world["given"] and dist.is_initialized():  # the group that a function found when it was called
         _world["given"] = False
         _names[id(c10d.GroupMember.WORLD)] = _said(backend)
+        c10d.GroupMember.WORLD.limit = nanoseconds(timeout)
         return
     own, size = int(environ["RANK"]), int(environ["WORLD_SIZE"])
     for what, given, here in ("rank", rank, own), ("world_size", world_size, size):
         if given not in (-1, here):
             raise NotCovered(f"init_process_group with {what}={given} on rank {own} of {size}")
     begin_world(own, size, store, _said(backend))
+    c10d.GroupMember.WORLD.limit = nanoseconds(timeout)
     _world["given"] = False
 
 
@@ -135,6 +139,7 @@ def new_group(ranks: Any = None, timeout: Any = None, backend: Any = None, *args
     made = _new_group(ranks, timeout, OURS, *args, **more)
     if isinstance(made, RankGroup):
         _names[id(made)] = _said(backend) if backend else get_backend()
+        made.limit = nanoseconds(timeout)
     return made
 
 
@@ -156,6 +161,11 @@ def split_group(
         return None
     ranks = [parent.ranks[one] for one in mine]
     return new_group(ranks, timeout, None, None, True, group_desc)
+
+
+def set_pg_timeout(timeout: Any, group: Any = None) -> None:
+    """From now on each call of a group has this time."""
+    (group or c10d.GroupMember.WORLD).limit = nanoseconds(timeout)
 
 
 def get_backend(group: Any = None) -> str:

@@ -58,6 +58,11 @@ ANSWERS: dict[str, wire.Form] = {
 AHEAD = ("place", "step", "loop", "imported", "done", "exited", "raised")
 """Messages by which a thread that is held goes on at once."""
 
+ENDS = ("raised", "exited", "uncovered")
+
+owed: list[list[Any]] = []
+"""Messages that go out before the next thing that the rank does, unless it ends by an error."""
+
 QUIET = ("sleep", "loop", "place", "step")
 """Messages by which a rank does nothing that another one could wait for."""
 
@@ -98,6 +103,8 @@ def tell(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
 def say(message: Sequence[Any], blocks: Sequence[bytes] = ()) -> None:
     """Write a message that no one answers."""
     come()
+    while owed and message[0] not in ENDS:
+        tell(owed.pop(0))
     _did[0] += message[0] not in QUIET
     try:
         if modules := imports.new():

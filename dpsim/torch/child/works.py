@@ -1,6 +1,6 @@
 """What an asynchronous call gives: a Work, and its future.
 
-    work = Started([4], [fill_the_tensor])      # call 4 was started
+    work = Started([(call, fill_the_tensor)])   # the call was started
     work.wait()                                 # stands until dpsim answers, then fills the tensor
 
 `is_completed` asks dpsim, and no is a choice of the schedule. A rank that asks again, and has done nothing in between,
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from torch._C._distributed_c10d import Work
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import is_users, site
 from dpsim.torch.child.pipe import ask, did
+from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
 """Takes the blocks of an answer."""
@@ -30,26 +32,33 @@ _open: dict[int, Started] = {}
 
 
 class Started(Work):
-    """Calls that were started. `keys`: their numbers; `then`: what each does with its answer; `out`: the result."""
+    """Calls that were started. `todo`: those that no one has waited for, each with what takes its answer; `out`: the
+    result.
+    """
 
-    def __init__(self, keys: Sequence[int], then: Sequence[Then], out: Any = None, librarys: bool = False) -> None:
+    def __init__(self, todo: Sequence[tuple[StartedCall, Then]], out: Any = None, librarys: bool = False) -> None:
         super().__init__()
-        self.keys, self.then, self.out, self.librarys = list(keys), list(then), out, librarys
-        self.over = False
+        self.todo, self.out, self.librarys = list(todo), out, librarys
         self.members: Sequence[int] = ()
         self._from = -1
         self._looked = -1
-        if self.keys:
-            _open[self.keys[0]] = self
+        self._number = self.todo[0][0].number if self.todo else 0
+        if self.todo:
+            _open[self._number] = self
+
+    @property
+    def over(self) -> bool:
+        return not self.todo
 
     def wait(self, timeout: Any = None) -> bool:
-        if not self.over:
-            self.over = True
-            if self.keys:
-                _open.pop(self.keys[0], None)
+        if self.todo:
             where = site("wait")
-            for key, then in zip(self.keys, self.then, strict=True):
-                value, blocks = ask(["wait", key, where])
+            _open.pop(self._number, None)
+            while self.todo:
+                call, then = self.todo[0]
+                stand(call, timeout, where)
+                value, blocks = ask(["wait", call.number, where])
+                del self.todo[0]
                 if self.members:
                     self._from = self.members.index(value)
                 then(blocks)
@@ -63,11 +72,13 @@ class Started(Work):
         self.wait()
 
     def is_completed(self) -> bool:
-        if self.over or self._looked == did():
-            return self.wait()
+        if any(call.group.closed for call, _ in self.todo):
+            return True  # and its wait raises
         where = site("is_completed")
-        if all(ask(["query", key, where])[0] for key in self.keys):
-            return self.wait()
+        if self.over or self._looked == did() or all(ask(["query", call.number, where])[0] for call, _ in self.todo):
+            with suppress(RuntimeError):  # the wait raises it again
+                self.wait()
+            return True
         self._looked = did()
         return False
 
@@ -138,11 +149,10 @@ class Later(torch.futures.Future):  # type: ignore[misc]
 
 def joined(works: Sequence[Started], out: Any = None) -> Started:
     """One Work for several."""
-    for one in works:
-        if one.keys:
-            _open.pop(one.keys[0], None)
-    keys = [key for one in works for key in one.keys]
-    return Started(keys, [then for one in works for then in one.then], out, any(one.librarys for one in works))
+    todo = [one for work in works for one in work.todo]
+    for call, _ in todo:
+        _open.pop(call.number, None)
+    return Started(todo, out, any(one.librarys for one in works))
 
 
 def from_library() -> bool:
@@ -171,5 +181,5 @@ PLAIN = (
 def finish() -> None:
     """The rank ends: wait for what libraries started."""
     for one in [*_open.values()]:
-        if one.librarys:
+        if one.librarys and not any(call.group.closed for call, _ in one.todo):
             one.wait()

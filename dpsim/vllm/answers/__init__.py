@@ -1,18 +1,18 @@
-"""What the engine's own functions answer, held against ours: `dpsim check-engine`, and the tests of the protocols.
+"""Answers of the engine's own functions, compared with ours: `dpsim check-engine`, and the tests of the protocols.
 
     comparison.py   a kind of question; compare: equal, a named departure, or different
     stored.py       answers that were stored, and where they lie
     kinds.py        all kinds
     check.py        all kinds checked, by stored answers or by an installed release
     command.py      `dpsim check-engine`
-    command_text.py what it prints
+    command_text.py its output
     live/           an installed vLLM, asked itself
 
     decide.py       V1: the agreement            slices.py       microbatches, and their metadata
-    flow.py         V1: batch to agreed graph    need_mask.py    who needs a sampled token
+    flow.py         V1: batch to agreed graph    need_mask.py    which rows need a sampled token
     dispatch.py     V1: which graph              v2.py           V2: first choice and agreement
     ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
-    config.py       the parallel configuration: what is accepted, values, hashes
+    config.py       the parallel configuration: accepted ones, values, hashes
     waves.py        an engine's waves, and the coordinator's
     balance.py      to which engine a front end sends
 

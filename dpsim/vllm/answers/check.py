@@ -1,10 +1,10 @@
-"""All kinds of questions, checked: by the stored answers, or by the answers of an installed vLLM.
+"""Checks all kinds of questions: by the stored answers, or by the answers of an installed vLLM.
 
-    stored(place)                                  # every release of which answers are stored
+    stored(place)                                  # every release with stored answers
     live(place, "0.33.0", as_release="0.33.0")     # stored questions of the nearest release, and drawn ones
 
-A kind that cannot be asked is told and takes nothing from the others. It is *trouble* unless it was never meant to be
-asked: then the check has no verdict, for nobody knows whether something differs there.
+If a kind cannot be asked, the check reports it and goes on with the others. That is *trouble*, unless the kind is not
+meant to be asked. With trouble the check has no verdict, because that kind may differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Verdict = Literal["equal", "different", "no verdict"]
 
 
 class Unasked(NamedTuple):
-    """A kind that was not compared, and why."""
+    """A kind that the check did not compare, and the reason."""
 
     kind: str
     release: str
@@ -34,7 +34,7 @@ class Unasked(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """`release`: the installed one that was asked, "" for stored answers; `as_release`: the one it was taken for."""
+    """`release`: the installed one, "" for stored answers; `as_release`: the release that the check takes it for."""
 
     folder: Path
     release: str
@@ -54,7 +54,7 @@ Progress = Callable[[int, int | None], None]
 
 
 def stored(place: Path, progress: Progress = lambda done, total: None) -> Checked:
-    """Every stored answer. Raises NoAnswers and UnreadableRow."""
+    """Check every stored answer. Raises NoAnswers and UnreadableRow."""
     there = files_in(place)
     compared: list[Compared] = []
     unasked = [
@@ -86,8 +86,8 @@ def live(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Checked:
-    """The answers of the installed release, taken for another one if `as_release` says so. `draws`: how many new
-    questions of each kind that has some. Raises NoAnswers and UnreadableRow.
+    """Check the installed release, taken for another one with `as_release`. `draws`: the number of new questions, for
+    each kind that has some. Raises NoAnswers and UnreadableRow.
     """
     taken = as_release or release
     compared: list[Compared] = []
@@ -104,7 +104,7 @@ def live(
 
 
 def _nearest(kind: Comparison[Any], release: str, place: Path) -> list[Row]:
-    """The stored questions of the newest release that is not newer, else of the oldest there is."""
+    """The stored questions of the newest release that is not newer, else of the oldest one."""
     rows = answers(kind.file, place=place) if kind.file in files_in(place) else []
     versions = sorted({row["version"] for row in rows}, key=numbers)
     before = [version for version in versions if series(version) <= series(release)]

@@ -5,7 +5,6 @@ dpsim check-engine
 
 from __future__ import annotations
 
-import json
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
@@ -46,6 +45,7 @@ def check_engine(
     from dpsim.vllm.answers.stored import folder
 
     console = context.obj
+    console.ask(as_json)
     with redirect_stdout(sys.stderr):  # vllm logs to standard output from its import on
         release = None if stored else installed()
     if as_release and not numbers(as_release):
@@ -59,7 +59,7 @@ def check_engine(
         else:
             found = check.live(place, release, as_release, draws, seed, progress)
     if as_json:
-        console.say(json.dumps(text.as_json(found)))
+        console.say_json(text.as_json(found))
     else:
         console.say(text.table(found, console.columns))
         console.say(console.painted(text.verdict(found), good=found.verdict == "equal"))

@@ -1,4 +1,4 @@
-"""What `dpsim check-engine` found, as text and as one JSON object.
+"""The result of `dpsim check-engine`, as text and as one JSON object.
 
     kind         release  ours        rows  equal  departures  differing
     captures_004 0.17.0   source-004  100   41     59          0
@@ -8,8 +8,8 @@
 
     EQUAL  15,026 rows of 15,085; 59 depart as they are named
 
-`ours` is the release, or the form, whose function of dpsim was asked. Of a kind that differs the first row is shown
-with both answers, and with the place of our function. What comes out of a file is made printable.
+`ours` is the release, or the form, of dpsim's function. For a kind that differs the text shows the first row
+with both answers, and with the place of our function. It makes all text of a file printable.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HEAD = ("kind", "release", "ours", "rows", "equal", "departures", "differing")
 
 
 def table(found: Checked, columns: Columns) -> str:
-    """All but the verdict. `columns`: puts the cells of rows in line."""
+    """All but the verdict. `columns`: a function that aligns the cells of rows."""
     lines = [_source(found), ""]
     lines += columns([HEAD, *(_cells(one) for one in found.compared)]) if found.compared else []
     for one in found.compared:
@@ -93,7 +93,7 @@ def _first_difference(one: Compared, columns: Columns) -> list[str]:
 
 
 def as_json(found: Checked) -> dict[str, Any]:
-    """The same as plain data. `release`: of the vllm that was asked, null where stored answers were compared."""
+    """The result as plain data. `release`: that of the installed vllm, null if stored answers were compared."""
     return {
         "answers": str(found.folder),
         "release": found.release or None,

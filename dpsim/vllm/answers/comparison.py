@@ -1,15 +1,15 @@
-"""One kind of question that the engine answers: how its rows are put to a function of ours, and what counts as equal.
+"""One kind of question that the engine answers: how our function answers its rows, and what counts as equal.
 
     kind = Comparison("need_mask", "need_mask", "vllm.v1....compute_need_sampled_mask", ours, answered, expected)
     for one in kind.of_release("0.33.0"):
         result = compare(kind, one, rows)
         result.equal, result.departed, result.differing    # how many rows
 
-A row is a question with the engine's answer, as tests/data/engine/README.md tells. Both sides are brought into the
-engine's words. Of a refusal its type counts, and when it comes; its words are the engine's own and are not compared.
+A row is a question with the engine's answer (tests/data/engine/README.md). Both sides are translated into the engine's
+words. Of a refusal only its type and its time count; its words are the engine's own.
 
-A row *departs* if it differs in nothing but fields that `Ours.departures` names, each with its reason. Any other
-difference is one. A kind is a value, so a test puts a faulty twin in the place of ours:
+A row *departs* if it differs only in fields that `Ours.departures` names, each with its reason. Any other
+difference counts. A kind is a value, so a test can replace our function with a faulty twin:
 
     assert differing(kind, rows, ours) == [] and differing(kind, rows, faulty)
 """
@@ -33,16 +33,16 @@ T_co = TypeVar("T_co", covariant=True)
 Row = dict[str, Any]
 
 NUMBERS = ("group", "question", "configuration", "batch", "split", "history", "case", "drawn")
-"""What a row's number is called; lines of one question for several releases share it."""
+"""The names of a row's number; lines of one question for several releases share it."""
 
 _ANSWERS = {"answer", "answers", "sent", "first_dispatch"}
 
 
 @dataclass(frozen=True)
 class Ours(Generic[T_co]):
-    """What answers here as `release` does. `name`: that of the form, where there are two of a release.
+    """The function that answers here as `release` does. `name`: that of the form, if a release has two.
 
-    `departures`: fields of an answer that are otherwise on purpose, and why.
+    `departures`: fields of an answer that differ on purpose, and why.
     """
 
     release: str
@@ -66,7 +66,7 @@ class Ours(Generic[T_co]):
 
 
 def plain_question(row: Row) -> Row:
-    """A row without what was answered."""
+    """A row without its answer."""
     return {name: value for name, value in row.items() if name not in _ANSWERS}
 
 
@@ -75,8 +75,8 @@ class Comparison(Generic[T]):
     """A kind of question. `file`: of the stored answers; `asks`: the engine's function; `ours`: by release, ascending.
 
     `answered(row, ours)` and `expected(row)`: ours and the engine's answer, in the same words. `applies(row)`: whether
-    the row asks this at all, by its question. `question(row)`: a row without what was answered. `last`: the last
-    release that has the function, "" if it still is there. `piece`: what answers in a record, for releases of other
+    the row asks this question at all. `question(row)`: a row without its answer. `last`: the last release that has the
+    function, "" if it still exists. `piece`: the piece of a record that answers, for releases of other
     packages.
     """
 
@@ -93,7 +93,7 @@ class Comparison(Generic[T]):
 
     def of_release(self, release: str) -> tuple[Ours[T], ...]:
         """Those that answer as a release: its own, else those of the newest one before it. None before the oldest, and
-        none after `last`: there is no such function.
+        none after `last`, when the function no longer exists.
         """
         known = self.ours if self.piece is None else (*self.ours, *ours_of(self.piece, *registered()))
         before = [one.release for one in known if series(one.release) <= series(release)]
@@ -109,13 +109,13 @@ class Comparison(Generic[T]):
 
 
 def ours_of(piece: Callable[[Release], T | Absent], *records: Release) -> tuple[Ours[T], ...]:
-    """What answers in records, of those that have the piece."""
+    """The pieces that answer in records, of those that have the piece."""
     found = ((record.version, piece(record)) for record in records)
     return tuple(Ours(version, one) for version, one in found if not isinstance(one, Absent))
 
 
 class Difference(NamedTuple):
-    """A row that is answered otherwise. `fields`: in what."""
+    """A row with another answer. `fields`: the fields that differ."""
 
     row: str
     fields: tuple[str, ...]
@@ -125,7 +125,7 @@ class Difference(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """How the rows of a release compare with one of ours. `reasons`: of the departures that occurred, by field."""
+    """The rows of a release compared with one `Ours`. `reasons`: the reasons of the departures found, by field."""
 
     kind: str
     asks: str
@@ -144,11 +144,11 @@ class Compared(NamedTuple):
 
 
 class UnreadableRow(BadInput):
-    """A row that is not as its kind says. The message names the file and the row."""
+    """A row does not fit its kind. The message names the file and the row."""
 
 
 def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: str = "") -> Compared:
-    """Rows of one release, each put to ours. Rows that ask something else are left out.
+    """Compare rows of one release with ours. It leaves out rows that ask something else.
 
     Raises UnreadableRow for a row without a field that this kind of question has.
     """
@@ -171,7 +171,7 @@ def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: st
 
 
 def differing(kind: Comparison[T], rows: Iterable[Row], answers: T) -> list[Difference]:
-    """The rows that `answers` answers otherwise, none of them excused."""
+    """The rows that `answers` answers otherwise, without departures."""
     ours = Ours("", answers)
     asked = [row for row in rows if kind.applies(row)]
     assert asked, f"no row asks {kind.name}"
@@ -188,7 +188,7 @@ def difference_of(kind: Comparison[T], ours: Ours[T], row: Row) -> Difference | 
 
 
 def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
-    """Ours; a refusal that the kind did not expect is an answer, too."""
+    """Our answer; a refusal that the kind did not expect is an answer, too."""
     try:
         return kind.answered(row, ours.answers)
     except (AssertionError, ValueError) as error:
@@ -196,7 +196,7 @@ def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
 
 
 def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
-    """What `read` makes of a row. A row that is damaged or foreign may lack anything, at any depth. Raises
+    """The result of `read` for a row. A damaged or foreign row may lack anything, at any depth. Raises
     UnreadableRow.
     """
     try:
@@ -220,7 +220,7 @@ def row_name(row: Row) -> str:
 
 
 def without_words(answer: Any) -> Any:
-    """An answer in which refusals have lost their messages, and tuples are lists.
+    """An answer whose refusals have no messages, and whose tuples are lists.
 
     >>> without_words({"raises": "AssertionError", "message": "no graph", "when": "after the all-reduce"})
     {'raises': 'AssertionError', 'when': 'after the all-reduce'}

@@ -1,8 +1,8 @@
-"""The parallel configuration: what is accepted, the values that follow, and which pairs have equal hashes (8.1 to 8.4).
+"""The parallel configuration: accepted ones, the values that follow, and pairs with equal hashes (8.1 to 8.4).
 
-The engine names the first rule that is broken, ours all of them. So a refusal is equal if ours names the fields that
-the engine's names, whatever else it names. Hash values are not compared, for the engine's depend on its process;
-whether two are equal is, and so is whether ours finds a field that differs.
+The engine names the first broken rule, ours all of them. So a refusal is equal if ours names the fields that
+the engine's names, whatever else it names. The comparison does not use hash values, for the engine's depend on its
+process. It compares whether two hashes are equal, and whether ours finds a field that differs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HEADS = {
     r"dbo_decode_token_threshold and": "dbo_decode_token_threshold dbo_prefill_token_threshold",
     r"tp_size=": "decode_context_parallel_size",
 }
-"""Which field the engine blames, by the head of its message; or which fields, of which one or several are wrong."""
+"""The field that the engine blames, by the head of its message, or several fields, of which one or more are wrong."""
 
 Form = type[ParallelConfig]
 
@@ -81,7 +81,7 @@ def _told(answer: Row) -> Row:
 
 
 def _ours(form: Form, fields: Row, answer: Row) -> Row:
-    """Ours: the values that the engine told, or the fields to blame, of those that the engine blames if ours does."""
+    """Our answer: the values that the engine names, or the fields to blame, those that both blame if there are any."""
     config = _made(form, fields)
     if isinstance(config, ValidationError):
         found = {broken.field.rpartition(".")[2] for broken in broken_in(config)}

@@ -1,7 +1,7 @@
 """The agreement alone: what each rank of a group sends, and what it answers (specification 1.5).
 
-Where one rank refuses before its all-reduce, the others wait for ever, and are asked nothing more. `agreed` is the
-agreement of a group, for whatever comes before and after it: `flow` has the whole way of the V1 runner.
+If one rank refuses before its all-reduce, the others wait without end, and the file asks them nothing more. `agreed` is
+the agreement of a group, for all that comes before and after it. `flow` has the whole way of the V1 runner.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def answered(row: Row, form: BatchForm) -> Row:
 
 
 def _of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
-    """What a rank tells; None if it refuses to."""
+    """The column of a rank; None if it refuses."""
     try:
         return told(
             rank["num_tokens_unpadded"],

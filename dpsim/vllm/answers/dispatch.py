@@ -21,7 +21,7 @@ def engine_config(asked: Row) -> EngineConfig:
 
 
 def allowed_modes(row: Row) -> Set[RuntimeMode]:
-    """0.14 can forbid FULL; later releases name what is allowed."""
+    """In 0.14 a caller can forbid FULL; later releases name the allowed modes."""
     if "disable_full" in row:
         return ALL_MODES - {RuntimeMode.FULL} if row["disable_full"] else ALL_MODES
     return ALL_MODES if row["valid_modes"] is None else {RuntimeMode[name] for name in row["valid_modes"]}

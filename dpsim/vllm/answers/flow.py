@@ -17,7 +17,7 @@ Flow = tuple[type[BatchForm], type[Dispatcher], type[BatchFlow]]
 
 
 def answered(row: Row, ours: Flow) -> Row:
-    """What each rank sends, and the descriptor to which it comes."""
+    """The column of each rank, and its descriptor."""
     form, graphs, flow = ours
     decides = flow(engine_config(row["config"]), form(), graphs)
     batches = [batch_of(rank) for rank in row["ranks"]]
@@ -51,7 +51,7 @@ def engine_config(config: Row) -> EngineConfig:
 
 
 def batch_of(rank: Row) -> Batch:
-    """The pieces stand for requests, and only their number counts."""
+    """The batch of a rank. The pieces stand for requests, and only their number counts."""
     return Batch(
         ((0, 0, 0),) * rank["num_reqs"],
         rank["num_tokens"],

@@ -1,4 +1,4 @@
-"""The kinds of questions that are compared.
+"""The kinds of questions that the check compares.
 
 A new kind is a module with a `Comparison` and a line here.
 """

@@ -1,4 +1,4 @@
-"""Capture sizes, as a configuration holds them and as the V1 runner rounds them (specification 5.11)."""
+"""Capture sizes of a configuration, and as the V1 runner rounds them (specification 5.11)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.vllm.releases import V0_17, V0_24, V0_33, Absent, Release
 
 
 def of_row(row: Row, kind: type[Ladder]) -> tuple[Ladder, EngineConfig]:
-    """Fields have the engine's names; not checked, since some rows have a smaller budget than an engine may have."""
+    """Fields have the engine's names. Nothing checks them, since some rows have a smaller budget than an engine may."""
     config = dict(row["config"])
     blackwell = config.pop("blackwell")
     config["cudagraph_mode"] = CUDAGraphMode(config["cudagraph_mode"])

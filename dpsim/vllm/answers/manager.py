@@ -1,7 +1,7 @@
 """Source page 004's graph manager, which is the one of 0.17: sizes, choices, captures (specification 5.2, 5.3, 5.6).
 
-What a capture gets as inputs differs between the page and 0.17. Both forms are held to the answers of 0.17, and the
-page's departs in fields that are named.
+The inputs of a capture differ between the page and 0.17. The comparison holds both forms to the answers of 0.17, and
+the page's form departs in named fields.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ DEPARTURES = {
 
 
 def question(row: Row) -> Row:
-    """What a manager was asked, without what it answered."""
+    """The question of a manager, without its answer."""
     names = ("num_reqs", "num_tokens", "max_query_len")
     asked = [{name: one[name] for name in names} for one in row["questions"]]
     return {"version": row["version"], "config": row["config"], "questions": asked}
 
 
 def config_of(row: Row) -> EngineConfig:
-    """Every configuration of the file is one of ours: sizes need not be multiples of q, nor within the budget."""
+    """A configuration of the file, as ours: sizes need not be multiples of q, nor within the budget."""
     return EngineConfig(**{name: value for name, value in row["config"].items() if name != "data_parallel_size"})
 
 
@@ -116,7 +116,7 @@ Captures = tuple[type[GraphManager], Callable[[CaptureSize, EngineConfig], Captu
 
 
 def captures(row: Row, ours: Captures) -> Row:
-    """What is captured and with which inputs, and what replays give."""
+    """The captures with their inputs, and the results of replays."""
     kind, inputs = ours
     config, manager = config_of(row), manager_of(row, kind)
     captured = manager.captures()
@@ -164,7 +164,7 @@ def _capture_in_their_words(capture: CaptureSize, inputs: CaptureInputs, ranks: 
 
 
 def expected_captures(row: Row) -> Row:
-    """`pool`, a memory pool, is nothing that a pure function takes."""
+    """`pool`, a memory pool, is not an argument of a pure function."""
     names = ("capture", "capture_raises", "graphs", "hidden_states_rows", "replay")
     return {name: row[name] for name in names}
 

@@ -1,4 +1,4 @@
-"""Microbatches of a batch: where they are cut, whether the last one is empty, and what attention is told of each
+"""Microbatches of a batch: where they are cut, whether the last one is empty, and the attention metadata of each
 (specification chapter 3).
 """
 
@@ -17,7 +17,7 @@ from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
 
 
 class Split(NamedTuple):
-    """A batch, and into how many parts it is cut. Counts are tokens, a number a request."""
+    """A batch, and the number of its parts. Counts are tokens, a number a request."""
 
     scheduled: list[int]
     computed: list[int]
@@ -36,7 +36,7 @@ class Split(NamedTuple):
 
     @property
     def owners(self) -> list[int]:
-        """Whose each real token is."""
+        """The request of each real token."""
         return [request for request, count in enumerate(self.scheduled) for _ in range(count)]
 
     @property
@@ -137,7 +137,7 @@ LAST_EMPTY: Comparison[Callable[[int, int, int], bool]] = Comparison(
     piece=last_empty_of,
 )
 
-# ---- what attention is told
+# ---- attention metadata
 
 Metadata = tuple[Slicing, MetadataCut]
 
@@ -149,7 +149,7 @@ def metadata_as_told(metadata: AttentionMetadata) -> Row:
 
 
 def cut_metadata(row: Row, ours: Metadata) -> list[Any]:
-    """The metadata of all microbatches, cut one after the other out of one batch's, or which error there is."""
+    """The metadata of all microbatches, cut one after the other out of one batch's, or the error."""
     slicing, cuts = ours
     split = of_row(row)
     whole, found = split.metadata(), []

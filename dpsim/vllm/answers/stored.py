@@ -1,12 +1,13 @@
-"""Stored answers of the engine's own code: questions put to published releases on a CPU, and what they answered.
+"""Stored answers of the engine's own code: questions to published releases on a CPU, with their answers.
 
     for row in answers("ladder", "0.33.0"):
         ...
 
-They are test data and no part of the wheel, so a folder is looked for in this order: the one that is named, the one
-that the variable DPSIM_ENGINE_ANSWERS names, tests/data/engine of the clone that dpsim is imported from. Its README
-says what each file asks and how many rows it has: of a file that was cut short, what is left would be equal. Another
-folder holds files of the same names, for answers of other releases or to other questions.
+They are test data and no part of the wheel. So dpsim looks for a folder in three places: the named one, the one in
+the variable DPSIM_ENGINE_ANSWERS, and tests/data/engine of its clone.
+
+Its README says what each file asks and how many rows it has. Without that number a truncated file would be equal.
+Another folder has files of the same names, for answers of other releases or to other questions.
 """
 
 from __future__ import annotations
@@ -28,16 +29,16 @@ SUFFIX = ".jsonl.gz"
 README = "README.md"
 
 MOST_BYTES, MOST_ROWS, MOST_OF_A_LINE, MOST_NUMBER = 32 << 20, 100_000, 64 << 10, 100_000
-"""Of a file that is expanded: bytes, rows, bytes of a row, a number in it. The stored ones have a tenth at most."""
+"""Limits of an expanded file: bytes, rows, bytes of a row, a number in it. The stored ones have a tenth at most."""
 
 MOST_OF_README = 1 << 20
-"""Bytes that are looked at."""
+"""The most bytes that are read."""
 
 _CLONE = Path(__file__).resolve().parents[3]
 
 
 class NoAnswers(BadInput):
-    """No folder with stored answers, or a file in it that cannot be read. The message says where it was looked for."""
+    """There is no folder with stored answers, or a file in it cannot be read. The message names the places."""
 
 
 def folder(named: Path | None = None) -> Path:
@@ -70,7 +71,7 @@ def files_in(place: Path) -> list[str]:
 
 def answers(file: str, version: str | None = None, place: Path | None = None) -> list[Row]:
     """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read, has no
-    rows, or not as many as the folder's README says.
+    rows, or not the number of the folder's README.
     """
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []

@@ -1,4 +1,4 @@
-"""The V2 runner's agreement: what each rank wishes for, what it sends, and to what it comes (1.7, 3.4 and 5.5)."""
+"""The V2 runner's agreement: what each rank wishes for, what it sends, and what it decides (1.7, 3.4 and 5.5)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Decided = tuple[BatchDescriptor, SyncState | None]
 
 
 class Group(NamedTuple):
-    """Ranks of one configuration. `sizes`: of graphs, None for those that are configured."""
+    """Ranks of one configuration. `sizes`: of graphs, None for the configured ones."""
 
     config: EngineConfig
     ranks: list[LocalV2]
@@ -36,7 +36,7 @@ class Group(NamedTuple):
 
 
 def engine_config(asked: Row) -> EngineConfig:
-    """Not checked as a configuration: rows have batches, thresholds and budgets that a whole one may refuse."""
+    """The configuration without checks: rows have batches, thresholds and budgets that a whole one may refuse."""
     return EngineConfig().model_copy(
         update={
             "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
@@ -69,11 +69,11 @@ def _described(chosen: BatchDescriptor) -> Row:
     return {"cg_mode": fields.pop("mode").name, **fields, "num_active_loras": 0}
 
 
-# ---- what a rank wishes for
+# ---- the wish of a rank
 
 
 def wished(row: Row, kind: type[CandidateTable]) -> list[Row | None]:
-    """The first choice of each rank; None for one that needs to run eagerly, which does not look."""
+    """The first choice of each rank; None for one that needs to run eagerly, which does not dispatch."""
     table = kind(engine_config(row["config"]), row["config"]["cudagraph_capture_sizes"])
     return [
         None
@@ -97,7 +97,7 @@ V2_DISPATCH: Comparison[type[CandidateTable]] = Comparison(
     piece=graphs_of,
 )
 
-# ---- what all agree on
+# ---- the agreement of all
 
 
 def _in_their_words(decided: Decided) -> Row:

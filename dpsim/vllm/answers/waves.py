@@ -1,11 +1,11 @@
 """Waves, message by message: histories of one engine core, and of the coordinator (specification 2.2 to 2.6).
 
-A history of an engine is a question to one rank: the numbers of the other ranks are in it, drawn at random. Its
-scheduler is a stand-in, and so is ours. Each request has steps in which it is not ready, then steps that it runs; all
-that are ready advance in one step, and a paused scheduler runs and owns nothing.
+A history of an engine is a question to one rank: it contains the numbers of the other ranks, drawn at random. Its
+scheduler is a stand-in, and so is ours. Each request has steps in which it is not ready, then steps that it runs. All
+ready requests advance in one step, and a paused scheduler runs and owns nothing.
 
-The coordinator's messages come over two sockets. A poll that brings a change of the number of engines leaves the
-engine's message of the same poll in its socket, from where the next poll that finds the socket ready takes it.
+The coordinator's messages come over two sockets. If a poll brings a change of the number of engines, the engine's
+message of that poll stays in its socket. The next poll that finds the socket ready takes it.
 
 Counts of 0.28 and later carry the usage of the KV cache, which is 0 in all histories.
 """
@@ -33,7 +33,7 @@ from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
 
 STATE = ("current_wave", "engines_running", "step_counter")
 PAUSES = ("pending_pause", "ignore_start_dp_wave")
-"""What an engine's history tells of its state after each iteration, in the engine's names."""
+"""The state of an engine in its history after each iteration, in the engine's names."""
 
 # ---- one engine
 
@@ -45,7 +45,7 @@ class Scheduled:
         self.requests: list[tuple[int, int]] = []
 
     def step(self, paused: bool) -> bool:
-        """Whether anything ran."""
+        """Advance the requests. Returns whether anything ran."""
         if paused:
             return False
         ran = any(not wait for wait, _ in self.requests)
@@ -68,7 +68,7 @@ def reduced(op: Op, numbers: list[Numbers]) -> Numbers:
 
 
 def asked_of_engine(row: Row) -> Row:
-    """Messages, and what the other ranks brought to each barrier and to the finish sync."""
+    """The messages, and what the other ranks brought to each barrier and to the finish sync."""
 
     def asked(one: Row) -> Row:
         barriers = [told["resume_barrier"]["others"] for told in one["messages"] if "resume_barrier" in told]
@@ -123,7 +123,7 @@ class History:
         return {"messages": told, "ran": "model" if executed else "dummy", "sync": sync} | self._state(outs)
 
     def _resume(self, barriers: Iterator[Any]) -> list[Row]:
-        """What comes of it, if anything."""
+        """The result of a resume, if it has any."""
         try:
             if not self.engine.resume():
                 return []

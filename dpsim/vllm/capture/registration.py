@@ -1,9 +1,9 @@
-"""An all-reduce of one's own, whose kernel reads its peers' buffers: where they are is told after the capture (5.6).
+"""A custom all-reduce whose kernel reads its peers' buffers: ranks exchange their addresses after the capture (5.6).
 
-Eagerly it goes through a buffer that all peers know from the start. In a graph it reads the peers' own buffers, and
-their addresses are not known while the graph is captured: each rank notes the buffers that it captured, and at the end
-of the session all ranks tell each other how many and where they are. A table on the device has the addresses. A graph
-that is replayed before finds nothing in it.
+An eager call uses a buffer that all peers know from the start. In a graph the kernel reads the peers' own buffers. A
+capture does not know their addresses, so each rank notes the buffers that it captured. At the end of the session all
+ranks exchange their numbers and addresses. A table on the device has the addresses. A graph that is replayed earlier
+finds nothing in it.
 
     capture 1    keeps: look at place 0 of the table; reduce
     capture 2    keeps: look at place 1 of the table; reduce
@@ -20,7 +20,7 @@ import numpy as np
 from dpsim.contract.interface import Buffer, Rank, Stream
 
 ROOM = 1024
-"""Buffers that can be registered."""
+"""The number of buffers that a rank can register."""
 
 
 class RegisteredAllReduce:
@@ -40,12 +40,12 @@ class RegisteredAllReduce:
         self.device.all_reduce(buffer, stream, site=site)
 
     def note(self, buffer: Buffer) -> int:
-        """Its place in the table. Every captured call has one, whatever memory its buffer has."""
+        """Note a buffer. Returns its place in the table. Every captured call has one, whatever memory it uses."""
         self.noted.append(buffer)
         return len(self.noted) - 1
 
     async def register(self) -> None:
-        """Tell the peers, and learn from them. Each goes by its own count, so the counts have to be equal."""
+        """Exchange addresses with the peers. Each rank uses its own count, so the counts have to be equal."""
         new = len(self.noted) - self.registered
         self.rank.decide("registered", new, self.host)
         counts = await self.rank.host(self.host).all_gather(np.array([new], np.int64), site="peers.counts")
@@ -56,9 +56,9 @@ class RegisteredAllReduce:
 
 
 def look(places: Any, buffer: Any) -> None:
-    """Kernel: find the peers' buffers. What they hold is added by the collective that follows."""
+    """Kernel: find the peers' buffers. The collective that follows adds their values."""
 
 
 def addresses(places: Any, number: int) -> None:
-    """Kernel: what the peers told. A stand-in for addresses."""
+    """Kernel: write the peers' addresses, by a stand-in."""
     places[:] = number

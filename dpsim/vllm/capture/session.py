@@ -1,16 +1,16 @@
 """A capture session: which graphs a rank captures before it serves, and in which order (specification 5.6).
 
-Captures have the collectives of a forward in them, and each has a warm-up run before it, with collectives as well. So
-all ranks have to go through the same list (I-CG-6), and each of them says what it is at:
+Captures contain the collectives of a forward, and each has a warm-up run before it, with collectives as well. So all
+ranks have to go through the same list (I-CG-6), and each records its current entry as a decision:
 
-    mode NONE       as often as asked      what is initialised lazily is so, before the capture forbids it
+    mode NONE       `warm_ups` times       initialises what is lazy, before the capture forbids it
     target mode     once                   the wrappers capture
 
-The largest comes first: what is made at first use, the pool and buffers that all sizes share, is then large enough for
+The largest comes first: the pool and the buffers that all sizes share are made at first use, and then large enough for
 all (I-CG-13).
 
-All of it is on one stream of its own, for whatever groups of ranks the model communicates with. At the end ranks tell
-each other what they have to know of one another's graphs, over host memory: no replay may come before.
+All of it is on one separate stream, for all groups of ranks that the model communicates with. At the end ranks exchange
+what they have to know of one another's graphs, over host memory: no replay may come before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 def refused(config: EngineConfig) -> str | None:
-    """Why captures would not be those of the forwards that are run: microbatches are not captured. None if they are."""
+    """Why captures would differ from the forwards of a run: microbatches have no captures. None if they do not."""
     if not config.use_ubatching:
         return None
     asked = {"enable_dbo": config.enable_dbo, "ubatch_size": config.ubatch_size > 1}
@@ -33,8 +33,8 @@ def refused(config: EngineConfig) -> str | None:
 
 
 class Target(NamedTuple):
-    """One graph, or one of each piece, to capture. `num_ubatches`: of the V2 runner, which has graphs of a batch as a
-    whole and of microbatches; the V1 runner's ranks agree in each run whether it is split.
+    """One graph, or one of each piece, to capture. `num_ubatches`: for the V2 runner, which has graphs of a whole batch
+    and of microbatches. The V1 runner's ranks agree in each run whether they split it.
     """
 
     mode: RuntimeMode
@@ -43,11 +43,11 @@ class Target(NamedTuple):
 
 
 DummyRun: TypeAlias = Callable[[Target, RuntimeMode, Stream], Awaitable[None]]
-"""A forward that stands for a target, in that mode, on that stream."""
+"""A forward for a target, in that mode, on that stream."""
 
 
 class CaptureSession:
-    """The session of one rank. `kinds`: of the communicators whose members have to capture the same."""
+    """The session of one rank. `kinds`: the communicators whose members have to capture the same."""
 
     warm_ups = 1
 
@@ -56,7 +56,7 @@ class CaptureSession:
         self.main, self.stream = rank.stream("main"), rank.stream("capture")
 
     async def run(self, targets: Iterable[Target], dummy_run: DummyRun) -> None:
-        """Capture all of them."""
+        """Capture all targets."""
         self.stream.wait_stream(self.main)
         for target in self.order(targets):
             await self.capture(target, dummy_run)
@@ -71,7 +71,7 @@ class CaptureSession:
         return sorted(targets, key=place)
 
     async def capture(self, target: Target, dummy_run: DummyRun) -> None:
-        """One target: warm-ups, then the capture."""
+        """Capture one target, after its warm-ups."""
         for kind in self.kinds:
             self.rank.decide("capture", (target.mode.name, *target.key._asdict().items()), kind)
         for _ in range(self.warm_ups):

@@ -1,15 +1,15 @@
 """A part of the model as CUDA graphs: captured once for each key, and replayed from then on (specification 5.7).
 
-A wrapper has one fixed mode. What tells it whether to act is the context of the forward, which all wrappers of a model
-get alike: the FULL wrapper is around the whole model, the PIECEWISE ones are around the pieces between its attention
-ops, and the mode of the context selects which of them act.
+A wrapper has one fixed mode. All wrappers of a model get the same forward context, and its mode selects which of them
+act. The FULL wrapper is around the whole model, and the PIECEWISE ones are around the pieces between its attention
+ops.
 
                    NONE        PIECEWISE                           FULL
     whole model    just run    just run                            capture, or replay
     its pieces     just run    capture, or replay, one by one      just run: they are part of the whole
 
-A replay copies nothing. Whoever calls has put the inputs where the capture found them, and the outputs are where the
-capture left them: a *weak* reference, good until other memory of the pool is written (I-CG-7).
+A replay copies nothing. The caller has put the inputs where the capture found them, and finds the outputs where it left
+them. These are *weak* references, good until a graph writes other memory of the pool (I-CG-7).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 
 
 class ForwardContext(NamedTuple):
-    """What a forward is told, at every depth.
+    """The parameters of a forward, at every depth.
 
-    `key`: the graph that its batch runs in. `num_reqs`: requests that attention is told of; None: attention gets no
+    `key`: the graph that its batch runs in. `num_reqs`: the number of requests for attention; None: attention gets no
     metadata, and does nothing (a PIECEWISE capture, I-CG-11). `counts`: tokens of each data-parallel rank. `capturing`:
-    what is called now is kept, and not run.
+    a capture records the calls, and does not run them.
     """
 
     mode: RuntimeMode
@@ -41,7 +41,7 @@ class ForwardContext(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """What a part of the model leaves. `owned`: its caller gives it back; else it is a graph's, a weak reference."""
+    """The outputs of a part of the model. `owned`: the caller frees them; else they are a graph's, weak references."""
 
     buffers: tuple[Buffer, ...]
     owned: bool
@@ -52,7 +52,7 @@ Runnable: TypeAlias = Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[O
 
 
 class Captures:
-    """What all wrappers of a rank share: the pool of their graphs, and whether a graph may still be captured."""
+    """The state that all wrappers of a rank share: the pool of their graphs, and whether they may still capture."""
 
     def __init__(self, rank: Rank, pool: str = "graphs", offloader: Offloader | None = None) -> None:
         self.rank = rank
@@ -62,12 +62,12 @@ class Captures:
         self.count = 0
 
     def check(self, name: str) -> None:
-        """Raise AssertionError once serving began: nothing is captured any more (I-CG-9)."""
+        """Raise AssertionError once serving began: then a rank captures nothing any more (I-CG-9)."""
         assert self.allowed, f"graph {name} was never captured, and serving began: nothing is captured now (I-CG-9)"
 
 
 class CUDAGraphEntry(NamedTuple):
-    """A graph: what it found and what it left."""
+    """A graph, with the inputs that its capture found and the outputs that it left."""
 
     graph: Graph
     inputs: tuple[Buffer, ...]
@@ -96,7 +96,7 @@ class CUDAGraphWrapper:
         return context.mode is self.mode
 
     async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
-        """Keep the part as a graph. Nothing runs; the caller gives the outputs back, and the entry's are weak then."""
+        """Capture the part as a graph. Nothing runs. The caller frees the outputs, and those of the entry are weak."""
         name = self.graph_name(context.key)
         self.captures.check(name)
         self.before(context)
@@ -109,14 +109,14 @@ class CUDAGraphWrapper:
         return outputs
 
     def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
-        """In mode "global", which is torch's own: no thread of the rank may ask for anything."""
+        """Capture in mode "global", which is torch's default: no thread of the rank may make a forbidden call."""
         return graph.capture(stream)
 
     def graph_name(self, key: Descriptor) -> str:
         return f"{self.name}.{graph_word(key)}"
 
     def check_addresses(self, entry: CUDAGraphEntry, inputs: tuple[Buffer, ...]) -> None:
-        """The inputs are where the capture found them (I-CG-8)."""
+        """Check that the inputs are where the capture found them (I-CG-8)."""
         same = all(one is other for one, other in zip(entry.inputs, inputs, strict=True))
         assert same, f"the inputs of graph {entry.graph.name} are not where its capture found them (I-CG-8)"
 
@@ -125,12 +125,12 @@ class CUDAGraphWrapper:
         entry.graph.replay(context.stream, f"{self.name}.replay")
 
     def before(self, context: ForwardContext) -> None:
-        """Before a graph, captured or replayed: weights that were asked for eagerly are there (5.9)."""
+        """Before a graph, captured or replayed, wait for weights that an eager forward requested (5.9)."""
         if self.captures.offloader is not None:
             self.captures.offloader.sync_prev_onload(context.stream)
 
     def join(self, context: ForwardContext) -> None:
-        """At the end of a capture: streams that it forked are joined again (I-CG-12)."""
+        """At the end of a capture join the streams that it forked (I-CG-12)."""
         if self.captures.offloader is not None:
             self.captures.offloader.join_after_forward(context.stream)
 

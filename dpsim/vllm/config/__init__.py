@@ -1,20 +1,20 @@
 """Configuration: vLLM's own names, their rules, and the values derived from them.
 
-    base.py            what all parts have in common: strict, frozen, with limits
+    base.py            the base of all parts: strict, frozen, with limits
     modes.py           modes of CUDA graphs
     topology.py        how many ranks, and which rank is what
     fields.py          the fields of the parallel configuration
-    values.py          the same with sizes, and what all releases compute from them alike
-    surroundings.py    what a configuration finds where it is built
+    values.py          the same with sizes, and values that all releases compute alike
+    surroundings.py    the machine and the environment of a configuration
     rules.py           the rules of source 003,
     rules_033.py       and those of release 0.33
     parallel.py        the parallel configuration of source 003: completed, held to its rules, derived values
     parallel_033.py    that of release 0.33
     forms.py           both by name, made from sizes and settings
-    hash.py            what all engines have to have alike, as a hash and as names
-    ports.py           ports for the groups to come
+    hash.py            settings that all engines must share, as a hash and as names
+    ports.py           ports for later groups
     kv_memory.py       the size that all KV caches agree on
-    scheduler.py       what a scheduler may put into one step
+    scheduler.py       limits of a scheduler's step
     cache.py           the KV cache of a rank
     compilation.py     CUDA graphs: which are captured, and for which batches
     engine.py          all settings, flat; and those of single ranks

@@ -1,10 +1,10 @@
-"""What all parts of a configuration have in common: they are strict and frozen, and have limits.
+"""The base of all parts of a configuration: they are strict and frozen, and have limits.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> EngineConfig(max_num_seqs=4)
     EngineConfig(max_num_seqs=4)
 
-The limits are dpsim's own: no engine has so many ranks or tokens, and a slip of the keyboard is not simulated.
+The limits are dpsim's: no engine has that many ranks or tokens, and dpsim refuses a slip of the keyboard.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ Size = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
 Flag = Annotated[bool, Field(strict=True)]
 Number = Annotated[int, Field(strict=True)]
-"""Any whole number: what may be given is a rule of the release."""
+"""Any whole number: a rule of the release says which are allowed."""
 
 
 class StrictModel(BaseModel):
-    """Unknown keys are refused, nothing can be changed afterwards, and the repr is what differs from the defaults."""
+    """It refuses unknown keys, and is immutable. Its repr has the fields that differ from the defaults."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 

@@ -22,5 +22,5 @@ class CacheConfig(StrictModel):
     num_gpu_blocks_override: Tokens | None = None
 
     def blocks(self, tokens: int) -> int:
-        """Blocks that so many tokens of one request take."""
+        """The blocks for this number of tokens of one request."""
         return -(-tokens // self.block_size)

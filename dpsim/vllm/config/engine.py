@@ -9,7 +9,7 @@ The sizes are not among them: they are the topology's. Both together make a `Par
     >>> config.parallel_config(Topology(data_parallel_size=2)).world_size_across_dp
     2
 
-A node that was started with another flag has a `PartialConfig` over the settings of all:
+A node with another flag has a `PartialConfig` over the settings of all:
 
     >>> PartialConfig(enable_dbo=False).over(config).enable_dbo
     False
@@ -61,8 +61,8 @@ class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationCo
     def parallel_config(
         self, topology: Topology, around: Surroundings | None = None, data_parallel_rank: int | None = None
     ) -> ParallelConfig:
-        """The parallel configuration of an engine, the data-parallel rank that it is started with in place of the
-        configured one. Unset, `disable_nccl_for_dp_synchronization` is what async scheduling makes of it (chapter 8.1).
+        """The parallel configuration of an engine. The data-parallel rank of its start replaces the configured one. If
+        `disable_nccl_for_dp_synchronization` is unset, async scheduling decides it (chapter 8.1).
 
         Raises pydantic's ValidationError, which names fields, values and rules.
         """
@@ -74,16 +74,16 @@ class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationCo
 
 
 class PartialConfig(EngineConfig):
-    """Settings of which only those given count. What is given at its default counts, too."""
+    """Settings of which only the given ones count, also those that are given at their default."""
 
     def over(self, config: EngineConfig) -> EngineConfig:
-        """`config` with the given settings in place of its own. Raises ValidationError where they do not fit."""
+        """`config` with the given settings instead. Raises ValidationError if they do not fit."""
         given = {name: getattr(self, name) for name in self.model_fields_set}
         return EngineConfig.model_validate({**config.model_dump(), **given})
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Whether settings fit together is asked where all of them are known."""
+        """Skip the check whether settings fit together: `over` makes it with all of them."""
         return self
 
     @model_serializer(mode="plain")
@@ -93,7 +93,7 @@ class PartialConfig(EngineConfig):
 
 
 def broken_rules(config: EngineConfig, topology: Topology) -> list[Broken]:
-    """What the chosen release has against a configuration, on a machine with all that it asks for, as rank 0."""
+    """The rules of the chosen release that a configuration breaks as rank 0, on a machine with all that it needs."""
     try:
         config.parallel_config(topology, Surroundings.of_rank())
     except ValidationError as error:

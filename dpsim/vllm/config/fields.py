@@ -1,9 +1,9 @@
 """The fields of vLLM's parallel configuration: names, types, defaults. No rule spans two of them here.
 
-Sizes are in `dpsim.vllm.config.topology`; what is here stands in a scenario's section `config`. The types take what any
-release takes, and what a release refuses is a rule of that release (`dpsim.vllm.config.rules`). `Microbatching` is the
-part that decides about microbatches; `ParallelSettings` are the fields of source 003, `Settings033` those that came
-later.
+Sizes are in `dpsim.vllm.config.topology`; a scenario writes these fields in its section `config`. The types take
+every value that some release takes. A release refuses values by its own rules (`dpsim.vllm.config.rules`).
+`Microbatching` is the part that decides about microbatches; `ParallelSettings` are the fields of source 003,
+`Settings033` those that came later.
 
     >>> ParallelSettings(enable_dbo=True, ubatch_size=4).num_ubatches
     2
@@ -50,7 +50,7 @@ class EPLBConfig(StrictModel):
     """Steps from one rearrangement to the next."""
     num_redundant_experts: AtLeast0 = 0
     log_balancedness: Flag = False
-    """Whether the balancedness is logged, which takes an all-reduce of its own."""
+    """Whether engines log the balancedness, which takes a separate all-reduce."""
     log_balancedness_interval: Number = 1
     use_async: Flag | None = None
     """Whether experts move while steps run. Unset: the release's default, no in source 003 and yes in 0.33."""
@@ -69,7 +69,7 @@ class FaultToleranceConfig(StrictModel):
 
 
 class Microbatching(StrictModel):
-    """Who splits a batch, and into how many parts (chapter 3.1)."""
+    """Which batches are split, and into how many parts (chapter 3.1)."""
 
     enable_dbo: Flag = False
     ubatch_size: Annotated[int, Field(ge=0, le=64, strict=True)] = 0

@@ -5,7 +5,8 @@ A new rank knows nothing yet and sends -1, which has to lose against every size:
     >>> reduced([offer(size) for size in (-1, 1001, 1002)])
     1001
 
-The collective is one all-reduce MIN of int64[1]; what is pure about it is here. Source: specification chapter 8.5.
+The collective is one all-reduce MIN of int64[1]; this module has its offers and its result, without the call.
+Source: specification chapter 8.5.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Modes of CUDA graphs: what a batch runs in, and what is configured.
+"""Modes of CUDA graphs: the mode of a batch, and the configured mode.
 
     >>> CUDAGraphMode.FULL_AND_PIECEWISE.decode_mode, CUDAGraphMode.FULL_AND_PIECEWISE.mixed_mode
     (<RuntimeMode.FULL: 2>, <RuntimeMode.PIECEWISE: 1>)
@@ -20,7 +20,7 @@ class RuntimeMode(IntEnum):
 
 
 class CUDAGraphMode(StrEnum):
-    """What is configured; the last two exist only here, never at run time (chapter 5.1)."""
+    """The configured mode; the last two exist only here, never at run time (chapter 5.1)."""
 
     NONE = "NONE"
     PIECEWISE = "PIECEWISE"
@@ -40,7 +40,7 @@ class CUDAGraphMode(StrEnum):
 
     @property
     def separate_routine(self) -> bool:
-        """Whether decode batches have graphs of their own."""
+        """Whether decode batches have separate graphs."""
         return self in (CUDAGraphMode.FULL_DECODE_ONLY, CUDAGraphMode.FULL_AND_PIECEWISE)
 
     def has_mode(self, mode: RuntimeMode) -> bool:

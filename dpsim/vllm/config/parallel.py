@@ -9,7 +9,7 @@ A configuration that exists was completed from its surroundings and broke no rul
 `ParallelConfig.model_validate(fields, context=Surroundings(...))` says what surrounds it. Completing is vLLM's
 post-init: it is not idempotent, since with D > 1 each run takes one more port (I-CF-9).
 
-Source 003 counts nodes with two defects, which are kept: it rounds down where a node holds several replicas, and
+Source 003 counts nodes with two defects, which this class keeps. It rounds down if a node holds several replicas. It
 divides by zero on a node without engines. `ExactNodes` is its healthy twin, which refuses such nodes at construction.
 
 Sources: specification chapters 8.0 to 8.4.

@@ -1,8 +1,8 @@
 """Ports for the groups that an engine and its workers make at start-up.
 
-Five free ports are drawn once; the last becomes the master port, the others wait in a list that every process gets a
-copy of. Each group takes the last port of its process's own copy, so the members of a group meet only if all of them
-have taken equally often before:
+Five free ports are drawn once. The last becomes the master port, and the others are in a list, of which every process
+gets a copy. Each group takes the last port of its process's copy. So the members of a group meet only if all of them
+have taken equally many ports before:
 
     >>> engine = InitPorts([29601, 29602, 29603, 29604], 29605)
     >>> worker = engine.copy()
@@ -24,22 +24,22 @@ from dpsim.vllm.config.values import ParallelValues
 
 @dataclass
 class InitPorts:
-    """The ports of one process: a list, and the master port for when that is empty."""
+    """The ports of one process: a list, and the master port, which it uses when the list is empty."""
 
     ports: list[int] = field(default_factory=list)
     master_port: int = 29500
 
     @classmethod
     def of(cls, config: ParallelValues) -> Self:
-        """A copy for a process of its own."""
+        """A copy for a separate process."""
         return cls(list(config.data_parallel_master_port_list), config.data_parallel_master_port)
 
     def copy(self) -> Self:
         return type(self)(list(self.ports), self.master_port)
 
     def get_next_dp_init_port(self) -> int:
-        """The port of the next group: the last of the list; when none is left, the master port, then one more each
-        time.
+        """The port of the next group: the last of the list. When the list is empty, it is the master port, then one
+        more each time.
         """
         if self.ports:
             return self.ports.pop()

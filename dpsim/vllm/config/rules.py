@@ -1,7 +1,7 @@
-"""The rules of source 003: what a parallel configuration must not be, each a function of its own.
+"""The rules of source 003 for a parallel configuration, each a separate function.
 
-A rule looks at the configuration as it was given, as it was completed, and at what surrounds it. It returns the
-field that is to blame, its value and what was expected, or None:
+A rule looks at the given configuration, at the completed one, and at its surroundings. It returns the
+field to blame, its value and the expected one, or None:
 
     >>> rule = external_balancer_needs_data_parallelism
     >>> print(rule(Case.of(ParallelValues(data_parallel_external_lb=True))))
@@ -21,7 +21,7 @@ from dpsim.vllm.config.values import ParallelValues
 
 
 class Broken(NamedTuple):
-    """A broken rule: the field (nested ones with a dot), its value, and what was expected of it."""
+    """A broken rule: the field (nested ones with a dot), its value, and the expected value."""
 
     field: str
     value: Any
@@ -36,7 +36,7 @@ class Broken(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A configuration as given and as completed, and where. Of release 0.33 both are `ParallelValues033`."""
+    """A configuration as given and as completed, and its surroundings. In 0.33 both are `ParallelValues033`."""
 
     given: Any
     config: Any
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
     @classmethod
     def of(cls, config: ParallelValues, around: Surroundings | None = None) -> Case:
-        """A case where nothing had to be completed."""
+        """A case in which nothing had to be completed."""
         return cls(config, config, around or Surroundings())
 
 
@@ -147,7 +147,7 @@ def offline_data_parallelism_of_experts(case: Case) -> Broken | None:
 
 
 def enough_devices(case: Case) -> Broken | None:
-    """Of a completed configuration only one that asks for too many devices has no executor."""
+    """A completed configuration without an executor asks for too many devices."""
     if case.config.distributed_executor_backend is not None:
         return None
     ranks, devices = case.config.world_size, case.around.devices
@@ -178,7 +178,7 @@ def ray_is_installed(case: Case) -> Broken | None:
 
 
 def uneven_nodes(config: ParallelValues) -> Broken | None:
-    """Nodes that cannot be dealt out to the groups of replicas that share a node."""
+    """Nodes that do not divide evenly among the groups of replicas that share a node."""
     groups = config.data_parallel_size // config.data_parallel_size_local
     if config.nnodes % groups == 0:
         return None

@@ -1,4 +1,4 @@
-"""The rules of release 0.33: those of source 003, of which some changed, and those of its own fields.
+"""The rules of release 0.33: those of source 003, some of them changed, and those of the new fields.
 
     >>> from dpsim.vllm.config.values import ParallelValues033
     >>> few = ParallelValues033(enable_dbo=True, dbo_decode_token_threshold=1)
@@ -53,7 +53,7 @@ def eplb_needs_ranks(case: Case) -> Broken | None:
 
 
 def async_eplb_has_no_nccl(case: Case) -> Broken | None:
-    """Asked of what was given: pynccl is chosen for elastic EP alone, about which there are rules of its own."""
+    """The given configuration counts: pynccl is the default for elastic EP alone, which has separate rules."""
     communicator = case.given.eplb_config.communicator
     if not case.config.eplb_config.use_async or communicator not in ("torch_nccl", "pynccl"):
         return None

@@ -1,9 +1,9 @@
-"""What a rank's scheduler may put into one step, and whether it runs ahead of the device.
+"""Limits of a rank's scheduler for one step, and whether it runs ahead of the device.
 
     >>> SchedulerConfig(num_speculative_tokens=2).uniform_decode_query_len
     3
 
-Source: vLLM's `SchedulerConfig`, and of its speculative configuration what the scheduler needs.
+Source: vLLM's `SchedulerConfig`, and the part of its speculative configuration that the scheduler needs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from dpsim.vllm.config.base import Flag, StrictModel, Tokens
 
 
 class SchedulerConfig(StrictModel):
-    """What a rank's scheduler may put into one step."""
+    """Limits of a rank's scheduler for one step."""
 
     async_scheduling: Flag = False
     max_num_seqs: Tokens = 128
     max_num_batched_tokens: Tokens = 8192
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
     speculative_method: Literal["ngram", "mtp"] = "ngram"
-    """Who proposes tokens: the host, or layers of a model that have experts of their own."""
+    """The proposer of tokens: ngram, the host, or mtp, layers of a model with separate experts."""
     speculative_max_model_len: Tokens | None = None
     """The longest sequence that those layers take; unset, any."""
 

@@ -1,7 +1,7 @@
-"""What a configuration finds where it is built: the platform, its devices, the environment, free ports.
+"""The surroundings of a configuration: the platform, its devices, the environment, free ports.
 
-vLLM asks its process and its machine for these. Here they are handed in, so the same fields in the same surroundings
-give the same configuration everywhere. Only the outermost command passes `os.environ`.
+vLLM asks its process and its machine for these. Here the caller passes them, so the same fields in the same
+surroundings give the same configuration everywhere. Only the outermost command passes `os.environ`.
 
     >>> Surroundings(environ={"VLLM_DP_SIZE": "4"}).number("VLLM_DP_SIZE", 1)
     4
@@ -19,10 +19,10 @@ Platform: TypeAlias = Literal["cuda", "rocm", "xpu", "tpu", "cpu"]
 
 @dataclass(frozen=True)
 class Surroundings:
-    """`devices`: how many there are in a node; None: as many as are wanted. `ray`: whether Ray can be imported.
+    """`devices`: those of a node; None: any number. `ray`: whether Ray can be imported.
     `ray_placement_group`: whether the process runs in a placement group of Ray. `nixl`: whether NIXL can be imported.
     `open_ports`: the five free ports that the process would draw. They lie below those that Linux gives to a program
-    that asks for any, for two runs are compared with names for given ports.
+    that asks for any, as the comparison of two runs has names for given ports.
     """
 
     platform: Platform = "cuda"
@@ -35,8 +35,8 @@ class Surroundings:
 
     @classmethod
     def of_rank(cls, rank: int = 0) -> Self:
-        """What a scenario takes for granted: devices and packages that its configuration asks for (Ray, NIXL), and a
-        launcher that tells each process the number of its rank.
+        """The surroundings that a scenario assumes. They have the devices and packages that its configuration needs
+        (Ray, NIXL), and a launcher that gives each process the number of its rank.
         """
         return cls(ray=True, nixl=True, environ={"RANK": str(rank)})
 

@@ -1,7 +1,7 @@
 """How many ranks, and which rank is what: sizes, positions and groups.
 
-The world is laid out as (DP, PP, PCP, TP), TP fastest. A group joins the ranks that differ in some axes and agree in
-the others. Decode context parallelism has no axis of its own: its groups are consecutive ranks of one stage, so parts
+The layout of the world is (DP, PP, PCP, TP), TP fastest. A group joins the ranks that differ in some axes and agree in
+the others. Decode context parallelism has no separate axis. Its groups are consecutive ranks of one stage, so parts
 of the TP axis, or of the PCP and TP axes together.
 
     >>> sizes = Topology(data_parallel_size=2, prefill_context_parallel_size=2, tensor_parallel_size=2)
@@ -26,7 +26,7 @@ Axis: TypeAlias = Literal["dp", "pp", "pcp", "tp"]
 
 
 class Position(NamedTuple):
-    """Where a rank is: an index on each axis."""
+    """The place of a rank: an index on each axis."""
 
     dp: int
     pp: int
@@ -70,7 +70,7 @@ class Topology(ParallelSizes):
         return self.pipeline_parallel_size * self.prefill_context_parallel_size * self.tensor_parallel_size
 
     def position(self, rank: int) -> Position:
-        """Where a global rank is."""
+        """The position of a global rank."""
         rest, tp = divmod(rank, self.tensor_parallel_size)
         rest, pcp = divmod(rest, self.prefill_context_parallel_size)
         dp, pp = divmod(rest, self.pipeline_parallel_size)

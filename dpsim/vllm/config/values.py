@@ -1,7 +1,7 @@
-"""A whole parallel configuration as values: the fields, and what is computed from them alike in all releases.
+"""A whole parallel configuration as values: the fields, and the values that all releases compute from them alike.
 
-`ParallelValues` knows no rule and no release; rules are about it (`dpsim.vllm.config.rules`), and a release's
-`ParallelConfig` is one that keeps its rules.
+`ParallelValues` has no rules and no release. Rules are in `dpsim.vllm.config.rules`, and a release's
+`ParallelConfig` keeps its rules.
 
 Source: specification chapter 8.1.
 """
@@ -14,12 +14,12 @@ from dpsim.vllm.config.topology import ParallelSizes
 
 
 class ParallelValues(ParallelSizes, ParallelSettings):
-    """Sizes and settings, and what the construction of a configuration fills in."""
+    """Sizes and settings, and the values that the construction of a configuration fills in."""
 
     world_size: Number = 0
     """P·T·C, times D with the external launcher. Never given, always filled in."""
     data_parallel_index: Number = 0
-    """The data-parallel rank that this engine was started as, kept when it is made a replica of its own."""
+    """The data-parallel rank at the start of this engine. An independent replica keeps it."""
 
     @property
     def workers(self) -> int:
@@ -32,7 +32,7 @@ class ParallelValues(ParallelSizes, ParallelSettings):
 
     @property
     def data_parallel_given(self) -> bool:
-        """Whether the fields say that there is data parallelism, so that the environment is not asked."""
+        """Whether the fields have data parallelism, so that the environment does not matter."""
         return self.data_parallel_size > 1 or self.data_parallel_size_local == 0
 
     @property

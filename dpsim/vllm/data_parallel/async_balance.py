@@ -1,10 +1,10 @@
-"""Experts that move while steps run, in a host thread and on a stream of their own.
+"""Experts that move while steps run, in a host thread and on a separate stream.
 
     main thread   step 2: new placement, start | step 3: all there? no | step 4: all there? yes, take over
-    thread eplb                  send and receive, wait for the stream, say that it is there
+    thread eplb                  send and receive, wait for the stream, set a flag
 
-Which step is the first with the new experts has to be the same on all ranks, and how far its own thread is no rank
-knows of another one. So while experts move, every step asks all (`eplb_cpu`), and all take over together, or none does.
+All ranks have to use the new experts from the same step on, and no rank knows how far the thread of another one is. So
+while experts move, the ranks ask each other in every step (`eplb_cpu`). All take over together, or none does.
 
 XX: the engine's thread lives as long as its rank and moves layer by layer; here there is one for each move.
 Sources: specification 10.1, row 17, and 9.2.
@@ -21,7 +21,7 @@ from dpsim.vllm.data_parallel.timeline import Batch
 
 
 class AsyncBalance(ExpertBalance):
-    """What one rank has to do with it. `moving`: the placement that is on its way; None: none is."""
+    """The part of one rank. `moving`: the placement that is on its way, or None."""
 
     def __init__(self, forwards: Forwards) -> None:
         super().__init__(forwards)
@@ -44,14 +44,14 @@ class AsyncBalance(ExpertBalance):
             self.begin(await self.decide_placement())
 
     def begin(self, placement: Placement) -> None:
-        """From here on nobody else touches the weights."""
+        """Start a move. From here on only its thread touches the weights."""
         self.moving = placement
         self.begun = self.main.record()
         self.there.clear("eplb.begin")
         self.thread = self.rank.start("eplb", self.move)
 
     async def move(self, rank: Rank) -> None:
-        """The thread."""
+        """Move the experts, in the thread."""
         assert self.moving is not None
         self.stream.wait(self.begun)
         self.incoming = self.exchange(self.moving, self.stream)
@@ -59,7 +59,7 @@ class AsyncBalance(ExpertBalance):
         self.there.set("eplb.there")
 
     async def all_there(self) -> bool:
-        """Whether all ranks have their new experts: they tell one another."""
+        """Whether all ranks have their new experts, by an all-reduce."""
         mine = np.array([await self.there.query("eplb.query")], np.int32)
         ready = int((await self.peers.all_reduce(mine, site="eplb.ready"))[0])
         if ready < self.peers.size:
@@ -67,7 +67,7 @@ class AsyncBalance(ExpertBalance):
         return ready == self.peers.size
 
     async def finish(self, placement: Placement) -> None:
-        """Use them from the next step on."""
+        """Use the new experts from the next step on."""
         await self.thread.join("eplb.join")
         self.incoming.record_stream(self.main)
         self.take_over(placement, self.incoming)

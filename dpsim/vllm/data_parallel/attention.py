@@ -1,18 +1,19 @@
-"""What the layers of a captured forward compute: kernels that find all they need in buffers.
+"""What the layers of a captured forward compute: kernels that read all their inputs from buffers.
 
-Arguments of a captured kernel are those of its capture for good. So whatever differs from step to step is in buffers,
-which the host fills before the forward: the values of the tokens, and for attention where each request's tokens begin
-(`starts`), how long its sequence is with them (`lengths`), and which row of the cache it has (`slots`, -1: none).
+A captured kernel keeps the arguments of its capture. So buffers hold everything that differs from step to step: the
+values of the tokens, and the metadata of attention. The host fills them before the forward.
 
-Attention is what a stale number of these shows in. The cache has the value of each token at its position, and the
-values of a request's tokens are one apart (`dpsim.vllm.model.rows`). So what comes out of attention for a token is
-made from the token *before* it, as the cache has it: one more. With all numbers right this is the value of the token
-again, and a layer leaves what it found; with any of them wrong it is another, and the witness says so.
+For each request the metadata has the place of its first token (`starts`) and the length of its sequence (`lengths`). It
+also has the request's row of the cache (`slots`, -1: none). Attention shows a stale number, as follows. The cache has
+the value of each token at its position, and the values of a request's tokens differ by one (`dpsim.vllm.model.rows`).
+So attention computes a token from the token *before* it in the cache, plus one. If all numbers are right, this is the
+value of the token again, and a layer leaves its input unchanged. If one is wrong, the value differs, and the witness
+reports it.
 
     position      0      1      2              a decode of position 2 writes its value there, reads position 1
-    cache row     v      v+1    v+2            and comes to (v+1) + 1
+    cache row     v      v+1    v+2            and computes (v+1) + 1
 
-The last row of a cache belongs to nobody: tokens of no request write there, and come to zero.
+The last row of a cache belongs to no request. Tokens without a request write there, and their attention is zero.
 """
 
 from __future__ import annotations
@@ -31,27 +32,27 @@ def put_metadata(
     length_values: tuple[int, ...],
     slot_values: tuple[int, ...],
 ) -> None:
-    """Kernel: numbers of the host for attention."""
+    """Kernel: write the host's metadata of attention."""
     starts[:] = of_host(starts, start_values)
     lengths[:] = of_host(lengths, length_values)
     slots[:] = of_host(slots, slot_values)
 
 
 def put_cached(cache: Any, requests: tuple[tuple[int, int], ...]) -> None:
-    """Kernel: of each request the first so many tokens, as a prefill of them would leave them."""
+    """Kernel: write this number of tokens for each request, as a prefill of them would leave them."""
     for request, tokens in requests:
         first = value(request, 0)
         cache[request, :tokens] = ascending(cache, first, first + tokens)
 
 
 def project(hidden: Any, weights: Any, query: Any, layer: int) -> None:
-    """Kernel: with the weights of the layer it leaves what it found."""
+    """Kernel: with the weights of the layer it leaves its input unchanged."""
     query[:] = hidden * weights[0] // (layer + 1)
 
 
 def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attended: Any, uniform: int) -> None:
-    """Kernel: see above. `cache`: int32 (rows + 1, positions). `uniform`: the layout of a decode graph, so many tokens
-    for each request whatever `starts` says; 0: that of `starts`.
+    """Kernel: attention, as above. `cache`: int32 (rows + 1, positions). `uniform`: the tokens of each request in the
+    layout of a decode graph, whatever `starts` says; with 0 the layout is that of `starts`.
     """
     xp = namespace(query)
     tokens, requests = count(query, query.shape[0])[None, :], count(query, slots.shape[0])
@@ -68,7 +69,7 @@ def attend(query: Any, starts: Any, lengths: Any, slots: Any, cache: Any, attend
 
 
 def to_experts(attended: Any, rows: Any, start: int) -> None:
-    """Kernel: this rank's rows in a buffer for everyone's, zero elsewhere."""
+    """Kernel: put this rank's rows into a buffer for all ranks' rows, zero elsewhere."""
     rows[:] = 0
     rows[start : start + attended.shape[0]] = attended
 

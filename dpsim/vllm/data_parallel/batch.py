@@ -1,15 +1,15 @@
-"""The data-parallel batch agreement (specification chapter 1): every rank tells its batch, all decide the same.
+"""The data-parallel batch agreement (specification chapter 1): every rank sends its batch, all decide the same.
 
-Before each forward all ranks of a data-parallel group must agree on (a) whether the step is microbatched, (b) how
-many tokens each rank runs, (c) the CUDA graph mode: nothing else makes their later collectives match. Each rank
-writes its own column of a zero table, one SUM all-reduce gathers the table, and the decision is a **pure function
-of the reduced table and the configuration**.
+Before each forward all ranks of a data-parallel group agree on its microbatches, its CUDA graph mode, and the tokens of
+each rank. Otherwise their later collectives do not match. Each rank writes its column of a zero table, and one SUM
+all-reduce gathers the table. The decision is a
+**pure function of the reduced table and the configuration**.
 
-Two published forms of wire format and decision stand behind one interface, `BatchForm`. A release has
-one of them (`dpsim.vllm.releases`):
+There are two published forms of wire format and decision, both with the interface `BatchForm`. A release has one of
+them (`dpsim.vllm.releases`):
 
-    Source000    4 rows; the mode is agreed first and padding follows from it (0.17 to 0.33)
-    Release014   5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
+    Source000    4 rows; ranks agree on the mode first, and padding follows from it (0.17 to 0.33)
+    Release014   5 rows; padding has a separate row, fixed by configuration; the second dispatch forbids FULL only
 
     >>> import numpy as np
     >>> form = Source000()
@@ -31,8 +31,8 @@ from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty, wants_mic
 
 
 class LocalBatch(NamedTuple):
-    """What one rank brings: real tokens, tokens of its own graph (`num_tokens_padded` >= `num_tokens`), wishes, own
-    mode.
+    """The column of one rank: its real tokens, the tokens of its graph (`num_tokens_padded` >= `num_tokens`), its
+    wishes and its mode.
     """
 
     num_tokens: int
@@ -51,21 +51,21 @@ def told(
     mode: RuntimeMode,
     config: Microbatching,
 ) -> LocalBatch:
-    """What a rank tells of its batch, with its wish on the unpadded count (1.5, step 1).
+    """The local batch of a rank, with its wish on the unpadded count (1.5, step 1).
 
-    Raises AssertionError for a batch padded to less than it has, and where nobody said whether a batch that may be
-    split is a uniform decode (1.3). A rank that is alone tells nobody, and neither is asked.
+    Raises AssertionError if `num_tokens_padded` is below `num_tokens`. Raises it, too, for a batch that may be split
+    without `uniform_decode` (1.3). A single rank skips the agreement; neither check applies.
     """
     assert num_tokens_padded >= num_tokens, f"{num_tokens} tokens padded to {num_tokens_padded}"
     wish = False
     if allow_microbatching:
-        assert uniform_decode is not None, "nobody said whether the batch is a uniform decode"
+        assert uniform_decode is not None, "uniform_decode is missing: is the batch a uniform decode, True or False?"
         wish = wants_microbatching(num_tokens, uniform_decode, config)
     return LocalBatch(num_tokens, num_tokens_padded, wish, wants_padding, mode)
 
 
 class StepPlan(NamedTuple):
-    """What all ranks agreed on. `num_tokens`: per data-parallel rank, after padding; None where there is one rank
+    """The agreement of all ranks. `num_tokens`: per data-parallel rank, after padding; None for a single rank
     (I-DP-8).
     """
 
@@ -88,12 +88,12 @@ class BatchForm(ABC):
         """The plan, from the reduced table of shape (rows, ranks), int32."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
-        """What a rank asserts of the table for itself, before it decides: AssertionError. Others may go on."""
+        """Assert this rank's conditions on the table, before it decides: AssertionError. Others may go on."""
         return
 
     @abstractmethod
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
-        """The modes among which a rank chooses in its second dispatch (1.6 d)."""
+        """The modes that a rank may choose in its second dispatch (1.6 d)."""
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         """The smallest of the modes sent (I-DP-3)."""
@@ -102,13 +102,13 @@ class BatchForm(ABC):
     def agreed_microbatching(
         self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
-        """All wish it, and after padding to the largest count the smallest rank still has a token in its last
-        microbatch (I-DP-7).
+        """Whether all ranks wish it, and the smallest rank still has a token in its last microbatch after all pad to
+        the largest count (I-DP-7).
         """
         return set(wishes) == {1} and not last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
-        """Everyone's largest count, or each rank's own."""
+        """The largest count for all ranks, or each rank's own count."""
         return (max(padded),) * len(padded) if pad else tuple(padded)
 
 
@@ -133,8 +133,8 @@ class Source000(BatchForm):
 
 
 class Release014(BatchForm):
-    """Release 0.14: pad if every rank wants padding, which all do or none, or if the step is microbatched; the mode
-    comes last. Where ranks differ, the ones that want padding raise, and the others go on without it.
+    """Release 0.14: pad if every rank wants padding, or if the step is microbatched. The mode is the last decision. If
+    only some ranks want padding, those ranks raise, and the others go on without it.
     """
 
     rows = 5

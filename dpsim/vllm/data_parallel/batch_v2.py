@@ -1,9 +1,9 @@
-"""The data-parallel agreement of the V2 runner: ranks tell batches, not graphs, and look the graph up afterwards.
+"""The data-parallel agreement of the V2 runner: ranks send batches, not graphs, and look the graph up afterwards.
 
-As `dpsim.vllm.data_parallel.batch` does for the V1 runner, and not behind its interface. There a rank tells the
-size of its own graph, and the agreed count is the largest size. Here a rank tells its tokens, requests and the tokens
-that all its requests have in common, and the agreed count is that of the graph which every rank then finds for the
-largest batch. All ranks find the same one, since what they look up is agreed on: the mode is not (1.7).
+`dpsim.vllm.data_parallel.batch` is the same for the V1 runner, with another interface. There a rank sends the size of
+its graph, and the agreed count is the largest size. Here a rank sends its tokens, its requests, and the tokens that all
+its requests have in common. The agreed count is that of the graph which every rank then finds for the largest batch.
+All ranks find the same one, because they agreed on the inputs of the lookup. They did not agree on the mode (1.7).
 
     >>> import numpy as np
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8)
@@ -16,12 +16,12 @@ largest batch. All ranks find the same one, since what they look up is agreed on
     >>> descriptor[:3] == (RuntimeMode.FULL, 4, 4), state.num_tokens, state.num_reqs
     (True, (4, 4), 3)
 
-What all ranks know of a batch afterwards is a record, `SyncState`. A drafter runs under the record of the step and
-agrees on nothing more (`reuse`). Release 0.17 told sizes, as the V1 runner does: `PaddingV2017`.
+After the agreement all ranks have the same record of a batch, `SyncState`. A drafter runs under the record of the step
+and agrees on nothing more (`reuse`). In release 0.17 ranks sent sizes, as in the V1 runner: `PaddingV2017`.
 
-Two defects of 0.33 stand here as they are, both in the branch that splits the step (3.4, 1.8). A last microbatch
-without a real token keeps its FULL graph where the smallest rank has exactly half of the graph's tokens. And a rank
-that has to run eagerly gets a FULL graph, for the branch comes before anybody looks at modes.
+This module keeps two defects of 0.33, both in the branch that splits the step (3.4, 1.8). A last microbatch without a
+real token keeps its FULL graph if the smallest rank has exactly half of the graph's tokens. And a rank that has to run
+eagerly gets a FULL graph, because the branch comes before the check of the modes.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class LocalV2(NamedTuple):
-    """What one rank brings. `uniform_token_count`: tokens that each of its requests has, None if they differ;
-    `may_split`, `may_skip_drafts`: its permissions; `need_eager`: it runs without a graph.
+    """The column of one rank. `uniform_token_count`: tokens of each of its requests, None if they differ; `may_split`,
+    `may_skip_drafts`: its permissions; `need_eager`: it runs without a graph.
     """
 
     num_tokens: int
@@ -48,10 +48,10 @@ class LocalV2(NamedTuple):
 
 
 class SyncState(NamedTuple):
-    """What all ranks know of a batch, equal on all of them, so that nothing in it may be one rank's own (1.2).
+    """The record of a batch, equal on all ranks, so no field may be one rank's own (1.2).
 
-    `num_tokens`: tokens that each rank runs; `uniform_token_count`: what all requests of all ranks have, None if they
-    differ; `num_reqs`: the most that a rank has.
+    `num_tokens`: tokens that each rank runs. `uniform_token_count`: tokens of each request of all ranks, None if they
+    differ. `num_reqs`: the most requests that a rank has.
     """
 
     num_tokens: tuple[int, ...]
@@ -62,7 +62,7 @@ class SyncState(NamedTuple):
 
 
 class ReducedTable(NamedTuple):
-    """The reduced table, row by row, in the order of the wire (1.4). A rank without work tells zeros."""
+    """The reduced table, row by row, in the order of the wire (1.4). A rank without work sends zeros."""
 
     tokens: list[int]
     modes: list[int]
@@ -73,14 +73,14 @@ class ReducedTable(NamedTuple):
     may_skip_drafts: list[int]
 
     def common_uniform(self) -> int | None:
-        """The tokens of every request of every rank."""
+        """The tokens of every request of every rank, None if they differ."""
         return self.uniform[0] if len(set(self.uniform)) == 1 and self.uniform[0] else None
 
 
 class AgreementV2:
     """Release 0.33. Methods in the order in which a step calls them; a mistake overrides one.
 
-    A rank that is alone tells nobody: it runs what its first dispatch says, and has no record (I-DP-8).
+    A single rank sends nothing: it runs what its first dispatch returns, and has no record (I-DP-8).
     """
 
     rows = 7
@@ -89,21 +89,21 @@ class AgreementV2:
         self.config, self.graphs = config, graphs
 
     def first_dispatch(self, local: LocalV2) -> BatchDescriptor:
-        """What this rank would run alone."""
+        """The graph that this rank would run alone."""
         if local.need_eager:
             return BatchDescriptor(RuntimeMode.NONE, local.num_tokens, local.num_reqs)
         return self.graphs.dispatch(local.num_reqs, local.num_tokens, local.uniform_token_count)
 
     def column(self, local: LocalV2, desired: BatchDescriptor) -> tuple[int, ...]:
-        """This rank's column of the table: `rows` int32 values. No graph here bounds query lengths, so none is told."""
+        """This rank's column of the table: `rows` int32 values. No graph here bounds query lengths: that row is -1."""
         uniform, split, skip = local.uniform_token_count or 0, int(local.may_split), int(local.may_skip_drafts)
         return local.num_tokens, int(desired.mode), uniform, -1, split, local.num_reqs, skip
 
     def decide(self, table: HostArray, local: LocalV2) -> tuple[BatchDescriptor, SyncState | None]:
-        """What this rank runs, and the record, from the reduced table of shape (rows, ranks), int32.
+        """Decide from the reduced table of shape (rows, ranks), int32. Returns what this rank runs, and the record.
 
-        Of its own it adds its requests, which every graph that is found has room for. Without any work there is no
-        record, and nobody runs a forward.
+        The rank adds its number of requests, for which every graph has room. If no rank has work, there is no
+        record, and no rank runs a forward.
         """
         told = ReducedTable(*table.tolist())
         uniform = told.common_uniform()
@@ -131,17 +131,17 @@ class AgreementV2:
     # ---- microbatches (3.4)
 
     def splits(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> bool:
-        """All permit it, and the smallest rank has enough tokens, for the predicate is monotone (I-UB-7)."""
+        """Whether all permit it, and the smallest rank has enough tokens, for the predicate is monotone (I-UB-7)."""
         return set(told.may_split) == {1} and wants_microbatching(
             min(told.tokens), self.decodes(uniform, local), self.config
         )
 
     def decodes(self, uniform: int | None, local: LocalV2) -> bool:
-        """Whether the threshold of decodes applies: all ranks have decodes, and only such."""
+        """Whether the threshold of decodes applies: all requests of all ranks are decodes."""
         return uniform == self.graphs.q
 
     def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
-        """A graph of as many microbatches, or as many tokens as the largest rank has, without a graph."""
+        """A graph of this number of microbatches, or the tokens of the largest rank without a graph."""
         parts = self.config.num_ubatches
         graph = self.graphs.split_graph(local.num_reqs, max(told.tokens), uniform, parts)
         if graph is not None and not self.leaves_one_empty(min(told.tokens), graph):
@@ -149,19 +149,19 @@ class AgreementV2:
         return BatchDescriptor(RuntimeMode.NONE, max(told.tokens), local.num_reqs, num_ubatches=parts)
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
-        """Whether a rank with so few tokens has none in its last microbatch; as in 0.33, wrong where it has exactly
-        half of them, and for more than two microbatches.
+        """Whether a rank of this number of tokens has none in its last microbatch. As in 0.33, the answer is wrong for
+        exactly half of the graph's tokens, and for more than two microbatches.
         """
         return 2 * num_tokens < graph.num_tokens
 
     # ---- a later dispatch of the same batch
 
     def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
-        """Dispatch under a record, by itself: the graphs may be others, as a drafter has its own (I-DP-14).
+        """Dispatch under a record, without another agreement. A drafter has other graphs than its target (I-DP-14).
 
-        `index`: this rank's place. Raises AssertionError where the record is not of this batch, as far as a rank can
-        see. Whether it needs to run eagerly is not asked again: what was agreed on holds for all. A graph that pads
-        further does so on all.
+        `index`: this rank's place. Raises AssertionError if the rank sees that the record is not of this batch. The
+        rank does not check again whether it needs to run eagerly, because the record holds for all. If a graph pads
+        further, it does so on all ranks.
         """
         assert state.num_tokens[index] == local.num_tokens, (
             f"a record of {state.num_tokens[index]} tokens for rank {index}, which has {local.num_tokens} (I-DP-14)"
@@ -178,20 +178,20 @@ class AgreementV2:
 
 
 class PaddingV2017:
-    """Release 0.17 of the same: ranks tell sizes of graphs, and the largest size in the smallest mode is run."""
+    """Release 0.17: ranks send sizes of graphs, and all run the largest size in the smallest mode."""
 
     rows = 3
 
     def column(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, ...]:
-        """`size`: of this rank's own graph, None where there is none. A rank without tokens needs no graph."""
+        """`size`: the size of this rank's graph, None without one. A rank without tokens needs no graph."""
         return num_tokens, 0 if not num_tokens else -1 if size is None else size, int(mode)
 
     def alone(self, num_tokens: int, size: int | None, mode: RuntimeMode) -> tuple[int, None, RuntimeMode]:
-        """One rank pads to its size even where the mode is NONE, unlike several (example A-15)."""
+        """A single rank pads to its size even in mode NONE; several do not (example A-15)."""
         return num_tokens if size is None else size, None, mode
 
     def decide(self, table: HostArray, index: int) -> tuple[int, tuple[int, ...] | None, RuntimeMode]:
-        """What rank `index` runs, what all run, and the mode. Without any work there are no counts."""
+        """Returns the tokens of rank `index`, those of all, and the mode. Without any work there are no counts."""
         tokens, sizes, modes = table.tolist()
         mode = RuntimeMode(min(modes))
         if not any(tokens):
@@ -203,5 +203,5 @@ class PaddingV2017:
         return counts[index], counts, mode
 
     def least(self) -> int:
-        """Tokens that a rank without any runs, so that no expert collective has a rank of size zero."""
+        """Tokens of a rank without work. With one token its size in the expert collectives is not zero."""
         return 1

@@ -1,15 +1,15 @@
-"""A forward that is really captured, and replayed where the ranks agreed on a graph.
+"""A forward that a rank really captures, and replays if the ranks agreed on a graph.
 
-Before serving begins a session captures every graph that the dispatcher knows. As the V1 runner does, each of its runs
-agrees with the other ranks, like a step, and asserts that what was agreed is what it wants to capture (5.6). Graphs
-read the persistent buffers that `prepare` fills, and their outputs are weak references: a step copies its own before
-the next replay.
+Before serving, a session captures every graph that the dispatcher knows. As in the V1 runner, each run of the session
+agrees with the other ranks, like a step. It asserts that the agreement is what it wants to capture (5.6). Graphs
+read the persistent buffers that `prepare` fills, and their outputs are weak references: a step copies its outputs
+before the next replay.
 
-Two ranks may replay graphs of one size and different captures: where graphs are specialised for adapters, one has some
-in its batch and the other has none (example A-31). NCCL asks for the same capture on all ranks, so such a step is
+Two ranks may replay graphs of one size and different captures. With graphs for adapters, one rank may have adapters in
+its batch while the other has none (example A-31). NCCL requires the same capture on all ranks, so such a step is
 GRAPH:UNPAIRED; the engine allows it.
 
-`CapturedForward` is made to be varied, as `DataParallelStep` is. Sources: specification chapters 5.6 to 5.8.
+Variants override methods of `CapturedForward`, as of `DataParallelStep`. Sources: specification chapters 5.6 to 5.8.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Agree: TypeAlias = Callable[[Batch], Awaitable[Agreed]]
 
 
 class Metadata(NamedTuple):
-    """What attention is told of a batch, for as many requests as there are in `slots`."""
+    """The metadata of attention for a batch; `slots` has one entry for each request."""
 
     starts: tuple[int, ...]
     lengths: tuple[int, ...]
@@ -60,7 +60,7 @@ class CapturedForward(GraphedLayers):
     # ---- the session
 
     async def capture(self, agree: Agree) -> None:
-        """Capture all graphs. From then on none is."""
+        """Capture all graphs. Afterwards the rank captures no graph."""
 
         async def dummy_run(target: Target, mode: RuntimeMode, stream: Stream) -> None:
             await self.dummy_run(target, mode, stream, agree)
@@ -70,19 +70,19 @@ class CapturedForward(GraphedLayers):
         self.captures.allowed = False
 
     def targets(self) -> list[Target]:
-        """Every graph that a batch may be dispatched to."""
+        """Every graph that a dispatch may choose for a batch."""
         return [Target(mode, key) for mode, keys in self.flow.dispatcher.keys.items() for key in keys]
 
     async def end_session(self) -> None:
-        """What ranks have to tell each other before the first replay."""
+        """Exchange what ranks have to know of each other before the first replay."""
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
-        """A run for a target: its warm-up (NONE), or its capture."""
+        """Run for a target: its warm-up (NONE), or its capture."""
         key = target.key
         inputs = self.capture_inputs(target)
         agreed = await self.agree_on(target, mode, inputs, agree)
         wanted = (mode, key if mode is not RuntimeMode.NONE else Descriptor(key.num_tokens))
-        assert (agreed.mode, agreed.key) == wanted, f"{wanted} was to be run, and {agreed} was agreed (5.6)"
+        assert (agreed.mode, agreed.key) == wanted, f"the rank wanted to run {wanted}, the agreement is {agreed} (5.6)"
         self.put(key.num_tokens, (), stream)
         self.put_metadata(self.capture_metadata(inputs), self.refreshed((), target.mode, key), stream)
         piecewise = mode is RuntimeMode.PIECEWISE
@@ -91,18 +91,18 @@ class CapturedForward(GraphedLayers):
         self.give_back(outputs)
 
     def capture_inputs(self, target: Target) -> CaptureInputs:
-        """The batch that stands for a target: as many requests as it may hold (5.6)."""
+        """The batch that stands for a target: the most requests that it may hold (5.6)."""
         return inputs_017(CaptureSize(target.key.num_tokens, target.mode, target.key.uniform), self.config)
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
-        """Like a step: the runs of a session are agreed on, too."""
+        """Agree on a run of the session, as on a step."""
         return await agree(self.capture_batch(target, mode, inputs))
 
     def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
-        """What a run of the session tells the other ranks that it runs."""
+        """The batch that a run of the session sends to the other ranks."""
         key, eager = target.key, mode is RuntimeMode.NONE
         scheduled = tuple([(-1, tokens, 0) for tokens in inputs.num_scheduled_tokens])
-        longest = self.flow.q if key.uniform else 0  # no decodes, whatever their shape
+        longest = self.flow.q if key.uniform else 0  # not decodes, whatever their shape
         loras = int(key.has_lora)
         return Batch(scheduled, key.num_tokens, longest, loras, eager, is_dummy=True, forced_uniform=key.uniform)
 
@@ -113,7 +113,7 @@ class CapturedForward(GraphedLayers):
     # ---- a step
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
-        """The sums of all ranks' rows, and which rows are this rank's. The caller frees the buffer."""
+        """Run a step. Returns the sums of all ranks' rows, and which are this rank's. The caller frees the buffer."""
         mode, key, counts = agreed.mode, self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
         context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
@@ -127,7 +127,7 @@ class CapturedForward(GraphedLayers):
         return agreed.key
 
     def prepare(self, batch: Batch, num_tokens: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """Fill the persistent buffers, on the stream of the forward. The answer: requests that attention is told of."""
+        """Fill the persistent buffers, on the stream of the forward. Returns the number of requests for attention."""
         metadata = self.metadata_of(batch, num_tokens, mode)
         self.put_cached(batch)
         self.put(num_tokens, batch.scheduled, self.main)
@@ -135,7 +135,7 @@ class CapturedForward(GraphedLayers):
         return self.told_requests(max(batch.num_reqs, 1), mode, key)
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
-        """What attention is told of a batch. A dummy is one request of nobody."""
+        """The metadata of attention for a batch. A dummy is one request without a row of the cache."""
         pieces = batch.scheduled or ((-1, num_tokens, 0),)
         starts, slots = [0], []
         for request, tokens, _ in pieces:
@@ -145,7 +145,7 @@ class CapturedForward(GraphedLayers):
         return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
-        """A FULL graph has those of its capture (I-CG-10); elsewhere attention is eager, and hears of real ones."""
+        """The number of requests for attention: in a FULL graph that of its capture (I-CG-10), else the real one."""
         if mode is not RuntimeMode.FULL:
             return num_reqs
         most = self.config.max_num_seqs if key.num_reqs is None else key.num_reqs
@@ -153,8 +153,8 @@ class CapturedForward(GraphedLayers):
         return most
 
     def put_cached(self, batch: Batch) -> None:
-        """Shared prefixes, for requests that begin behind them. The engine shares their blocks; here each request has
-        a row of its own, which the step that first schedules the request fills up to where it begins (1.8).
+        """Fill shared prefixes, for requests that begin behind them. The engine shares their blocks. Here each request
+        has a separate row, and the step that first schedules the request fills the row up to its begin (1.8).
         """
         begin = tuple([(request, first) for request, _, first in batch.scheduled if self.cached.get(request) == first])
         if begin:
@@ -162,21 +162,21 @@ class CapturedForward(GraphedLayers):
                 self.main.launch("kv.cached", attention.put_cached, writes=[cache], args=(begin,), cost=0)
 
     def put(self, num_tokens: int, pieces: tuple[rows.Piece, ...], stream: Stream) -> None:
-        """The tokens of a forward."""
+        """Write the tokens of a forward."""
         [ids] = self.inputs_of(num_tokens)
         stream.launch("input.put", rows.write, writes=[ids], args=(0, pieces), cost=0)
 
     def refreshed(self, pieces: tuple[rows.Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
-        """The metadata buffers that a forward is going to read."""
+        """The metadata buffers that the next forward reads."""
         return self.metadata
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
-        """Numbers of the host for attention. What is behind them stays as it is."""
+        """Write the host's metadata of attention. Numbers behind it stay as they are."""
         views = [buffer.view(0, len(part)) for buffer, part in zip(into, metadata, strict=True)]
         stream.launch("metadata.put", attention.put_metadata, writes=views, args=tuple(metadata), cost=0)
 
     def logits(self, outputs: Outputs) -> Buffer:
-        """What a step keeps of a forward: the next replay writes where this one did (I-CG-7)."""
+        """Copy the output of a forward, because the next replay overwrites it (I-CG-7)."""
         [found] = outputs.buffers
         logits = self.main.alloc(found.shape, "int32", "logits")
         self.main.launch("logits", copy, reads=[found], writes=[logits])
@@ -184,13 +184,13 @@ class CapturedForward(GraphedLayers):
         return logits
 
     async def end(self, witness: Witness) -> None:
-        """All steps are over: what the caches hold is what was put there."""
+        """Check after all steps that the caches hold exactly what the steps wrote."""
         for cache in self.caches:
             witness.cache(await cache.read("kv.read"))
 
 
 def padded(metadata: Metadata, most: int) -> Metadata:
-    """With inert requests behind the real ones: they begin where the last one ends, and have nothing (I-CG-11).
+    """Add inert requests behind the real ones: they begin where the last one ends, and have no tokens (I-CG-11).
 
     >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
     Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))

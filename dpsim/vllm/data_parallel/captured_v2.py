@@ -1,8 +1,8 @@
-"""The captured forward of the V2 runner: which graphs it captures, and that no rank asks another (5.5, 5.6).
+"""The captured forward of the V2 runner: which graphs it captures, without an agreement (5.5, 5.6).
 
-A graph is captured for the batch as a whole and, where it has a twin of microbatches, for these as well. All ranks
-capture the same list, and each has as many tokens in a run as the graph: the counts are built, where the V1 runner
-agrees on them.
+A rank captures a graph for the batch as a whole and, if the graph has a twin of microbatches, for these as well. All
+ranks capture the same list. In a run each rank has exactly the tokens of the graph. So it computes the counts; ranks of
+the V1 runner agree on them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class CapturedForwardV2(CapturedForward):
         return [target.key.num_tokens for target in self.targets()]
 
     def targets(self) -> list[Target]:
-        """Of the whole batch, then of microbatches."""
+        """The graphs of whole batches, then those of microbatches."""
         table, parts = self.table(self.config), self.config.num_ubatches
         whole = [Target(graph.mode, graph.key) for graph in (*table.mixed, *table.decodes)]
         if not self.config.use_ubatching:
@@ -34,7 +34,7 @@ class CapturedForwardV2(CapturedForward):
         return whole + [Target(graph.mode, graph.key, parts) for graph in table.split_graphs(parts)]
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
-        """Nobody asks: all have as many tokens, since all capture the same."""
+        """Compute the agreement without a message: all ranks have the same count, since all capture the same list."""
         num_tokens = target.key.num_tokens
         key = Descriptor(num_tokens) if mode is RuntimeMode.NONE else target.key
         return Agreed(mode, key, (num_tokens,) * self.ranks, target.num_ubatches > 1)

@@ -1,21 +1,21 @@
 """A sum over all ranks by recursive doubling: how release 0.33 reduces the V2 runner's table on the host (1.4).
 
-In each round a rank swaps what it has with one peer and adds. After log2(n) rounds everybody has everything:
+In each round a rank swaps its table with one peer and adds. After log2(n) rounds all ranks have the whole sum:
 
     >>> exchanges(0, 8), exchanges(5, 8)
     ([(1,), (2,), (4,)], [(4,), (7,), (1,)])
 
-With n = blocks x lanes ranks, lanes the largest power of two in n, that is done within each block, and then each lane
-swaps with the same lane of all other blocks at once:
+Let n = blocks x lanes ranks, with lanes the largest power of two in n. Then ranks do this within each block. Afterwards
+each lane swaps with the same lane of all other blocks at once:
 
     >>> exchanges(0, 6), exchanges(3, 6)
     ([(1,), (2, 4)], [(2,), (1, 5)])
 
-All ranks end with the same bits, for the two sides of a swap add the same two numbers, and sums of blocks are added in
-the order of the blocks.
+All ranks end with the same bits. The two sides of a swap add the same two numbers, and each rank adds the sums of
+blocks in the order of the blocks.
 
-The engine swaps plain memory. A tensor that is not contiguous goes to the ordinary all-reduce instead, and nobody tells
-the peers (`calls`): so the same function is two protocols, and it is a rank's own tensor that decides which one it
+The engine swaps plain memory. A tensor that is not contiguous goes to the ordinary all-reduce instead, and the peers do
+not know (`calls`). So the same function is two protocols, and the layout of a rank's tensor decides which one it
 speaks (M-DP-12).
 """
 
@@ -32,7 +32,7 @@ def lanes_of(ranks: int) -> int:
 
 
 def exchanges(rank: int, ranks: int) -> list[tuple[int, ...]]:
-    """With whom a rank swaps, round by round."""
+    """The peers with which a rank swaps, round by round."""
     lanes = lanes_of(ranks)
     rounds: list[tuple[int, ...]] = [(rank ^ (1 << bit),) for bit in range(lanes.bit_length() - 1)]
     others = tuple([peer for peer in range(rank % lanes, ranks, lanes) if peer != rank])
@@ -40,7 +40,7 @@ def exchanges(rank: int, ranks: int) -> list[tuple[int, ...]]:
 
 
 def summed(tables: Sequence[HostArray]) -> list[HostArray]:
-    """What each rank ends with, from what each begins with."""
+    """The final table of each rank, from the tables at the beginning."""
     has, lanes = list(tables), lanes_of(len(tables))
     for bit in range(lanes.bit_length() - 1):
         has = [has[rank] + has[rank ^ (1 << bit)] for rank in range(len(has))]
@@ -53,17 +53,17 @@ def summed(tables: Sequence[HostArray]) -> list[HostArray]:
 
 
 def calls(rank: int, ranks: int, contiguous: bool = True) -> list[tuple[str, tuple[int, ...]]]:
-    """What a rank does in one reduction, and with whom."""
+    """The calls of a rank in one reduction, with their peers."""
     if not contiguous:
         return [("all_reduce", tuple(range(ranks)))]
     return [("exchange", peers) for peers in exchanges(rank, ranks)]
 
 
 async def sum_over(group: HostCommunicator, table: HostArray, site: str) -> HostArray:
-    """The sum of all members' tables, int32 of equal shape, on every member: the reduction itself, over the wire.
+    """Reduce over the wire: the sum of all members' tables, int32 of equal shape, on every member.
 
-    Each round posts its receives, then its sends, and waits in this order (1.4). Sums of blocks are added in the order
-    of the blocks. A table that is not contiguous goes to the ordinary all-reduce, whatever the peers do.
+    Each round posts its receives, then its sends, and waits in this order (1.4). A rank adds sums of blocks in the
+    order of the blocks. A table that is not contiguous goes to the ordinary all-reduce, whatever the peers do.
     """
     if not table.flags.c_contiguous:
         return await group.all_reduce(table, site=site)

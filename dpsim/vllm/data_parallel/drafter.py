@@ -1,17 +1,16 @@
-"""The drafter of a data-parallel step: layers of its own, with experts of their own, and agreements of its own.
+"""The drafter of a data-parallel step: it has layers, experts and agreements apart from those of the target model.
 
 After the target model a rank runs the drafter: once over the step's tokens, and once for each further token that it
-speculates. Its experts are spread over the same ranks, so all of them have to run it as often, and to agree on how many
-tokens each runs: once before the first forward, and once, on one token a request, before all others (specification
-10.2 and 10.3; V1, every release). So a step has up to three agreements, and every rank has to come to each of them
-(I-DP-2), also one that has no work, and one whose sequence is too long for the drafter: these run a *dummy*.
-
+speculates. The drafter's experts are spread over the same ranks, so all ranks run it equally often. They also agree on
+the tokens that each runs (10.2 and 10.3; V1, every release). They do so before the first forward and, on one token a
+request, before all others. So a step has up to three agreements, and every rank takes part in each of them (I-DP-2). A
+rank without work runs a *dummy*, and so does one whose sequence is too long for the drafter.
     num_speculative_tokens   agreements   forwards
     1                        1            1
     3                        2            1 + 2
 
-A drafter has PIECEWISE graphs at most, and never splits a step. What it proposes is in no cache here: its rows are
-those of the tokens that it is given, and ranks compare their sums.
+A drafter has PIECEWISE graphs at most, and never splits a step. No cache here holds what it proposes: its rows are
+those of its input tokens, and ranks compare their sums.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class Drafter:
         self.dispatcher = flow.graphs(graphs_of(flow.config), flow.sizes())
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
-        """All forwards after a step of the target. Their rows are still to be read."""
+        """Launch all forwards after a step of the target. The caller still has to read their rows."""
         given = batch if self.fits(batch) else DUMMY
         forwards = await self.phase(given.num_tokens, given.scheduled, times=1)
         further = self.config.num_speculative_tokens - 1
@@ -44,13 +43,13 @@ class Drafter:
         return forwards
 
     def fits(self, batch: Batch) -> bool:
-        """Whether the drafter can go on from the longest sequence. A batch of no requests always fits."""
+        """Whether the drafter can go on from the longest sequence. A batch without requests always fits."""
         most, drafts = self.config.speculative_max_model_len, self.config.num_speculative_tokens
         longest = max([position + tokens for _, tokens, position in batch.scheduled], default=0)
         return most is None or longest + drafts <= most
 
     async def phase(self, num_tokens: int, pieces: tuple[Piece, ...], times: int) -> list[Microbatch]:
-        """One agreement, and as many forwards under it."""
+        """Agree once, and launch this number of forwards."""
         counts = await self.step.open_forward(num_tokens, await self.agree(num_tokens))
         index = self.step.host.index
         return [
@@ -59,7 +58,7 @@ class Drafter:
         ]
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
-        """Tokens that each rank runs; None if this rank is alone, and then each forward has as many as it has."""
+        """Tokens that each rank runs. None for a single rank: each forward then has its own number."""
         mode, descriptor = self.dispatcher.dispatch(num_tokens, False)
         if self.step.host.size == 1:
             return None
@@ -71,6 +70,6 @@ class Drafter:
 
 
 def graphs_of(config: EngineConfig) -> EngineConfig:
-    """What graphs a drafter has: PIECEWISE wherever batches that are no decodes have any."""
+    """The graphs of a drafter: PIECEWISE if batches that are not decodes have any."""
     mode = CUDAGraphMode.NONE if config.cudagraph_mode.mixed_mode is RuntimeMode.NONE else CUDAGraphMode.PIECEWISE
     return config.model_copy(update={"cudagraph_mode": mode, "enable_lora": False})

@@ -1,17 +1,17 @@
 """The drafter of the V2 runner, release 0.33: it runs under the record of the step, and agrees on nothing (10.3).
 
-The record says how many tokens each rank ran, so all ranks know how many each runs in the drafter's first forward.
-Each further forward has one token a request; of the requests the record knows the most that a rank has, and every rank
-runs as many (1.2, 1.7).
+The record has the tokens of each rank in the step, so all ranks know how many each runs in the drafter's first forward.
+Each further forward has one token a request. The record has the most requests of a rank, and every rank runs that
+number (1.2, 1.7).
 
     num_speculative_tokens   agreements   forwards
     1                        0            1
     3                        0            1 + 2
     any, skipped by all      0            0
 
-A rank votes to skip the drafts of a step where no request of its batch has drafts in its next decode. The drafter does
-not run where all ranks vote so (`SyncState.skip_drafts`). A rank whose peers want drafts runs it with them, for its
-experts are theirs. The specification has the vote and its effect (1.2, 6.5); what a rank votes by is derived.
+A rank votes to skip the drafts of a step if no request of its batch has drafts in its next decode. If all ranks vote
+so, the drafter does not run (`SyncState.skip_drafts`). A rank whose peers want drafts runs it with them, because
+they need its experts. The specification has the vote and its effect (1.2, 6.5); the condition of the vote is derived.
 
 No sequence is too long for this drafter.
 """
@@ -36,7 +36,7 @@ class DrafterV2(Drafter):
         self.reuses = step.agreement(config, step.graphs(config))
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
-        """All forwards after a step of the target. Their rows are still to be read."""
+        """Launch all forwards after a step of the target. The caller still has to read their rows."""
         record, local = self.record(), self.of_step.local(batch)
         if self.skips(record, local):
             return []
@@ -51,17 +51,17 @@ class DrafterV2(Drafter):
         return forwards
 
     def skips(self, record: SyncState | None, local: LocalV2) -> bool:
-        """Whether no rank drafts in this step; a rank that is alone goes by its own vote."""
+        """Whether no rank drafts in this step; a single rank goes by its own vote."""
         return local.may_skip_drafts if record is None else record.skip_drafts
 
     def record(self) -> SyncState | None:
-        """What all ranks know of the batch of this step."""
+        """The record of this step's batch, None for a single rank."""
         return self.of_step.state
 
     def forward(
         self, record: SyncState | None, local: LocalV2, pieces: tuple[Piece, ...], times: int
     ) -> list[Microbatch]:
-        """As many forwards under a record. Raises AssertionError for one of another batch, as far as a rank can see."""
+        """Launch forwards under a record. Raises AssertionError for a record of another batch, as far as it sees."""
         index = self.step.host.index
         counts: tuple[int, ...] = (local.num_tokens,)
         if record is not None:

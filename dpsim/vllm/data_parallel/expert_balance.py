@@ -1,20 +1,20 @@
-"""Expert load balancing: every so many steps experts move to where they are less loaded (10.1, row 17).
+"""Expert load balancing: after each interval of steps experts move to where they are less loaded (10.1, row 17).
 
 An expert lies in a *slot* of one rank. Each rank counts the tokens that it gives to each expert. When the interval is
-over the counts are summed over the group `eplb`, every rank computes the same new placement from the sum, and those who
-have an expert send it to those who get it. So all ranks have to come to the same interval in the same step. A dummy
-step counts as a step, and its tokens do not count: they are nobody's.
+over, the ranks sum the counts over the group `eplb`, and each computes the same new placement from the sum. Then the
+ranks that have an expert send it to those that get it. So all ranks have to reach the end of an interval in the same
+step. A dummy step counts as a step, but its tokens do not count: they belong to no request.
 
     step         0   1   2   3   4        interval 2, ranks 0 and 1, experts 0 to 3
     placement    0 1 | 2 3           2 0 | 3 1   ...
 
-A placement is a function of the loads alone: the experts from the most loaded on, dealt to and fro over the ranks.
+A placement is a function of the loads alone. It deals the experts, from the most loaded on, to and fro over the ranks.
 
     >>> placed((5, 9, 1, 7), ranks=2)  # slots 0 and 1 are of rank 0
     (1, 2, 3, 0)
 
-XX: an expert is a number; none is there twice; loads count from one move to the next, where the engine has a window of
-steps (`window_size`) and lets the first interval be shorter.
+XX: an expert is a number, and no expert has two slots. Loads count from one move to the next, while the engine has a
+window of steps (`window_size`) and lets the first interval be shorter.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from dpsim.vllm.model.arrays import of_host
 from dpsim.vllm.model.rows import value
 
 SLOTS = 2
-"""Of a rank."""
+"""The number of slots of a rank."""
 
 Placement: TypeAlias = tuple[int, ...]
-"""Of each slot of all ranks, rank by rank, which expert is there."""
+"""The expert of each slot of all ranks, rank by rank."""
 
 
 class WrongExpert(AssertionError):
@@ -40,7 +40,7 @@ class WrongExpert(AssertionError):
 
 
 class ExpertBalance:
-    """What one rank has to do with it. Methods in the order in which a step calls them."""
+    """The part of one rank. Methods in the order in which a step calls them."""
 
     group = "eplb"
 
@@ -57,7 +57,7 @@ class ExpertBalance:
         self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * experts,), cost=0)
 
     async def after_step(self, batch: Batch) -> None:
-        """The experts that the forward used were counted; now and then they move."""
+        """Count the experts that the forward used, and move experts when an interval is over."""
         self.count(batch)
         self.steps += self.counted_steps(batch)
         if self.due():
@@ -65,12 +65,12 @@ class ExpertBalance:
             await self.rearrange()
 
     async def end(self) -> None:
-        """After all steps. Raises WrongExpert."""
+        """Check the experts after all steps. Raises WrongExpert."""
         there = tuple((await self.weights.read("eplb.end")).tolist())
         if there != self.own(self.placement):
             raise WrongExpert(f"experts {there} are here, where {self.own(self.placement)} were placed")
 
-    # ---- what is counted
+    # ---- the loads of a step
 
     def count(self, batch: Batch) -> None:
         tokens = self.tokens(batch)
@@ -78,14 +78,14 @@ class ExpertBalance:
         self.main.launch("eplb.count", count, reads=[self.weights], writes=[self.loads, self.used], args=args, cost=0)
 
     def tokens(self, batch: Batch) -> Counter[int]:
-        """Tokens of a batch by expert: which one a token is given to is told by its value."""
+        """Tokens of a batch by expert. The value of a token decides its expert."""
         experts, pieces = len(self.placement), () if batch.is_dummy else batch.scheduled
         return Counter(
             value(request, first + at) % experts for request, tokens, first in pieces for at in range(tokens)
         )
 
     def counted_steps(self, batch: Batch) -> int:
-        """Steps that this one counts for."""
+        """The steps for which this one counts."""
         return 1
 
     def due(self) -> bool:
@@ -94,13 +94,13 @@ class ExpertBalance:
     # ---- moving
 
     async def rearrange(self) -> None:
-        """All of it, before the next step."""
+        """Do the whole move before the next step."""
         placement = await self.decide_placement()
         incoming = self.exchange(placement, self.main)
         self.take_over(placement, incoming)
 
     async def decide_placement(self) -> Placement:
-        """Sum up what all ranks counted, and start anew."""
+        """Sum the counts of all ranks, compute a placement, and reset the counts."""
         self.sum_loads()
         loads = tuple((await self.loads.read("eplb.read")).tolist())
         self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * len(loads),), cost=0)
@@ -109,7 +109,7 @@ class ExpertBalance:
         return placement
 
     def sum_loads(self) -> None:
-        """Over all ranks, for their own differ."""
+        """Sum over all ranks, because their counts differ."""
         self.device.all_reduce(self.loads, self.main, site="eplb.sum")
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
@@ -143,19 +143,19 @@ class ExpertBalance:
         return self.of(placement, self.device.index)
 
     def kept(self, placement: Placement) -> tuple[int, ...]:
-        """Of each own slot in which own slot its new expert has been; -1: it comes from another rank."""
+        """For each slot of this rank, the slot that had its new expert before; -1 if it comes from another rank."""
         before = self.own(self.placement)
         return tuple(before.index(expert) if expert in before else -1 for expert in self.own(placement))
 
 
 class ExpertBalance014(ExpertBalance):
-    """0.14 has no group for it: the experts' own (9.4)."""
+    """0.14 has no separate group: it uses the group of the experts (9.4)."""
 
     group = "ep"
 
 
 def placed(loads: tuple[int, ...], ranks: int) -> Placement:
-    """The experts from the most loaded on, dealt over the ranks to and fro, so that each has about as much to do."""
+    """Deal the experts, from the most loaded on, to and fro over the ranks, so that their loads are about equal."""
     order = sorted(range(len(loads)), key=lambda expert: (-loads[expert], expert))
     return tuple(
         order[turn * ranks + (ranks - 1 - rank if turn % 2 else rank)] for rank in range(ranks) for turn in range(SLOTS)
@@ -163,22 +163,22 @@ def placed(loads: tuple[int, ...], ranks: int) -> Placement:
 
 
 def put(buffer: Any, values: tuple[int, ...]) -> None:
-    """Kernel: numbers of the host."""
+    """Kernel: write numbers of the host."""
     buffer[:] = of_host(buffer, values)
 
 
 def count(weights: Any, loads: Any, used: Any, tokens: tuple[int, ...]) -> None:
-    """Kernel: what a forward leaves: the experts that it used, and the tokens that it gave to each of all."""
+    """Kernel: record the experts that a forward used, and add the tokens that it gave to each expert."""
     loads[:] = loads + of_host(loads, tokens)
     used[:] = weights
 
 
 def keep(weights: Any, incoming: Any, slots: tuple[int, ...]) -> None:
-    """Kernel: experts that stay on this rank, perhaps in another slot."""
+    """Kernel: copy experts that stay on this rank, perhaps to another slot."""
     for at, slot in enumerate(slots):
         incoming[at] = weights[slot] if slot >= 0 else -1
 
 
 def swap(incoming: Any, weights: Any) -> None:
-    """Kernel: the new experts in the place of the old ones."""
+    """Kernel: replace the old experts with the new ones."""
     weights[:] = incoming

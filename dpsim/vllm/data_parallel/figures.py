@@ -1,9 +1,9 @@
-"""What a finished run says about batches: how many tokens were padding, which graphs were used, where experts went.
+"""Figures of a finished run's batches: how many tokens were padding, which graphs ran, where experts moved.
 
     tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
     moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
 
-All of it is read off the decisions in a journal, so it is of what ranks decided, whoever was right.
+All of it comes from the decisions in a journal, so it shows what ranks decided, right or wrong.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ MOVES_LISTED = 8
 def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[str, Any]:
     """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
 
-    Taken from the decisions of one rank: steps that were not agreed on do not count. A rank that runs fewer tokens
-    than it has makes up for no other's padding.
+    The figures come from the decisions of one rank, and count only steps with an agreement. If a rank runs fewer
+    tokens than it has, this does not reduce the padding of another rank.
     """
     modes: Counter[str] = Counter()
     real = run = dropped = microbatched = 0
     for raw in journal:
         if raw[KIND] != "decision" or raw[STEP] < 0:
-            continue  # a capture session agrees, too
+            continue  # a run of a capture session has an agreement, too
         if raw[SITE] == "plan":
             _, num_tokens, _ = raw[DECISION_VALUE]
             if num_tokens is not None:
@@ -43,7 +43,7 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
             modes[mode] += 1
             microbatched += split
     tokens: dict[str, Any] = {}
-    if real:  # one rank agrees with nobody, and no count is decided
+    if real:  # a single rank needs no agreement, and decides no count
         tokens = {"tokens scheduled": real, "tokens run": run, **({"tokens dropped": dropped} if dropped else {})}
         tokens["padded-token overhead"] = f"{100 * (run - real + dropped) / real:.1f} %"
     return {
@@ -54,8 +54,8 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
 
 
 def moves_of_experts(journal: Sequence[RawRecord]) -> str:
-    """What each placement moves, from the decisions of one rank: the step in which it was decided, and, where experts
-    move while steps run, the one after which they are used. Ranks are numbered within the experts' group.
+    """The moves of each placement, by the decisions of one rank: the step of the decision, and the experts that move.
+    For moves while steps run it also has the last step before their use. Ranks are numbered within the group.
     """
     told: list[str] = []
     before: Placement = ()

@@ -1,7 +1,7 @@
-"""From a rank's batch to what it tells the others, and from the agreement to its graph: vLLM's V1 runner (1.6).
+"""From a rank's batch to its column, and from the agreement to its graph: vLLM's V1 runner (1.6).
 
-A rank dispatches alone, tells the others what it came to, and after the agreement dispatches again, with the agreed
-count and held to what the agreement allows. All of it is arithmetic on one rank, so it is asked without a machine:
+A rank dispatches alone, sends the result to the others, and after the agreement dispatches again. The second dispatch
+takes the agreed count, and the agreement limits its modes. All of it is arithmetic on one rank, without a machine:
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.data_parallel.batch import Source000
@@ -11,11 +11,11 @@ count and held to what the agreement allows. All of it is arithmetic on one rank
     >>> mode.name, descriptor.num_tokens
     ('PIECEWISE', 4)
 
-`BatchFlow` is what all releases share. What they differ in is a method of its own, and a release is the class that has
-its answers. Its record (`dpsim.vllm.releases`) has it beside its agreement and its dispatcher:
+All releases share `BatchFlow`. Each difference is a separate method, and a release is the class with its answers. Its
+record (`dpsim.vllm.releases`) names the class beside its agreement and its dispatcher:
 
                  dummy batches                   first dispatch without FULL    may not be split
-    0.14         one token, uniform by force     cascade attention, encoder     (whoever asks may say so)
+    0.14         one token, uniform by force     cascade attention, encoder     (the caller may say so)
     source-000   the same (0.17)                 the same                       the same
     0.33         q tokens, uniform by force      encoder                        readers of unwritten blocks (3.3)
 
@@ -35,7 +35,7 @@ from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher
 class BatchFlow(ABC):
     """One rank's way through a step's decisions. Methods in the order in which a step calls them.
 
-    `tensor_parallel_size`: ranks among which sequence parallelism cuts a batch; counts are then multiples of it, and
+    `tensor_parallel_size`: the ranks among which sequence parallelism cuts a batch. Counts are multiples of it, and
     graphs of other sizes do not exist.
     """
 
@@ -51,15 +51,15 @@ class BatchFlow(ABC):
         self.dispatcher = self.graphs(config, self.sizes())
 
     def sizes(self) -> tuple[int, ...]:
-        """Tokens of the graphs that there are, those of mode NONE aside. Raises ValueError if none are left."""
+        """The graph sizes, without mode NONE. Raises ValueError if there are none."""
         return tuple(size for size in self.graphs.ladder.sizes(self.config) if size % self.parts == 0)
 
     @property
     def q(self) -> int:
-        """Tokens that a decode brings."""
+        """Tokens of a decode."""
         return self.config.uniform_decode_query_len
 
-    # ---- what releases differ in
+    # ---- differences of releases
 
     @abstractmethod
     def dummy_tokens(self) -> int:
@@ -67,16 +67,16 @@ class BatchFlow(ABC):
 
     @abstractmethod
     def forbids_full(self, batch: Batch) -> bool:
-        """Whether the first dispatch may not choose FULL (1.8). The second one knows it by the agreed mode only."""
+        """Whether the first dispatch may not choose FULL (1.8). The agreed mode tells the second one."""
 
     @abstractmethod
     def may_split(self, batch: Batch) -> bool:
-        """Whether this rank lets the step be microbatched at all: one that does not vetoes for all (3.3)."""
+        """Whether this rank permits microbatches for the step. A rank that does not vetoes them for all (3.3)."""
 
     # ---- before the agreement
 
     def dummy_batch(self) -> Batch:
-        """What a rank without work runs: a uniform decode by force, so that a graph fits it (1.8, I-DP-12)."""
+        """The batch of a rank without work: a uniform decode by force, so that a graph fits it (1.8, I-DP-12)."""
         tokens = self.dummy_tokens()
         return Batch((), tokens, tokens, is_dummy=True, forced_uniform=True)
 
@@ -84,11 +84,11 @@ class BatchFlow(ABC):
         return batch.uniform_decode(self.q)
 
     def padded(self, num_tokens: int) -> int:
-        """Padding for sequence parallelism: its ranks get equal parts. Before the first dispatch, and never after."""
+        """Padding for sequence parallelism, into equal parts: before the first dispatch, and never after."""
         return -(-num_tokens // self.parts) * self.parts
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
-        """What this rank would run alone (1.6 b)."""
+        """The graph that this rank would run alone (1.6 b)."""
         allowed = ALL_MODES - {RuntimeMode.FULL} if self.forbids_full(batch) else ALL_MODES
         mode, descriptor = self.dispatch(batch, self.padded(batch.num_tokens), allowed)
         assert descriptor.num_tokens % self.parts == 0, (
@@ -99,13 +99,13 @@ class BatchFlow(ABC):
     def dispatch(
         self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
     ) -> tuple[RuntimeMode, Descriptor]:
-        """Look `num_tokens` up among the graphs. A batch that is forced to run eagerly has none, whatever is agreed."""
+        """Look `num_tokens` up among the graphs. A batch that has to run eagerly gets none, whatever the agreement."""
         if batch.force_eager:
             allowed = frozenset({RuntimeMode.NONE})
         return self.dispatcher.dispatch(num_tokens, self.uniform(batch), has_lora=batch.num_loras > 0, allowed=allowed)
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
-        """What this rank tells the others. Padding is wanted wherever graphs are configured at all (0.14)."""
+        """This rank's column. A rank wants padding if graphs are configured at all (0.14)."""
         return told(
             batch.num_tokens,
             descriptor.num_tokens,
@@ -119,7 +119,7 @@ class BatchFlow(ABC):
     def wants_padding(self) -> bool:
         return self.config.cudagraph_mode != "NONE"
 
-    # ---- after it
+    # ---- after the agreement
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
         """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9)."""
@@ -127,7 +127,7 @@ class BatchFlow(ABC):
 
 
 class Flow017(BatchFlow):
-    """As in 0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
+    """0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
 
     def dummy_tokens(self) -> int:
         return 1
@@ -140,12 +140,12 @@ class Flow017(BatchFlow):
 
 
 class Flow014(Flow017):
-    """As in 0.14, whose agreement and graphs differ from those of 0.17, and nothing else."""
+    """0.14: its agreement and its graphs differ from those of 0.17, and nothing else."""
 
 
 class Flow033(BatchFlow):
-    """As in 0.33: dummies as long as a decode, cascade attention in any graph, and a veto of splitting a step in which
-    a request reads cache blocks that another one still writes.
+    """0.33: dummies as long as a decode, and cascade attention in any graph. A rank vetoes a split if a request reads
+    cache blocks that another one still writes.
     """
 
     def dummy_tokens(self) -> int:

@@ -1,8 +1,8 @@
 """The stand-in for a forward: one kernel and one expert all-reduce a layer, under counts that all ranks agreed on.
 
-The all-reduce stands for the expert all-gather and reduce-scatter: each rank writes its own rows of a buffer that holds
-the rows of *all* ranks as it believes they were agreed. So ranks that decided differently issue collectives of
-different sizes, as they would in production. The target model and its drafter both run such layers.
+The all-reduce stands for the expert all-gather and reduce-scatter. Each rank has a buffer for the rows of *all* ranks
+by its own plan, and writes its own rows. So ranks that decided differently issue collectives of different sizes, as
+they would in production. The target model and its drafter both run such layers.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Microbatch: TypeAlias = tuple[Buffer, slice]
 
 
 class Execution(NamedTuple):
-    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, the batch that
-    they are for, and the graph.
+    """The forward of a rank: the plan that it follows, its mode and token count after the second dispatch, its batch,
+    and the graph.
     """
 
     plan: StepPlan
@@ -40,7 +40,7 @@ class Execution(NamedTuple):
 
 
 class Forwards(ABC):
-    """What one rank runs its layers with."""
+    """The layers of one rank, and its communicators."""
 
     def __init__(self, rank: Rank, flow: BatchFlow) -> None:
         self.rank = rank
@@ -50,11 +50,11 @@ class Forwards(ABC):
 
     @abstractmethod
     async def agree(self, local: LocalBatch) -> StepPlan:
-        """One agreement: tell the others, and decide with what all told."""
+        """Run one agreement: send this rank's column, and decide from the columns of all."""
 
     async def open_forward(self, num_tokens: int, counts: tuple[int, ...] | None) -> tuple[int, ...]:
-        """The tokens of all ranks, as the metadata of a forward needs them. One that is opened without a list agrees on
-        it by itself, without padding, graph or microbatches: an agreement that nobody sees in the code (1.8).
+        """The tokens of all ranks, for the metadata of a forward. A forward without a list agrees on one, without
+        padding, graph or microbatches. In the engine this agreement does not show in the code (1.8).
         """
         if counts is None:
             counts = (num_tokens,)
@@ -70,7 +70,7 @@ class Forwards(ABC):
     ) -> Microbatch:
         """Write this rank's tokens into its rows of a buffer for everyone's, and sum it over the expert group.
 
-        `model`: whose layer it is, for the sites: the target's if empty.
+        `model`: the model of the layer, for the sites; the target if empty.
         """
         of = f"{model}." if model else ""
         buffer = self.main.alloc(total, "int32", f"{of}experts.buffer")
@@ -100,5 +100,5 @@ FEW_ROWS = 100
 
 
 def total(rows: HostArray) -> int:
-    """Their sum. Most steps have a handful of rows, which Python adds up in half the time that numpy takes."""
+    """The sum of the rows. Most steps have a handful of rows, which Python adds in half the time of numpy."""
     return sum(rows.tolist()) if len(rows) <= FEW_ROWS else int(rows.sum(dtype=np.int64))

@@ -1,14 +1,14 @@
-"""The layers of a forward that is captured, and the buffers that they find everything in.
+"""The layers of a captured forward, and the buffers from which they read all their inputs.
 
     tokens -> [ project ] -> attention -> [ experts, project ] -> attention -> [ experts ] -> sums of all ranks
 
-What is in brackets is a *piece*: a graph of its own in mode PIECEWISE, with eager attention between. In mode FULL all
-of it is one graph. Each layer ends in the collective of its experts, which has the rows of all data-parallel ranks:
-inside of a graph, where nobody asks any more how many there are.
+Each pair of brackets is a *piece*. In mode PIECEWISE each piece is its own graph, and attention runs eagerly between
+the pieces. In mode FULL all of it is one graph. Each layer ends in the collective of its experts, which has the rows of
+all data-parallel ranks. Inside of a graph their number is fixed.
 
-What a step differs in is in persistent buffers, which graphs read wherever they are replayed: the tokens, and for
-attention its metadata (`dpsim.vllm.data_parallel.attention`). Who fills them is
-`dpsim.vllm.data_parallel.captured`.
+Persistent buffers hold what differs from step to step, and graphs read them in each replay: the tokens, and for
+attention its metadata (`dpsim.vllm.data_parallel.attention`).
+`dpsim.vllm.data_parallel.captured` fills them.
 """
 
 from __future__ import annotations
@@ -60,27 +60,27 @@ class GraphedLayers:
         self.initialised: set[int] = set()
 
     def graph_sizes(self) -> Sequence[int]:
-        """Tokens of all graphs that there are."""
+        """The token counts of all graphs."""
         return self.flow.dispatcher.sizes
 
     def make_metadata(self, most: int) -> tuple[Buffer, Buffer, Buffer]:
-        """Where attention finds starts, lengths and slots."""
+        """The buffers of starts, lengths and slots."""
         starts, lengths, slots = ("query.starts", most + 1), ("sequence.lengths", most), ("cache.slots", most)
         first, second, third = (self.main.alloc(count, "int32", site) for site, count in (starts, lengths, slots))
         return first, second, third
 
     def make_offloader(self) -> Offloader | None:
-        """What brings weights to the device; None: all of them are there."""
+        """The offloader that copies weights to the device. None: the device has all weights."""
         return None
 
     def inputs_of(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """The inputs of a forward: for each size at the same place (I-CG-8)."""
+        """The inputs of a forward. Forwards of the same size get the same view (I-CG-8)."""
         if num_tokens not in self.inputs:
             self.inputs[num_tokens] = (self.ids.view(0, num_tokens),)
         return self.inputs[num_tokens]
 
     async def forward(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
-        """All layers. What is between them is given back at the end, unless it is a graph's."""
+        """Run all layers. At the end the rank frees what is between them, unless it belongs to a graph."""
         between = []
         for layer in range(self.layers):
             outputs = await self.pieces[layer](context, inputs)
@@ -94,7 +94,7 @@ class GraphedLayers:
         return result
 
     def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
-        """What is between two attention ops, or before the first one or after the last."""
+        """The piece before the first attention op, between two, or after the last."""
 
         async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             [hidden] = inputs
@@ -111,7 +111,7 @@ class GraphedLayers:
         return run
 
     async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
-        """The first half of a layer. Room for what attention leaves is made here, so that it is part of the graph."""
+        """The first half of a layer. It allocates the output of attention, so that the graph owns that memory."""
         await self.initialise(context, hidden.shape[0])
         stream, weights = context.stream, self.layer_weights(layer, context)
         query = stream.alloc(hidden.shape, "int32", "query")
@@ -122,7 +122,7 @@ class GraphedLayers:
         return Outputs((query, attended), owned=True)
 
     async def initialise(self, context: ForwardContext, num_tokens: int) -> None:
-        """A kernel is tuned when it first meets a size, for which the host waits. No capture allows that."""
+        """Tune a kernel for a new size. The host waits for that, and no capture allows it."""
         if num_tokens not in self.initialised:
             await context.stream.record().synchronize("kernel.tune")
             self.initialised.add(num_tokens)
@@ -134,7 +134,7 @@ class GraphedLayers:
         return self.offloader.weights(layer)
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
-        """Attention, which no piece contains."""
+        """Run attention, which no piece contains."""
         if context.num_reqs is None:
             context.stream.launch("attention.skip", fill, writes=[attended], args=(0,), cost=0)
             return
@@ -149,12 +149,12 @@ class GraphedLayers:
         )
 
     def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
-        """The metadata of so many requests: what it holds when a graph is replayed, not when it was captured."""
+        """The metadata of this number of requests. A graph reads its values of the replay, not of the capture."""
         starts, lengths, slots = self.metadata
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
 
     def run_experts(self, layer: int, context: ForwardContext, attended: Buffer) -> Buffer:
-        """The second half of a layer: the rows of all ranks, summed."""
+        """The second half of a layer: sum the rows of all ranks."""
         stream, counts = context.stream, context.counts
         own = sum(counts[: self.index])
         summed = stream.alloc(sum(counts), "int32", "experts.rows")

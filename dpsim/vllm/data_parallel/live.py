@@ -1,14 +1,14 @@
-"""The batches of one rank whose scheduler runs live: known one by one, as they are scheduled.
+"""The batches of one rank whose scheduler runs live: it adds them one by one, as it schedules them.
 
-Where requests come as messages, nobody can say beforehand which batch a step has. So what the witness holds a step
-against is written down when the scheduler gives it:
+If requests arrive as messages, no rank knows beforehand which batch a step has. So the scheduler notes each batch, and
+the witness compares the step with it:
 
     >>> own = OwnBatches([Request(0, 5, 2)], dp_index=1, ranks=2, config=EngineConfig())
     >>> own.note(3, Batch(((0, 5, 0),), 5, 5))
     >>> own.steps, [batch.num_tokens for batch in own.batches(3)], own.batches(2)[1] == IDLE
     (4, [0, 5], True)
 
-Other ranks' batches are not known here, and stand as idle ones.
+A rank does not know the batches of other ranks: they stand here as idle ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.vllm.params.arguments import Request
 
 
 class OwnBatches(Batches):
-    """`requests`: all that may come."""
+    """The batches of one rank. `requests`: all that may arrive."""
 
     def __init__(self, requests: Sequence[Request], dp_index: int, ranks: int, config: EngineConfig) -> None:
         self.requests, self.dp_index, self.ranks, self.config = requests, dp_index, ranks, config
@@ -30,7 +30,7 @@ class OwnBatches(Batches):
         self._begins: dict[int, int] = {}
 
     def note(self, step: int, batch: Batch) -> None:
-        """What was scheduled for a step, before the step is made."""
+        """Note what the scheduler chose for a step, before the step runs."""
         self._own[step] = batch
         for request, _, first in batch.scheduled:
             if request not in self._seen and first:
@@ -46,12 +46,12 @@ class OwnBatches(Batches):
         return tuple(own if rank == self.dp_index else IDLE for rank in range(self.ranks))
 
     def extent(self) -> tuple[int, int, int]:
-        """Of all requests, whoever gets them; a decode brings as many tokens as it has drafts, and one."""
+        """The extent of all requests, on any rank; a decode has one token, and one for each draft."""
         q = self.config.uniform_decode_query_len
         positions = max([one.prompt_tokens + one.output_tokens for one in self.requests], default=0) + q
         tokens = sum([max(one.prompt_tokens, q) for one in self.requests])
         return max(len(self.requests), 1), positions, max(min(tokens, self.config.max_num_batched_tokens), 1)
 
     def cached_prefixes(self) -> Mapping[int, int]:
-        """Of those that were scheduled so far; it grows."""
+        """The prefixes of all requests that were scheduled so far; the mapping grows."""
         return self._begins

@@ -1,8 +1,8 @@
-"""Microbatching: who may split a batch, and which requests and tokens each part gets (specification chapter 3).
+"""Microbatching: which rank may split a batch, and which requests and tokens each part gets (specification chapter 3).
 
-Splitting a step's batch into U microbatches lets one half compute while the other communicates. It decides the
-*number and sizes* of the expert collectives, U a layer instead of 1, so either every rank splits or none does. So the
-sizes are a function of the padded count and U alone, and a boundary may fall into the middle of a request:
+If a rank splits a step's batch into U microbatches, one half computes while the other communicates. A layer then has U
+expert collectives instead of 1, so either every rank splits or none does. Also, their sizes must be equal on all ranks.
+So they depend on the padded count and U alone, and a boundary may cut a request:
 
     >>> config = Microbatching(enable_dbo=True)
     >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
@@ -18,8 +18,8 @@ sizes are a function of the padded count and U alone, and a boundary may fall in
     range(500, 1000)
 
 A slice names what it covers and holds no data; `dpsim.vllm.data_parallel.microbatch_inputs` cuts by it. Releases
-differ in two places, which are methods: 0.33 takes a list of boundaries as well, and its V2 runner does not abort a
-split whose last microbatch has no real token, so that one keeps a request.
+differ in two methods. 0.33 also takes a list of boundaries. Its V2 runner does not abort a split whose last microbatch
+has no real token, and that microbatch keeps a request.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpsim.vllm.config import Microbatching, RuntimeMode
 
 
 def wants_microbatching(num_tokens: int, uniform_decode: bool, config: Microbatching) -> bool:
-    """One rank's wish, from its own unpadded token count: at least the threshold of its kind of batch (3.2)."""
+    """One rank's wish, from its unpadded token count: at least the threshold of its kind of batch (3.2)."""
     threshold = config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold
     return config.use_ubatching and num_tokens >= threshold
 
@@ -59,11 +59,11 @@ class Slice(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """As the engine asks it: one that runs backwards, as a `split` beyond the end makes it, is not empty."""
+        """Whether the engine's check finds it empty. A slice that runs backwards, from a `split` too large, is not."""
         return any(part.start == part.stop for part in self)
 
     def counts(self, ranks: int) -> tuple[int, ...]:
-        """Tokens that each rank runs in this microbatch: its own count, for all run as many (3.6)."""
+        """Tokens that each rank runs in this microbatch: its own count, for all run equally many (3.6)."""
         return (len(self.tokens),) * ranks
 
 
@@ -74,14 +74,14 @@ class Slices(NamedTuple):
     padded: list[Slice]
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
-        """Those that attention metadata is cut by: a FULL graph was captured with padding, and reads it (3.6). Slot
-        mappings and inputs of the model are always cut by `padded`.
+        """The slices of attention metadata: a FULL graph was captured with padding, and reads it (3.6). Slot
+        mappings and inputs of the model always use `padded`.
         """
         return self.padded if mode is RuntimeMode.FULL else self.own
 
 
 class PaddedSlices(Slices):
-    """Of the V2 runner, which cuts all by the padded slices, whatever the mode is (3.5)."""
+    """The slices of the V2 runner, which cuts everything by the padded slices in every mode (3.5)."""
 
     def for_attention(self, mode: RuntimeMode) -> list[Slice]:
         return self.padded
@@ -102,7 +102,7 @@ class Slicing:
         num_ubatches: int,
         split: SplitPoint = None,
     ) -> Slices:
-        """The microbatches of a batch with so many tokens a request. Raises ValueError for a wrong `split`."""
+        """The microbatches of a batch, from the tokens of each request. Raises ValueError for a wrong `split`."""
         starts = [0, *accumulate(num_scheduled_tokens)]
         edges = [0, *self.points(num_tokens_padded, num_ubatches, split), starts[-1]]
         own = [self.slice(starts, first, stop) for first, stop in pairwise(edges)]
@@ -113,7 +113,7 @@ class Slicing:
         return Slices(own, padded)
 
     def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
-        """Where microbatches begin, the first one aside. Real tokens do not count, or ranks would differ (I-UB-2)."""
+        """The begins of all microbatches but the first. Real tokens do not count, or ranks would differ (I-UB-2)."""
         if split is None:
             return list(accumulate(slice_sizes(num_tokens_padded, num_ubatches)[:-1]))
         if not isinstance(split, int):
@@ -121,11 +121,11 @@ class Slicing:
         return [split * part for part in range(1, num_ubatches)]
 
     def slice(self, starts: Sequence[int], first: int, stop: int) -> Slice:
-        """The tokens from `first` to `stop`, and whose they are. `starts`: where each request begins, and the end."""
+        """The tokens from `first` to `stop`, and their requests. `starts`: the begin of each request, and the end."""
         return Slice(range(self.first_request(starts, first), self.stop_request(starts, stop)), range(first, stop))
 
     def first_request(self, starts: Sequence[int], token: int) -> int:
-        """Whose token it is: a request that ends just before it is not meant."""
+        """The request of a token, not one that ends just before it."""
         return bisect_right(starts, token) - 1
 
     def stop_request(self, starts: Sequence[int], token: int) -> int:
@@ -140,7 +140,7 @@ class Slicing:
 
 
 class Slicing033(Slicing):
-    """As in 0.33: boundaries may be given one by one."""
+    """0.33: a caller may give the boundaries one by one."""
 
     def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
         if split is None or isinstance(split, int):
@@ -151,7 +151,7 @@ class Slicing033(Slicing):
 
 
 class SlicingV2(Slicing033):
-    """The V2 runner of 0.33: a microbatch of padding only keeps the last request, without a token of it."""
+    """The V2 runner of 0.33: a microbatch that is all padding keeps the last request, without a token of it."""
 
     def slices(
         self,
@@ -170,5 +170,5 @@ class SlicingV2(Slicing033):
         return [self.within(one, num_reqs - 1, num_reqs_padded) for one in padded]
 
     def within(self, one: Slice, last: int, stop: int) -> Slice:
-        """A boundary behind the last real token names requests that there are none of."""
+        """Limit a slice to real requests: a boundary behind the last real token names none."""
         return one._replace(requests=range(min(one.requests.start, last), min(one.requests.stop, stop)))

@@ -1,8 +1,8 @@
-"""What a microbatch is given of its batch: attention metadata and the inputs of the model (specification 3.6 and 4.8).
+"""The inputs of a microbatch, cut from its batch: attention metadata and inputs of the model (specification 3.6, 4.8).
 
-Cutting metadata is more than taking rows. Query starts begin at zero in each microbatch and end with its tokens. A
-request that goes on in the next microbatch is shorter here by what is still to come, and whatever came in an earlier
-one has been computed by then and counts:
+A cut of metadata does more than take rows. Query starts begin at zero in each microbatch and end with its tokens. If a
+request goes on in the next microbatch, its sequence is shorter here by the tokens to come. Tokens of an earlier
+microbatch have been computed by then, and count:
 
     >>> from dpsim.vllm.data_parallel.microbatch import Slicing
     >>> whole = attention_metadata([3, 5], [10, 0])  # a request of 10 tokens so far, and a new one
@@ -27,9 +27,9 @@ from dpsim.vllm.data_parallel.microbatch import Slice
 
 
 class AttentionMetadata(NamedTuple):
-    """Of a batch or of a microbatch. `query_start_loc`: where the tokens of each request begin, and their end, shape
-    (num_reqs + 1,); `seq_lens`: computed and scheduled tokens of each request, shape (num_reqs,); padded requests have
-    none.
+    """The metadata of a batch or of a microbatch. `query_start_loc`: where the tokens of each request begin, and their
+    end, shape (num_reqs + 1,). `seq_lens`: computed and scheduled tokens of each request, shape (num_reqs,). A padded
+    request has none.
     """
 
     query_start_loc: HostArray
@@ -43,7 +43,7 @@ class AttentionMetadata(NamedTuple):
 def attention_metadata(
     num_scheduled_tokens: Sequence[int], num_computed_tokens: Sequence[int], num_reqs_padded: int | None = None
 ) -> AttentionMetadata:
-    """The metadata of a whole batch. `num_reqs_padded`: left out, there is no padding."""
+    """The metadata of a whole batch. Without `num_reqs_padded` there is no padding."""
     scheduled = np.array(num_scheduled_tokens, np.int32)
     tail = (num_reqs_padded or len(scheduled)) - len(scheduled)
     ends = np.cumsum(scheduled, dtype=np.int32)
@@ -59,10 +59,10 @@ def attention_metadata(
 
 
 class MetadataCut:
-    """How the V1 runner cuts metadata. A mistake overrides a method."""
+    """The cuts of metadata in the V1 runner. A mistake overrides a method."""
 
     def cut(self, whole: AttentionMetadata, one: Slice) -> AttentionMetadata:
-        """The metadata of a microbatch; the batch's stays as it is.
+        """The metadata of a microbatch. The metadata of the batch does not change.
 
         Raises AssertionError for an empty slice, and for one whose first token is not one of its first request.
         Raises IndexError for a slice that names a request beyond the last.
@@ -83,16 +83,16 @@ class MetadataCut:
         assert not one.empty, f"empty slice: requests {one.requests} and tokens {one.tokens}"
         first, token = one.requests.start, one.tokens.start
         assert whole.query_start_loc[first] <= token < whole.query_start_loc[first + 1], (
-            f"token {token} begins a slice whose first request is {first}, and is none of its tokens"
+            f"token {token} begins a slice whose first request is {first}, but that request does not have it"
         )
 
     def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
-        """Counted from the first token of the slice, and clipped at both of its ends (I-UB-9)."""
+        """Starts relative to the first token of the slice, and clipped at both of its ends (I-UB-9)."""
         starts = whole.query_start_loc[one.requests.start : one.requests.stop + 1]
         return np.clip(starts, one.tokens.start, one.tokens.stop) - np.int32(one.tokens.start)
 
     def seq_lens(self, whole: AttentionMetadata, one: Slice) -> HostArray:
-        """A copy. The last request is shorter by its tokens in later microbatches."""
+        """A copy of the lengths. The last request is shorter by its tokens in later microbatches."""
         lengths = self.own_lengths(whole, one)
         lengths[-1] -= max(int(whole.query_start_loc[one.requests.stop]) - one.tokens.stop, 0)
         return lengths
@@ -102,16 +102,16 @@ class MetadataCut:
 
 
 class MetadataCutV2(MetadataCut):
-    """The V2 runner of 0.33, where a microbatch may be empty: its queries have no tokens, its requests are whole."""
+    """The V2 runner of 0.33. A microbatch may be empty: its queries have no tokens, its requests are whole."""
 
     def refuse(self, whole: AttentionMetadata, one: Slice) -> None:
         return
 
 
 class ModelInputs(NamedTuple):
-    """What the model takes. Rows are tokens. Positions may have several rows, and then a column is a token; they are
-    None where the metadata of attention has them. `inputs_embeds` stand in for `input_ids` where a
-    batch has them, `intermediate_tensors` come from the stage before. Arrays of any library, or buffers.
+    """The inputs of the model. Rows are tokens. Positions may have several rows, and then a column is a token. They are
+    None if the metadata of attention has them. `inputs_embeds` replace `input_ids` if a batch has them.
+    `intermediate_tensors` come from the stage before. Arrays of any library, or buffers.
     """
 
     input_ids: Any
@@ -121,10 +121,10 @@ class ModelInputs(NamedTuple):
 
 
 class InputsCut:
-    """How a batch's inputs are cut, always by padded slices (3.6). A mistake overrides a method."""
+    """The cuts of a batch's inputs, always by padded slices (3.6). A mistake overrides a method."""
 
     def cut(self, whole: ModelInputs, tokens: range) -> ModelInputs:
-        """Views, of the tokens' rows or columns."""
+        """Views of the tokens' rows or columns."""
         rows, between = slice(tokens.start, tokens.stop), whole.intermediate_tensors
         return ModelInputs(
             self.rows(whole.input_ids, rows),
@@ -134,13 +134,13 @@ class InputsCut:
         )
 
     def rows(self, tensor: Any, rows: slice) -> Any:
-        """Of an array, or of a buffer of the contract."""
+        """The rows of an array, or of a buffer of the contract."""
         return tensor.view(rows.start, rows.stop) if isinstance(tensor, Buffer) else tensor[rows]
 
     def positions(self, positions: Any, rows: slice) -> Any:
-        """Along the last axis, which is the only one of a buffer here."""
+        """The tokens along the last axis, which is the only one of a buffer here."""
         return self.rows(positions, rows) if isinstance(positions, Buffer) else positions[..., rows]
 
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
-        """Asked is whether there are any, not whether they are true: a tensor of several numbers is neither."""
+        """The rows, or None. The check is for None, because a tensor of several numbers has no truth value."""
         return None if inputs_embeds is None else self.rows(inputs_embeds, rows)

@@ -1,12 +1,12 @@
-"""Prefixes that requests share: what is cached of them on a rank, and what follows for a batch.
+"""Prefixes that requests share: which tokens a rank has cached, and what follows for a batch.
 
-Requests of the same prefix begin with the same tokens, as far as the shorter prompt goes. The blocks of a prompt count
-as cached as soon as a step is scheduled that writes them, so a request that is admitted into that very step goes on
-after them, and *reads blocks that are still being written*. Nothing is ever evicted.
+Requests of the same prefix begin with the same tokens, up to the end of the shorter prompt. The blocks of a prompt
+count as cached as soon as the scheduler has a step that writes them. So a request that is admitted into that very step
+starts behind them, and *reads blocks that the step still writes*. The cache evicts nothing.
 
     >>> cache = PrefixCache(block_size=4)
     >>> cache.note("a", 10)                         # a step that writes ten tokens of the prefix
-    >>> cache.hit("a", 9), cache.unwritten("a", 8)  # whole blocks, and at least one token is left to compute
+    >>> cache.hit("a", 9), cache.unwritten("a", 8)  # whole blocks, and one token remains to compute
     (8, True)
     >>> cache.end_step()
     >>> cache.hit("a", 8), cache.unwritten("a", 4)
@@ -22,11 +22,11 @@ from collections.abc import Sequence
 
 CASCADE_TOKENS = 256
 CASCADE_REQUESTS = 8
-"""Cascade attention is for so many requests with so many tokens in common, and not for fewer."""
+"""Cascade attention is for at least this number of requests with this number of common tokens."""
 
 
 class PrefixCache:
-    """What is cached on one rank, in tokens of each prefix: by steps before this one, and by this one."""
+    """The cache of one rank, in tokens of each prefix: by steps before this one, and by this one."""
 
     def __init__(self, block_size: int) -> None:
         self.block_size = block_size
@@ -34,17 +34,17 @@ class PrefixCache:
         self._scheduled: dict[str, int] = {}
 
     def hit(self, prefix: str | None, prompt_tokens: int) -> int:
-        """Tokens of a prompt that need not be computed."""
+        """Tokens of a prompt that the rank does not compute."""
         if prefix is None:
             return 0
         return self._whole(min(self._scheduled.get(prefix, 0), prompt_tokens - 1))
 
     def unwritten(self, prefix: str | None, tokens: int) -> bool:
-        """Whether some of the first `tokens`, whole blocks, are written by this very step."""
+        """Whether this very step writes some of the first `tokens`, in whole blocks."""
         return prefix is not None and tokens > self._written.get(prefix, 0)
 
     def note(self, prefix: str | None, tokens: int) -> None:
-        """This step computes a prompt up to here."""
+        """Note that this step computes a prompt up to here."""
         if prefix is not None:
             self._scheduled[prefix] = max(self._scheduled.get(prefix, 0), tokens)
 

@@ -1,12 +1,12 @@
 """One data-parallel step, put together: batch, agreement, second dispatch, a stand-in for the model.
 
-The order is that of vLLM's V1 runner (specification 1.6 and 10.2): dispatch alone, agree, dispatch again with the
-agreed count in the agreed mode, check that this changed nothing, run. The model is one layer a microbatch (`forward`).
-A rank's rows hold the tokens that its scheduler gave it, then padding, and a witness compares what comes back
-(`dpsim.vllm.data_parallel.witness`). After the target model the drafter runs, if there is one; then experts may
+The order is that of vLLM's V1 runner (specification 1.6 and 10.2). A rank dispatches alone, agrees, and dispatches
+again with the agreed count in the agreed mode. It checks that this changed nothing, and runs. The model is one layer a
+microbatch (`forward`). A rank's rows hold the tokens that its scheduler gave it, then padding. A witness compares the
+results (`dpsim.vllm.data_parallel.witness`). After the target model the drafter runs, if there is one; then experts may
 move (`dpsim.vllm.data_parallel.expert_balance`).
 
-`DataParallelStep` is made to be varied: each method is one decision, and a variant overrides one of them.
+Each method of `DataParallelStep` is one decision, and a variant overrides one of them.
 
     protocol: {name: dp_batch, form: source-000}
 """
@@ -30,7 +30,7 @@ from dpsim.vllm.data_parallel.witness import Witness
 from dpsim.vllm.model import rows
 
 InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
-"""A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
+"""A step whose results the rank has not awaited yet: its number, its microbatches, and the drafter's forwards."""
 
 
 class DataParallelStep(Forwards):
@@ -54,7 +54,7 @@ class DataParallelStep(Forwards):
         self.balance = balance(self) if balance is not None and self.config.enable_eplb else None
 
     async def run(self, timeline: Batches) -> None:
-        """All steps of a workload."""
+        """Run all steps of a workload."""
         await self.begin(timeline)
         for step in range(timeline.steps):
             self.rank.step = step
@@ -62,14 +62,14 @@ class DataParallelStep(Forwards):
         await self.end()
 
     async def begin(self, timeline: Batches) -> None:
-        """Before all steps: where graphs are captured, their captures."""
+        """Prepare the steps, and capture the graphs if there are any."""
         self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
         if self.captured is not None:
             self.forward = self.captured(self.rank, self.flow, timeline)
             await self.forward.capture(self.agree_forward)
 
     async def end(self) -> None:
-        """After all steps: what came of those under way, and of all together."""
+        """End the steps: await those under way, and check the results."""
         while self.in_flight:
             await self.retire()
         self.witness.end()
@@ -79,7 +79,7 @@ class DataParallelStep(Forwards):
             await self.forward.end(self.witness)
 
     async def step(self, batch: Batch) -> None:
-        """One step; a rank without tokens takes part with a dummy batch (1.8)."""
+        """Run one step; a rank without tokens takes part with a dummy batch (1.8)."""
         if not batch.num_tokens:
             self.rank.probe("dp.dummy_batch")
         await self.execute(await self.coordinate(batch if batch.num_tokens else self.flow.dummy_batch()))
@@ -105,12 +105,12 @@ class DataParallelStep(Forwards):
         return Execution(plan, mode, agreed, batch, descriptor)
 
     async def agree_forward(self, batch: Batch) -> Agreed:
-        """The same for a forward that is no step of the scheduler: one of the capture session."""
+        """Agree on a forward that is not a step of the scheduler: one of the capture session."""
         plan, mode, num_tokens, _, key = await self.coordinate(batch)
         return Agreed(mode, key, plan.num_tokens or (num_tokens,), plan.microbatched)
 
     def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
-        """In what this rank gave way to the others."""
+        """Record in which ways this rank gave way to the others."""
         if plan.microbatched:
             self.rank.probe("dp.microbatched")
         elif local.wants_microbatching:
@@ -121,7 +121,7 @@ class DataParallelStep(Forwards):
             self.rank.probe("dp.lower_mode")
 
     async def agree(self, local: LocalBatch) -> StepPlan:
-        """One agreement: tell the others, and decide with what all told."""
+        """Run one agreement: send this rank's column, and decide from the columns of all."""
         table = await self.gather(self.form.column(local))
         self.form.refuse(table, local)
         return self.plan(table, local)
@@ -151,7 +151,7 @@ class DataParallelStep(Forwards):
     # ---- the stand-in for the model
 
     async def execute(self, execution: Execution) -> None:
-        """One kernel and one expert all-reduce per microbatch, then wait: for this step, or for the one before if
+        """Run one kernel and one expert all-reduce per microbatch. Then wait for this step, or for the one before if
         scheduling is asynchronous.
         """
         plan, batch, index = execution.plan, execution.batch, self.host.index
@@ -171,7 +171,7 @@ class DataParallelStep(Forwards):
             await self.balance.after_step(batch)
 
     def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
-        """One layer for each microbatch."""
+        """Launch one layer for each microbatch."""
         batch, index = execution.batch, self.host.index
         if execution.plan.microbatched:
             cuts = list(zip(*(self.part_sizes(count, batch) for count in counts), strict=True))
@@ -193,11 +193,11 @@ class DataParallelStep(Forwards):
         assert start < real, f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
 
     def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
-        """Tokens of each microbatch of a rank that runs so many: on all ranks the same, whatever the own batch is."""
+        """Tokens of each microbatch, for a rank of this count. Equal on all ranks, whatever their own batches are."""
         return slice_sizes(num_tokens, self.config.num_ubatches)
 
     async def retire(self) -> None:
-        """Wait for the oldest step. A rank has to see in its own rows its own tokens."""
+        """Wait for the oldest step. A rank has to find its own tokens in its own rows."""
         step, parts, drafts = self.in_flight.pop(0)
         own = [await self.came(part) for part in parts]
         self.witness.came(step, own)

@@ -1,13 +1,13 @@
-"""The step of the V2 runner: ranks tell batches, all look one graph up, and nobody dispatches twice (1.7, 10.1).
+"""The step of the V2 runner: ranks send batches, all look one graph up, and no rank dispatches twice (1.7, 10.1).
 
-All else is the step of the V1 runner. Ranks agree over gloo whatever is configured, by recursive doubling, and a
-microbatch without a real token is run, where the V1 runner never lets it come to that (3.4).
+The rest is the step of the V1 runner. Ranks agree over gloo in every configuration, by recursive doubling. A microbatch
+without a real token runs here, while the V1 runner never makes one (3.4).
 
     10.1, row 6   column of seven numbers, SUM over dp_cpu -> descriptor, counts of all ranks, record
 
-What no engine looks for is looked for here, and raised, as what comes of it depends on the attention backend:
+The step raises two errors that no engine checks for, because their effect depends on the attention backend:
 
-    EmptyReplay    a FULL graph of microbatches over one that has no real token (I-DP-7; 0.33 does it, M-UB-13)
+    EmptyReplay    a FULL graph of microbatches runs over one without a real token (I-DP-7; 0.33 does it, M-UB-13)
     EagerInGraph   a batch that has to run eagerly is in a graph (1.8; 0.33 does it where it splits steps)
 
     protocol: {name: dp_batch, form: v2-0.33}
@@ -30,16 +30,16 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class EmptyReplay(AssertionError):
-    """A FULL graph is replayed over a microbatch without a real token: it finds rows of an earlier step."""
+    """A FULL graph is replayed over a microbatch without a real token: it reads rows of an earlier step."""
 
 
 class EagerInGraph(AssertionError):
-    """A batch that no graph can run was given one."""
+    """A batch that no graph can run gets one."""
 
 
 class DataParallelStepV2(DataParallelStep):
-    """The step of one rank. `state`: what all ranks know of the batch that was agreed on last; None where a rank is
-    alone. `num_tokens`: what this rank runs, with padding.
+    """The step of one rank. `state`: the record of the last batch that the ranks agreed on; None for a single rank.
+    `num_tokens`: what this rank runs, with padding.
     """
 
     agreement: type[AgreementV2] = AgreementV2
@@ -48,7 +48,7 @@ class DataParallelStepV2(DataParallelStep):
     num_tokens = 0
 
     async def coordinate(self, batch: Batch) -> Execution:
-        """Agree, and look the graph up with what all told."""
+        """Agree, and look the graph up with the columns of all."""
         agreement, local = self.agreement(self.config, self.graphs(self.config)), self.local(batch)
         wished = chosen = agreement.first_dispatch(local)
         if self.host.size > 1:
@@ -64,7 +64,7 @@ class DataParallelStepV2(DataParallelStep):
         return Execution(plan, plan.mode, chosen.num_tokens, batch, chosen.key)
 
     def local(self, batch: Batch) -> LocalV2:
-        """What this rank brings. A dummy is one request that decodes; encoder inputs have no graph (1.8)."""
+        """This rank's batch. A dummy is one request that decodes; encoder inputs have no graph (1.8)."""
         uniform = self.flow.q if self.flow.uniform(batch) else None
         eager = batch.force_eager or batch.encoder_reqs > 0
         may_split = self.config.use_ubatching and batch.allow_microbatching
@@ -82,7 +82,7 @@ class DataParallelStepV2(DataParallelStep):
         return table
 
     def probe_v2(self, local: LocalV2, wished: BatchDescriptor, chosen: BatchDescriptor) -> None:
-        """In what this rank gave way to the others."""
+        """Record in which ways this rank gave way to the others."""
         if chosen.num_ubatches > 1:
             self.rank.probe("dp.microbatched")
         elif local.may_split:
@@ -107,4 +107,4 @@ class DataParallelStepV2(DataParallelStep):
         return True
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
-        """It runs as a dummy."""
+        """Accept the microbatch, which runs as a dummy."""

@@ -1,9 +1,9 @@
-"""The step of the V2 runner in release 0.17: ranks tell sizes of graphs, and all run the largest (1.7).
+"""The step of the V2 runner in release 0.17: ranks send sizes of graphs, and all run the largest (1.7).
 
     column of three numbers, SUM over dp_cpu -> tokens of this rank, counts of all ranks, mode
 
-A rank without tokens takes part as it is, as a real step without tokens did, and not with a dummy batch: it tells zero
-tokens. Where no graph is run it has one token all the same, for a collective of the experts has no rank without a row.
+A rank without tokens takes part without a dummy batch, as real steps without tokens do: it sends zero tokens. Without a
+graph it runs one token all the same. So every rank has a row in the collective of the experts.
 
     protocol: {name: dp_batch, form: v2-0.17}
 
@@ -23,7 +23,7 @@ from dpsim.vllm.graphs.manager import GraphManager
 
 
 class RankWithoutRow(AssertionError):
-    """A rank would bring no row to the collectives of the experts: its kernels have nothing to run on."""
+    """A rank would bring no row to the collectives of the experts, and its kernels would have no input."""
 
 
 class DataParallelStepV2017(DataParallelStep):
@@ -63,4 +63,4 @@ class DataParallelStepV2017(DataParallelStep):
         return True
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
-        """A rank without tokens runs padding only."""
+        """Accept the microbatch: a rank without tokens runs padding only."""

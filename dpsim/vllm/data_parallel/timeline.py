@@ -1,20 +1,19 @@
 """Requests to batches: a small continuous-batching scheduler on a virtual step clock.
 
-The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in arrival order; in
-each tick a rank's scheduler gives running requests their next tokens (one decode, or the next chunk of a prompt)
-and admits waiting ones while the token budget lasts, as vLLM's V1 scheduler does. A step is a tick in which *some*
-rank has work; ranks without work run a dummy step. Ticks in which nobody has work are skipped: the clock jumps to
-the next arrival.
+The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in arrival order. In each
+tick a rank's scheduler gives running requests their next tokens: one decode, or the next chunk of a prompt. It admits
+waiting ones while the token budget lasts, as vLLM's V1 scheduler does. A step is a tick in which *some*
+rank has work; ranks without work run a dummy step. The clock skips ticks without work and jumps to the next arrival.
 
-So the batch of every rank in every step is a pure function of requests and configuration: the same on every backend
-and under every schedule, whatever the machine does.
+So the batch of every rank in every step is a pure function of requests and configuration. It is the same on every
+backend and under every schedule.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> timeline = Timeline([Request(0, 5, 2), Request(0, 3, 1)], ranks=2, config=EngineConfig(), step_ns=20_000_000)
     >>> [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)]
     [[5, 3], [1, 0]]
 
-Sources: specification chapters 1.6 a and 1.8; tokens accepted per decode: one, whatever number of drafts was scheduled.
+Sources: specification chapters 1.6 a and 1.8. A decode accepts one token, whatever its number of drafts.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from dpsim.vllm.params.arguments import Request
 
 
 class Batch(NamedTuple):
-    """What one rank runs in one step. `scheduled`: of each request how many tokens, from which position on; a request
-    is its place in the list that the timeline was given.
+    """The batch of one rank in one step. `scheduled`: for each request the number of tokens and their first position;
+    a request is its place in the list of requests.
 
-    `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share so long a prefix that
-    attention goes over it once. `reads_unwritten`: a request reads cache blocks that another one of this batch writes.
-    `drafts`: the most that one of its requests has in its next decode. Where it is 0, a drafter has nothing to propose.
+    `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share a prefix that is long
+    enough for attention to go over it once. `reads_unwritten`: a request reads cache blocks that another one writes.
+    `drafts`: the most that one of its requests has in its next decode. If it is 0, a drafter has nothing to propose.
     A chunk of a prompt counts as well: the drafter computes with it.
-    `allow_microbatching`, `forced_uniform`: what whoever runs the batch says of it, whatever is in it.
+    `allow_microbatching`, `forced_uniform`: settings of the caller, whatever is in the batch.
     """
 
     scheduled: tuple[Piece, ...]
@@ -59,7 +58,7 @@ class Batch(NamedTuple):
         return len(self.scheduled)
 
     def uniform_decode(self, q: int) -> bool:
-        """Whether every request brings exactly q tokens (1.6 a), or somebody said so."""
+        """Whether every request brings exactly q tokens (1.6 a), or the caller forces it."""
         return self.forced_uniform or (self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1))
 
 
@@ -86,7 +85,7 @@ class RankScheduler:
         self.waiting.append((index, request))
 
     def abort(self, index: int) -> None:
-        """Drop a request, wherever it is. Dropping one that has finished already changes nothing."""
+        """Drop a request in any state. If it has finished already, this changes nothing."""
         self.waiting = deque(item for item in self.waiting if item[0] != index)
         self.running = [item for item in self.running if item.index != index]
 
@@ -136,7 +135,7 @@ class RankScheduler:
 class _Running:
     """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come.
 
-    `cached`: tokens of its prompt that need not be computed. `decodes`: how many it had.
+    `cached`: tokens of its prompt that it does not compute. `decodes`: how many it had.
     """
 
     __slots__ = ("computed", "decodes", "index", "prompt", "remaining", "request")
@@ -147,13 +146,13 @@ class _Running:
         self.computed = cached
         self.decodes = 0
         self.prompt = request.prompt_tokens - cached
-        self.remaining = request.length  # a stop token is known at once here
+        self.remaining = request.length  # the scheduler knows a stop token at once here
 
     def next_tokens(self, q: int) -> int:
         return self.prompt or 1 + self.drafts(q)
 
     def drafts(self, q: int) -> int:
-        """Drafts of its next decode, where a decode has at most q tokens."""
+        """Drafts of its next decode; a decode has at most q tokens."""
         own = self.request.drafts
         return q - 1 if own is None else min(q - 1, own[min(self.decodes, len(own) - 1)])
 
@@ -169,7 +168,7 @@ class _Running:
 
 
 class Batches(ABC):
-    """The batches of all ranks, step by step, as far as they are known to whoever asks."""
+    """The batches of all ranks, step by step, as far as the caller knows them."""
 
     @property
     @abstractmethod
@@ -178,22 +177,20 @@ class Batches(ABC):
 
     @abstractmethod
     def batches(self, step: int) -> tuple[Batch, ...]:
-        """The batch of each data-parallel rank; `num_tokens` 0 where a rank has nothing to do."""
+        """The batch of each data-parallel rank; `num_tokens` is 0 for a rank without work."""
 
     @abstractmethod
     def extent(self) -> tuple[int, int, int]:
-        """How many requests there are, how many positions the longest has, tokens of the largest batch: at least what
-        ever comes.
-        """
+        """Upper bounds: the number of requests, the positions of the longest, and the tokens of the largest batch."""
 
     @abstractmethod
     def cached_prefixes(self) -> Mapping[int, int]:
-        """Of requests that begin behind a shared prefix, which of their positions is the first that is computed."""
+        """For requests that begin behind a shared prefix, the first position that they compute."""
 
 
 class Timeline(Batches):
-    """All batches of all ranks, step by step; computed once, then read only. `own`: configurations of data-parallel
-    ranks that have another one than `config`.
+    """All batches of all ranks, step by step; computed once, then read only. `own`: the configurations of
+    data-parallel ranks that differ from `config`.
 
     Raises ValueError for a request that could never end or be scheduled.
     """

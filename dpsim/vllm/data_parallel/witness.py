@@ -1,14 +1,14 @@
-"""What came of a rank's steps, held against what its scheduler gave it (I-DP-6 of specification 1.10).
+"""Compares the results of a rank's steps with the batches of its scheduler (I-DP-6 of specification 1.10).
 
-Ranks may agree on everything, size for size, and still run fewer tokens than were scheduled: the list of counts is too
-small, or a rank goes by the wrong entry. No engine looks. So each rank compares the rows that are its own, after the
-experts have added up all ranks' rows, with the tokens of its batch. The batch is the timeline's, not the one that the
-step went by, since the step may be what is wrong.
+Ranks may agree on everything, size for size, and still run fewer tokens than were scheduled. Then the list of counts is
+too small, or a rank uses the wrong entry. No engine checks this. So each rank compares its own rows, after the experts
+have added up all ranks' rows, with the tokens of its batch. The batch is that of the timeline, not that of the step,
+since the step may be wrong.
 
-What differs is raised, and a finding is named after the class, as CRASH:DROPPEDTOKENS:
+The witness raises each difference, and a finding has the name of its class, as CRASH:DROPPEDTOKENS:
 
-    DroppedTokens   a token that was scheduled did not come out
-    WrongSum        something else did, or a row of padding holds something
+    DroppedTokens   a scheduled token did not come out
+    WrongSum        another value came out, or a row of padding holds something
     WrongCache      a row of a cache does not hold the tokens of its request, and nothing else
 """
 
@@ -24,11 +24,11 @@ from dpsim.vllm.model import rows
 
 
 class WrongRows(AssertionError):
-    """What came out of a forward is not what the scheduler put in."""
+    """The output of a forward is not what the scheduler put in."""
 
 
 class DroppedTokens(WrongRows):
-    """A token that was scheduled did not come out."""
+    """A scheduled token did not come out."""
 
 
 class WrongSum(WrongRows):
@@ -36,7 +36,7 @@ class WrongSum(WrongRows):
 
 
 class WrongCache(WrongRows):
-    """A cache does not hold what was put there: somebody wrote into a row that was not its own (I-ES-7)."""
+    """A cache differs from what the steps wrote: a kernel wrote into a row of another request (I-ES-7)."""
 
 
 class Witness:
@@ -47,7 +47,7 @@ class Witness:
         self.next_step = 0
 
     def came(self, step: int, parts: Sequence[HostArray]) -> None:
-        """This rank's own rows of a step, one array for each microbatch."""
+        """Compare this rank's own rows of a step, one array for each microbatch."""
         if step != self.next_step:
             self._left_out(step)
         self.next_step = step + 1
@@ -61,11 +61,11 @@ class Witness:
             raise difference(step, batch, own, expected)
 
     def end(self) -> None:
-        """All steps are over."""
+        """Check that no step with tokens is missing."""
         self._left_out(self.timeline.steps)
 
     def cache(self, rows_of: HostArray) -> None:
-        """A cache after all steps, a row for each request and the last one for nobody."""
+        """Compare a cache after all steps: a row for each request, and a last one that no request has."""
         expected = np.zeros_like(rows_of)
         for step in range(self.timeline.steps):
             for request, tokens, first in self.timeline.batches(step)[self.dp_index].scheduled:
@@ -78,7 +78,7 @@ class Witness:
             )
 
     def _left_out(self, stop: int) -> None:
-        """Steps that this rank never ran may have had no tokens for it."""
+        """Raise for a step that this rank never ran, if it has tokens."""
         for step in range(self.next_step, stop):
             tokens = self.timeline.batches(step)[self.dp_index].num_tokens
             if tokens:
@@ -86,7 +86,7 @@ class Witness:
 
 
 def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> WrongRows:
-    """In which row what came is wrong first."""
+    """The error of the first wrong row."""
     real, came = batch.num_tokens, len(own)
     row = next((row for row in range(came) if own[row] != expected[row]), came)
     token = ""

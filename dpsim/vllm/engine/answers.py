@@ -1,4 +1,4 @@
-"""What one engine sends to its clients: finished requests, and answers to what they asked for.
+"""Messages of one engine to its clients: finished requests, and answers to their requests.
 
     ("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
 
@@ -17,7 +17,7 @@ OUTPUTS = "outputs"
 
 
 class Answers:
-    """Of one engine."""
+    """The messages of one engine."""
 
     def __init__(self, rank: Rank, layout: Layout) -> None:
         self.rank = rank
@@ -31,5 +31,5 @@ class Answers:
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("ANSWERED", what), "engine.answer")
 
     def refused(self, what: str, client: int, why: str) -> None:
-        """Instead of an answer: the error, in words."""
+        """Send the error in words instead of an answer."""
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("REFUSED", what, why), "engine.refusal")

@@ -3,7 +3,7 @@
     while await has_unfinished_requests():     # all ranks ask the group, equally often
         await step()                           # a batch, or a dummy if only others have work
 
-Requests are dealt to the ranks in turn. `OfflineLoop` is made to be varied, as `EngineLoop` is.
+Requests are dealt to the ranks in turn. Variants override methods of `OfflineLoop`, as of `EngineLoop`.
 
 Source: specification chapter 2.8.
 """
@@ -29,8 +29,8 @@ class OfflineEngine:
     """One rank's engine, in lockstep without a coordinator and without a loop: a program steps each of them (2.8).
 
     Each rank runs `while has_unfinished_requests(): step()`, as a batch job with an external launcher does. The
-    question itself is the reduction: a MAX over who has work. So a rank without work goes on asking and stepping while
-    any rank has work, and its step is a dummy batch.
+    condition is itself the reduction: a MAX over the ranks with work. So a rank without work goes on asking and
+    stepping while any rank has work, and its step is a dummy batch.
 
         >>> engine = OfflineEngine()
         >>> engine.contribution(unfinished=False)
@@ -40,8 +40,8 @@ class OfflineEngine:
         >>> engine.step(), engine.step()
         ('dummy', 'model')
 
-    There are no waves and no sync points: every step is one. And nothing here notices a rank that asks once more, or
-    once less, than its peers: all have to call both functions equally often.
+    There are no waves and no sync points: every step is one. Nothing here notices a rank that asks once more, or once
+    less, than its peers: all have to call both functions equally often.
     """
 
     op: ClassVar[Op] = "max"
@@ -50,18 +50,18 @@ class OfflineEngine:
         self.should_execute_dummy_batch = False
 
     def contribution(self, unfinished: bool) -> Numbers:
-        """What the rank brings to the reduction of `has_unfinished_requests`, as int32."""
+        """The numbers that the rank brings to the reduction of `has_unfinished_requests`, as int32."""
         return (int(unfinished),)
 
     def reduced(self, total: Numbers, unfinished: bool) -> bool:
-        """What `has_unfinished_requests` says."""
+        """The result of `has_unfinished_requests`."""
         (anybody,) = total
         if anybody and not unfinished:
             self.should_execute_dummy_batch = True
         return bool(anybody)
 
     def step(self) -> Literal["dummy", "model"]:
-        """What the next step runs. A dummy batch returns no outputs, and a request that came meanwhile waits for it."""
+        """The kind of the next step. A dummy batch returns no outputs, and a new request waits for it."""
         dummy, self.should_execute_dummy_batch = self.should_execute_dummy_batch, False
         return "dummy" if dummy else "model"
 
@@ -77,7 +77,7 @@ class OfflineLoop:
         self.group = rank.host("dp_engine")
 
     async def run(self, requests: Sequence[Request]) -> None:
-        """Until no rank has work."""
+        """Step until no rank has work."""
         for number, request in enumerate(requests):
             if number % self.group.size == self.group.index:
                 self.scheduler.add(f"r{number}", request.length, 0)

@@ -1,24 +1,24 @@
-"""Waves as the coordinator sees them: who is woken, and what the front ends are told (2.2, 2.5).
+"""Waves as the coordinator sees them: which engines it wakes, and what it sends to the front ends (2.2, 2.5).
 
-The coordinator relays. An engine or a front end says that a wave begins or is over, all engines are told to join it,
-and all front ends what the state is now. Requests never pass here.
+The coordinator relays. An engine or a front end reports that a wave begins or is over. Then the coordinator wakes
+all engines and sends the new state to all front ends. Requests never pass here.
 
     >>> coordinator = Coordination(engines=2)
     >>> for one in coordinator.start_wave(engine=1, wave=0):
     ...     print(one.to, one.message)
     back StartDpWave(wave=0, exclude=1)
     front Published(counts=None, wave=0, running=True)
-    >>> coordinator.start_wave(engine=0, wave=0)  # it knows
+    >>> coordinator.start_wave(engine=0, wave=0)  # it knows already
     []
     >>> coordinator.wave_complete(engine=0, wave=0)
     [Sent(to='front', message=Published(counts=None, wave=1, running=False))]
 
-Engines also tell how many requests they have, step by step, and the coordinator publishes that when nothing else has
-come for a while. A step's counts come from several engines. Once the first counts of a later step are here, what all
-had before is kept, and published first.
+Engines also send their numbers of requests, step by step. The coordinator publishes these counts when no other message
+has arrived for a while. A step's counts come from several engines. When the first counts of a later step arrive, the
+coordinator keeps those of all engines before it, and publishes them first.
 
-Releases: a growing group stops being one that runs in 0.14 alone. Counts have a third number since 0.28. A first
-request of a front end sets the group running up to 0.28, only wakes engines in 0.31, and is ignored by 0.33.
+Releases: in 0.14 alone, a group that grows stops running. Counts have a third number since 0.28. A first request of a
+front end sets the group running up to 0.28, and only wakes engines in 0.31. 0.33 ignores it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Load = tuple[Any, ...]
 """Waiting and running requests of an engine, both ints; since 0.28 also the usage of its KV cache, from 0 to 1."""
 
 Counts = tuple[Load, ...]
-"""One of each engine."""
+"""The load of each engine."""
 
 
 class StartDpWave(NamedTuple):
@@ -40,7 +40,7 @@ class StartDpWave(NamedTuple):
 
 
 class Published(NamedTuple):
-    """To all front ends. `counts`: None where only the wave changed."""
+    """To all front ends. `counts`: None if only the wave changed."""
 
     counts: Counts | None
     wave: int
@@ -88,14 +88,16 @@ class EngineCounts(NamedTuple):
 
 FromEngine = StartWave | WaveComplete | EngineCounts
 Changed = list[StartDpWave] | None
-"""Whom to wake. None: the message changes nothing."""
+"""The wakes to send. None: the message changes nothing."""
 
 
 class Coordination:
-    """`enable_wave_coordination`: off for engines that do not step in lockstep; then only counts are relayed."""
+    """The state of the group. `enable_wave_coordination`: off for engines that do not step in lockstep. Then the
+    coordinator relays counts only.
+    """
 
     idle: ClassVar[Load] = (0, 0)
-    """Of an engine that has told nothing yet."""
+    """The load of an engine that has sent nothing yet."""
 
     def __init__(self, engines: int, enable_wave_coordination: bool = True) -> None:
         self.enable_wave_coordination = enable_wave_coordination
@@ -121,9 +123,9 @@ class Coordination:
         return self.poll(None, EngineCounts(engine, step, wave, waiting, running, usage))
 
     def poll(self, front: FirstRequest | None, engine: FromEngine | None) -> list[Sent]:
-        """What one poll of the sockets brought, at most one message of each; the front end's comes first.
+        """Take over the messages of one poll of the sockets, at most one of each side; the front end's comes first.
 
-        All wakes go out as they come, and front ends hear once, at the end.
+        Each message sends its wakes. The front ends receive one state, at the end.
         """
         before = self.current_wave, self.engines_running
         wakes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]
@@ -131,7 +133,7 @@ class Coordination:
         return [*sent, self._state(None)] if (self.current_wave, self.engines_running) != before else sent
 
     def scale(self, engines: int) -> list[Sent]:
-        """There are so many engines now. Whoever polls leaves an engine's message of the same poll in its socket."""
+        """Set the number of engines. An engine's message of the same poll stays in its socket."""
         more = engines - len(self._counts)
         if more > 0:
             self._counts += [self.idle] * more
@@ -146,7 +148,7 @@ class Coordination:
         return self._counts_changed or self._counts_of_step_before is not None
 
     def published(self) -> list[Sent]:
-        """Nothing has come for a while: the counts go to the front ends."""
+        """Publish the counts to the front ends, as no message has arrived for a while."""
         counts, self._counts_of_step_before = self._counts_of_step_before, None
         if counts is None:
             counts, self._counts_changed = tuple(self._counts), False
@@ -156,13 +158,13 @@ class Coordination:
         return Sent("front", Published(counts, self.current_wave, self.engines_running))
 
     def _grown(self) -> None:
-        """A new engine is in no wave, so that the next request has to wake all."""
+        """A new engine is in no wave, so the next request has to wake all."""
         self.engines_running = False
 
-    # ---- what a message changes
+    # ---- the effect of a message
 
     def _first_request(self, told: FirstRequest) -> Changed:
-        """A front end that knows an old wave may have sent to an engine that is in none: then nobody is left out."""
+        """The front end may know an old wave, and so have sent to an engine that is in none: then wake all engines."""
         if not self.enable_wave_coordination or self.engines_running:
             return None
         self.engines_running = True
@@ -196,7 +198,7 @@ class Coordination:
         self._counts_changed = True
 
     def _later_step(self) -> None:
-        """The first counts of a later step keep what all had before."""
+        """Keep the counts of all engines when the first counts of a later step arrive."""
         if self._counts_changed:
             self._counts_of_step_before = tuple(self._counts)
 
@@ -211,8 +213,8 @@ class Coordination024(Coordination):
 class Coordination028(Coordination024):
     """0.28: counts have the usage of the KV cache.
 
-    Steps of engines that are not in lockstep say nothing of each other, and no counts are kept for them. An engine
-    that is one too many, since their number shrank, is not counted.
+    Without lockstep the steps of engines are unrelated, and the coordinator keeps no counts. It ignores an engine
+    beyond the group's size, which may have shrunk.
     """
 
     idle: ClassVar[Load] = (0, 0, 0.0)
@@ -228,7 +230,7 @@ class Coordination028(Coordination024):
 
 
 class Coordination031(Coordination028):
-    """0.31: a first request wakes engines, and does not say that they run: one that pauses drops its wake."""
+    """0.31: a first request wakes engines, but does not set the group running: one that pauses drops its wake."""
 
     def _first_request(self, told: FirstRequest) -> Changed:
         running = self.engines_running
@@ -238,7 +240,7 @@ class Coordination031(Coordination028):
 
 
 class Coordination033(Coordination028):
-    """0.33: engines alone say that a wave begins."""
+    """0.33: only engines report that a wave begins."""
 
     def _first_request(self, told: FirstRequest) -> Changed:
         return None

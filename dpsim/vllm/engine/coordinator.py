@@ -3,15 +3,14 @@
     ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
     ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
     ("counts", engine, step, wave, waiting, running, usage)                from engines, usage since 0.28
-    ("ECHO", client)                   from an engine, back to the client: all that it sent before has been seen
+    ("ECHO", client)                   from an engine, back to the client: the group has seen all its messages
 
-What follows from an event is decided in `dpsim.vllm.engine.coordination`. Counts are published as soon as no event
-is there, where the engine waits for up to 100 ms: whatever comes within a while may come behind it, and exploring tries
-both. XX: the engine also says every five seconds what it has said before.
+`dpsim.vllm.engine.coordination` decides what follows from an event. The coordinator publishes counts as soon as there
+is no event, while the engine waits for up to 100 ms. An event within that time may also come after it, and a search
+tries both. XX: the engine also repeats its last message every five seconds.
 
-When all front ends have said STOP, so do
-their coordinator and then the engines, each when it is idle. Each engine hears STOP behind every wake, for both come
-from here; after it nobody is woken.
+When all front ends have sent STOP, the coordinator ends and sends STOP to the engines, which end when they are idle.
+Each engine receives STOP after every wake, as both come from here. After STOP nothing wakes an engine.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dpsim.vllm.engine.layout import Layout
 
 
 class Coordinator:
-    """`state`: what it knows of the group; `idle`: whether it may wait for ever."""
+    """`state`: its picture of the group; `idle`: whether it may wait without end."""
 
     idle: ClassVar[bool] = True
 
@@ -34,7 +33,7 @@ class Coordinator:
         self.state = state
 
     async def run(self) -> None:
-        """Until all front ends have stopped."""
+        """Relay until all front ends have stopped."""
         events, stopped = self.rank.mailbox("events"), 0
         while stopped < self.layout.frontends:
             event = await self.next_event(events)
@@ -47,13 +46,13 @@ class Coordinator:
             self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
 
     async def next_event(self, events: Mailbox) -> Frozen:
-        """None: none is there, and there is something to publish."""
+        """The next event. None if there is none and there are counts to publish."""
         if self.state.unpublished:
             return await events.poll("coordinator.while")
         return await events.get("coordinator.event", idle=self.idle)
 
     def take(self, event: Frozen) -> list[Sent]:
-        """One event, and what it gives rise to."""
+        """Take an event. Returns the messages that follow from it."""
         match event:
             case "start_wave", int(engine), int(wave):
                 return self.state.start_wave(engine, wave)
@@ -69,7 +68,7 @@ class Coordinator:
         raise TypeError(f"the coordinator knows no event {event!r}")
 
     def send(self, sent: Sent) -> None:
-        """To all engines, or to all front ends."""
+        """Send to all engines, or to all front ends."""
         message = sent.message
         if isinstance(message, StartDpWave):
             for engine in self.wakes(message):
@@ -79,5 +78,5 @@ class Coordinator:
                 self.rank.send(self.layout.frontend(client), "stats", tuple(message), "coordinator.state")
 
     def wakes(self, message: StartDpWave) -> range:
-        """All engines hear of a wake, also the one that it leaves out."""
+        """The engines that receive a wake: all, also the one that it excludes."""
         return range(self.layout.size)

@@ -1,12 +1,12 @@
-"""Who watches whom in a group of engines, and what is said by those who end because somebody is gone.
+"""Which participant of a group of engines watches which, and the error of those that end because of a death.
 
     engine        the other engines and all front ends, by its monitor; the coordinator, among its messages
     coordinator   all front ends
     front end     all engines and the coordinator
 
-A front end is the parent, as vLLM's launcher is: it leaves last, when all the others have. So that a front end is gone
-is never in order. An engine that leaves in order says LEFT to the others before, and a coordinator says STOP.
-Whoever ends because another is gone is gone itself, so the news reaches those who do not watch the first.
+A front end is the parent, as vLLM's launcher is: it leaves last, after all the others. So a front end that is gone has
+never left in order. An engine that leaves in order sends LEFT to the others before, and a coordinator sends STOP.
+A participant that ends because of a death is gone itself. So the news reaches those that do not watch the first one.
 
     >>> parents(Layout(size=2, workers=1, frontends=1)), children(Layout(size=2, workers=1, frontends=1))
     ((3,), (0, 1, 2))
@@ -21,7 +21,7 @@ DEATHS = "deaths"
 
 
 class EngineDeadError(RuntimeError):
-    """Somebody of the group is gone, and nothing can be done together any more; vLLM's name of it."""
+    """A participant is gone, and the group cannot go on. The name is vLLM's."""
 
 
 def parents(layout: Layout) -> tuple[int, ...]:
@@ -30,6 +30,6 @@ def parents(layout: Layout) -> tuple[int, ...]:
 
 
 def children(layout: Layout) -> tuple[int, ...]:
-    """The engines and, if there is one, the coordinator, who stands before the front ends."""
+    """The engines and, if there is one, the coordinator, whose number precedes those of the front ends."""
     engines = [layout.rank(engine) for engine in range(layout.size)]
     return *engines, *[layout.frontend(0) - 1] * layout.coordinated

@@ -1,7 +1,7 @@
-"""The finish sync: what engines in lockstep tell each other, how often, and what all of them conclude (2.4).
+"""The finish sync: what engines in lockstep send each other, how often, and what all of them conclude (2.4).
 
 While a group runs, every iteration counts as a step. Some steps are sync points: all ranks reduce a few numbers, and
-each learns alike whether the group goes on. Between two sync points nobody asks, and everybody goes on.
+each learns whether the group goes on. Between two sync points all ranks go on without a message.
 
     Flag        one number: has unfinished work; MAX        source 003, 0.14 to 0.20
     PauseVotes  two: unfinished work, pause pending; SUM    0.24, and 0.33 with a sync point in the first step
@@ -11,7 +11,7 @@ each learns alike whether the group goes on. Between two sync points nobody asks
     [1, 16, 32]
     >>> sync.contribution(unfinished=False, pending_pause=True)
     (0, 1)
-    >>> sync.verdict((0, 1))  # one of three wants to pause: the group goes on, so that the others can come to it
+    >>> sync.verdict((0, 1))  # one of three wants to pause: the group goes on, so that the others can follow
     Verdict(running=True, consensus=False)
     >>> sync.verdict((0, 3))
     Verdict(running=False, consensus=True)
@@ -40,7 +40,7 @@ class FinishSync(ABC):
 
     op: ClassVar[Op]
     INTERVAL: ClassVar[int] = 32
-    """Steps, as the release has it where nothing else is configured."""
+    """Steps between two sync points, by default."""
 
     def __init__(self, size: int, interval: int) -> None:
         self.size = size
@@ -52,15 +52,15 @@ class FinishSync(ABC):
 
     @abstractmethod
     def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
-        """What a rank brings to the reduction, as int32."""
+        """The numbers that a rank brings to the reduction, as int32."""
 
     @abstractmethod
     def verdict(self, total: Numbers) -> Verdict:
-        """What follows from the reduced numbers."""
+        """The conclusion from the reduced numbers."""
 
 
 class FinishFlag(FinishSync):
-    """Source 003 and 0.14: whether anybody has work. There are no pauses."""
+    """Source 003 and 0.14: whether any rank has work. There are no pauses."""
 
     op = "max"
 
@@ -73,10 +73,10 @@ class FinishFlag(FinishSync):
 
 
 class PauseVotes(FinishSync):
-    """0.24: how many have work, and how many have a pause pending.
+    """0.24: how many ranks have work, and how many have a pause pending.
 
-    A pause of some keeps the group running until all have it (I-EL-9). A pause of all does not stop those that have
-    work: they step on, and the wave ends at a later sync.
+    If some ranks have a pause pending, the group runs until all have it (I-EL-9). If all have it, those with work still
+    go on: they step, and the wave ends at a later sync.
     """
 
     op = "sum"

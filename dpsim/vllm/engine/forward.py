@@ -1,18 +1,18 @@
-"""The forward of one engine, as small as it can be: one agreement between hosts, one expert collective on devices.
+"""The forward of one engine, as small as possible: one agreement between hosts, one expert collective on devices.
 
-    execute(3)   3 tokens: dp_cpu agrees on how many all ranks bring; kernel; ep sums; the host waits for the result
+    execute(3)   3 tokens: dp_cpu agrees on the tokens of all ranks; kernel; ep sums; the host waits for the result
     execute(0)   nothing at all: no forward, and no collective (chapter 10.1)
-    dummy()      the same collectives for no token, and nobody waits for the device (2.7)
+    dummy()      the same collectives without tokens, and the host does not wait for the device (2.7)
 
-Every forward of one rank meets one of each other rank, so ranks that launch another number of them hang (I-EL-1). What
-a real one computes is checked: tokens of all ranks, and the version of the weights of each. `update_weights` is
-what users do between a pause and a resume: a collective of all engines on another communicator, which writes what
-forwards read.
+Every forward of one rank meets one of each other rank, so ranks that launch different numbers of them hang (I-EL-1). A
+real forward checks its result: the tokens of all ranks, and the version of each rank's weights. A user calls
+`update_weights` between a pause and a resume. It is a collective of all engines on another communicator, and it writes
+what forwards read.
 
-An engine is its own first worker, and calls its others by message for everything it does, as an executor by RPC
+An engine is its own first worker. It calls its other workers by message for each operation, as an executor does by RPC
 (`dpsim.vllm.engine.workers`). It waits for their answers where a user does: not for those of a forward.
 
-A bigger engine puts its own step in place of this one: `execute`, `dummy`, `synchronize`, `update_weights`.
+A larger engine replaces this step by its own: `execute`, `dummy`, `synchronize`, `update_weights`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RPC = "rpc"
 
 
 class EngineForward:
-    """Of one worker. `others`: the ranks of those that it calls, if it is an engine's first."""
+    """The forwards of one worker. `others`: the ranks that it calls, if it is the first worker of an engine."""
 
     def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:
         self.rank = rank
@@ -44,7 +44,7 @@ class EngineForward:
         self.version = 0
 
     async def execute(self, tokens: int) -> bool:
-        """Run a batch, if it has tokens: whether it had."""
+        """Run a batch, if it has tokens. Returns whether it had any."""
         if not tokens:
             return False
         self.call("execute", tokens)
@@ -58,14 +58,14 @@ class EngineForward:
         return True
 
     async def dummy(self) -> None:
-        """Take part without a token. The answer does not wait for the device."""
+        """Take part without a token. The host does not wait for the device."""
         self.call("dummy")
         self.rank.probe(DUMMY)
         hidden, _ = await self.run(0)
         hidden.free()
 
     async def run(self, tokens: int) -> tuple[Buffer, int]:
-        """One forward: its result on the device, and how many tokens all ranks have."""
+        """Run one forward. Returns its result on the device, and the tokens of all ranks."""
         counts = np.zeros(self.agreement.size, np.int32)
         counts[self.agreement.index] = tokens
         counts = await self.agreement.all_reduce(counts, site="dp.agree")
@@ -75,13 +75,13 @@ class EngineForward:
         return hidden, int(counts.sum())
 
     async def synchronize(self) -> None:
-        """Until all devices of the engine have done what they were given."""
+        """Wait until all devices of the engine are idle."""
         self.call("synchronize")
         await self.main.record().synchronize("forward.synchronize")
         await self.answered()
 
     async def update_weights(self, version: int) -> None:
-        """Rank 0 has new weights and broadcasts them, on a stream of its own."""
+        """Rank 0 has new weights and broadcasts them, on a separate stream."""
         self.call("update_weights", version)
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:
@@ -94,27 +94,27 @@ class EngineForward:
     # ---- the other workers
 
     def call(self, what: str, *arguments: Frozen) -> None:
-        """Let all others run something."""
+        """Let all other workers run an operation."""
         for worker in self.others:
             self.rank.send(worker, RPC, (what, *arguments), f"engine.{what}")
 
     async def answered(self) -> None:
-        """Wait for the answers of all others."""
+        """Wait for the answers of all other workers."""
         for _ in self.others:
             await self.rank.mailbox(RPC).get("engine.answers")
 
 
 MANY = 1 << 16
-"""More than the tokens of all ranks: a forward's result is these, and the versions of all ranks' weights above."""
+"""More than the tokens of all ranks: a forward's result has these below, and all versions of weights above."""
 
 
 def load(weights: Any) -> None:
-    """Kernel: the first version."""
+    """Kernel: write the first version."""
     weights[:] = 0
 
 
 def write(weights: Any, version: int) -> None:
-    """Kernel: another version."""
+    """Kernel: write another version."""
     weights[:] = version
 
 

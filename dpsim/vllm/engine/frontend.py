@@ -1,16 +1,15 @@
-"""A front end as a service: an API server with a client of the engines, and what its own clients ask of it.
+"""A front end as a service: an API server with a client of the engines, and the requests that its clients make.
 
-    arrival   choose an engine, send it the request with the wave that this front end believes in; 0.14 also tells the
-              coordinator, if it believes the engines idle
-    abort     to the engine, for both of its queues; nobody waits for the request any more
-    PAUSE     and what else an engine is asked for: sent to all engines, and all have to answer, be it with an error
-    DRAIN     wait until the coordinator says that the engines do not run
+    arrival   choose an engine, send it the request with the wave that this front end believes in.
+              0.14 also informs the coordinator, if it believes the engines idle
+    abort     to the engine, for both of its queues; the front end no longer waits for the request
+    PAUSE     and other requests to engines: the front end sends them to all, and all have to answer or report an error
+    DRAIN     wait until the coordinator reports that the engines do not run
     WAIT      wait for all requests so far
 
-What is to be done is known beforehand and comes in the order of its times (`Plan`); more may come as a message
-("CONTROL", what, ...) to the mailbox "outputs". A front end looks at what the coordinator has told it before it sends a
-request, and what it knows may be old. In the end it waits for its requests, each of them: one that never starts is a
-hang. Then it stops.
+A front end knows its actions beforehand, in the order of their times (`Plan`). More may arrive as a message
+("CONTROL", what, ...) to the mailbox "outputs". Before a front end sends a request, it reads the coordinator's
+messages, which may be old. At the end it waits for each of its requests, and stops. One that never starts is a hang.
 
 Sources: specification chapters 2.1 and 2.5.
 """
@@ -31,12 +30,12 @@ from dpsim.vllm.engine.scheduler import RequestId
 from dpsim.vllm.params.arguments import Request
 
 Action = tuple[Frozen, ...]
-"""A word and what belongs to it: ("ADD", "r0", 5), ("ABORT", "r0"), ("PAUSE", "keep"), ("RESUME",), ("WAIT",)."""
+"""A word and its arguments: ("ADD", "r0", 5), ("ABORT", "r0"), ("PAUSE", "keep"), ("RESUME",), ("WAIT",)."""
 
 
 class Plan:
-    """What front ends do, each in the order of time. `control`: what the first one does beside its requests, with the
-    time of each, in ns.
+    """The actions of front ends, each in the order of time. `control`: the actions of the first one beside its
+    requests, with their times in ns.
     """
 
     control: ClassVar[Sequence[tuple[int, Action]]] = ()
@@ -50,7 +49,7 @@ class Plan:
         return request % self.frontends
 
     def of(self, frontend: int) -> list[Action]:
-        """The actions of one front end. Where times are equal, requests come first."""
+        """The actions of one front end. At equal times requests come first."""
         timed: list[tuple[int, Action]] = []
         for number, request in enumerate(self.requests):
             if self.frontend(number) == frontend:
@@ -73,7 +72,7 @@ KNOWN = "; ".join(
 
 
 class UnknownControl(ValueError):
-    """A message asks a front end for something that it does not know, or with other words than it takes."""
+    """A message asks a front end for something that it does not know, or with wrong arguments."""
 
 
 class WrongLoad(AssertionError):
@@ -106,15 +105,15 @@ class FrontEnd:
         self.unanswered = 0
 
     async def run(self) -> None:
-        """All actions, then all outputs; then it stops."""
-        self.rank.step = NO_STEP  # what it waits for is late because of an engine's step, which reports put first
+        """Do all actions, wait for all outputs, and stop."""
+        self.rank.step = NO_STEP  # an engine's step makes its outputs late, so reports put that step first
         await self.settle()
         for engine in sorted(self.aborted_on):
             await self.ask([engine], "ECHO")
         self.stop()
 
     async def settle(self) -> None:
-        """All that there is to do, and all outputs."""
+        """Do all actions, and wait for all outputs."""
         while self.actions or self.awaited:
             if self.actions:
                 await self.act(self.actions.pop(0))
@@ -122,7 +121,7 @@ class FrontEnd:
                 await self.hear()
 
     async def act(self, action: Action) -> None:
-        """One action, to its end but for outputs."""
+        """Do one action, to its end but for outputs."""
         match action:
             case "ADD", str(request), int(steps):
                 await self.add(request, steps)
@@ -156,7 +155,7 @@ class FrontEnd:
         self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *told), "frontend.first_request")
 
     def abort(self, request: RequestId) -> None:
-        """The engine finds it as soon as its model has run, and again among its messages. It answers nothing."""
+        """The engine takes it as soon as its model has run, and again among its messages. It sends no answer."""
         engine = self.engines[request]
         self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
         self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
@@ -164,13 +163,13 @@ class FrontEnd:
         self.aborted_on.add(engine)
 
     def ended(self, request: RequestId) -> None:
-        """A request has its last output or was aborted; what an engine says of it later changes nothing."""
+        """Note that a request has its last output or was aborted; later messages about it change nothing."""
         if request in self.awaited:
             self.awaited.remove(request)
             self.view.ended(self.engines[request])
 
     async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
-        """Ask engines for something, and wait until all have answered."""
+        """Send a request to engines, and wait until all have answered."""
         for engine in self.asked(engines, what):
             self.to(engine, (what, self.index, *arguments), f"frontend.{what.lower()}")
             self.unanswered += 1
@@ -178,15 +177,15 @@ class FrontEnd:
             await self.hear()
 
     def asked(self, engines: Sequence[int], what: str) -> Sequence[int]:
-        """Whom it asks of those that it should."""
+        """The engines that this front end asks, of those that it should ask."""
         return engines
 
     def to(self, engine: int, message: Frozen, site: str) -> None:
-        """Into the input queue of an engine."""
+        """Send to the input queue of an engine."""
         self.rank.send(self.layout.rank(engine), "input", message, site)
 
     async def hear(self) -> None:
-        """The next thing that an engine says; a wait that has to end."""
+        """Take the next message of an engine. The wait has to end."""
         self.take(await self.outputs.get("frontend.output"))
 
     def take(self, message: Frozen) -> None:
@@ -201,7 +200,7 @@ class FrontEnd:
                 raise TypeError(f"front end {self.index} knows no message {message!r}")
 
     async def look(self) -> None:
-        """What the coordinator has told so far."""
+        """Read the coordinator's messages so far."""
         if self.layout.coordinated:
             while (state := await self.stats.poll("frontend.stats")) is not None:
                 self.learn(state)
@@ -216,8 +215,8 @@ class FrontEnd:
                 raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def look_through(self) -> None:
-        """No more requests run on an engine than it has seats. A front end alone with its engines knows another bound:
-        none has more requests than it was sent.
+        """Check published counts. No more requests run on an engine than it has seats. If this is the only front end,
+        no engine has more requests than it received from here.
 
         Raises WrongLoad.
         """
@@ -231,7 +230,7 @@ class FrontEnd:
                 raise WrongLoad(f"front end {self.index} hears that engine {engine} has {words}")
 
     def stop(self) -> None:
-        """Its last word."""
+        """Send its last message."""
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
         else:

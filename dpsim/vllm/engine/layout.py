@@ -1,4 +1,4 @@
-"""Who takes part in a group of engines, by name and number: engines, front ends, a coordinator.
+"""The participants of a group of engines, by name and number: engines, front ends, a coordinator.
 
 An engine core is its own first worker here, as with vLLM's uniproc executor. Workers are ranks, all others services.
 
@@ -40,7 +40,7 @@ class Layout:
 
     @property
     def stops(self) -> int:
-        """How many tell an engine to stop: the coordinator, or, where there is none, all front ends."""
+        """The number of STOP messages to an engine: one of the coordinator, or, without one, one of each front end."""
         return 1 if self.coordinated else self.frontends
 
     def engine(self, rank: int) -> int:

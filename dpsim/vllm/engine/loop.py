@@ -2,17 +2,17 @@
 
 One iteration (2.3):
 
-    take_messages   while there is no work: finish what waited for idleness, then wait; then all that is there already
-    step            schedule, execute, aborts, update; whether tokens were run. Before and behind it: how many
-                    requests there are, if anybody balances by that
-    dummy           no tokens were run, but the group runs: a forward without a token, so that peers find their partner
-    sync            at a sync point: who has work, who wants to pause (2.4)
-    end             the wave goes on or is over: who is told
+    take_messages   without work: answer those that wait for idleness, then wait; then read all messages
+    step            schedule, execute, aborts, update; whether tokens ran. Before and behind it: publish the number
+                    of requests, if front ends balance by it
+    dummy           no tokens ran, but the group runs: a forward without a token, so that peers find their partner
+    sync            at a sync point: which engines have work, and which want to pause (2.4)
+    end             the wave goes on or is over: inform the coordinator
 
-An idle engine makes no collective (I-EL-4). `rank.step` counts iterations that made a forward: since all engines make
-equally many (I-EL-1), a step is the same one on all of them, and what they decide in it can be compared.
+An idle engine makes no collective (I-EL-4). `rank.step` counts iterations with a forward. All engines make equally many
+(I-EL-1), so a step is the same one on all of them, and a check can compare their decisions.
 
-`EngineLoop` is made to be varied: each method is one decision, and a variant overrides one of them.
+Each method of `EngineLoop` is one decision, and a variant overrides one of them.
 
 Sources: specification chapters 2.2 to 2.7.
 """
@@ -36,7 +36,7 @@ START, COMPLETE = "engine.start_wave", "engine.wave_complete"
 
 
 class EngineLoop:
-    """One engine. Methods in the order in which an iteration calls them. `idle`: whether it may wait for ever."""
+    """One engine. Methods in the order in which an iteration calls them. `idle`: whether it may wait without end."""
 
     idle: ClassVar[bool] = True
 
@@ -66,7 +66,7 @@ class EngineLoop:
         self.steps = 0
 
     async def run(self) -> None:
-        """Until it was told to stop, and is idle."""
+        """Iterate until it receives STOP and is idle."""
         self.rank.step = 0
         while await self.iterate():
             pass
@@ -74,7 +74,7 @@ class EngineLoop:
         self.forward.call("stop")
 
     async def iterate(self) -> bool:
-        """One iteration; whether there is another."""
+        """Do one iteration. Returns whether there is another."""
         was_running = self.waves.engines_running
         if not await self.take_messages():
             return False
@@ -93,7 +93,7 @@ class EngineLoop:
     # ---- messages
 
     async def take_messages(self) -> bool:
-        """Everything that is here, and at least so much that there is work; False if it is time to stop."""
+        """Take all messages that are here, and wait until there is work. Returns False when it is time to stop."""
         while not self.has_work():
             await self.control.idle()
             if self.stops == self.layout.stops:
@@ -107,11 +107,11 @@ class EngineLoop:
         return self.waves.engines_running or self.unfinished()
 
     def unfinished(self) -> bool:
-        """Whether there is work that a pause, if there is one, lets go on."""
+        """Whether there is work that the current pause, if any, lets go on."""
         return self.scheduler.has_unfinished(self.waves.pause_state)
 
     async def take(self, message: Frozen) -> None:
-        """One message of the input queue."""
+        """Take one message of the input queue."""
         what, *words = message if isinstance(message, tuple) else (message,)
         match what, words:
             case "ADD", [str(request), int(steps), int(wave), int(client)]:
@@ -131,7 +131,7 @@ class EngineLoop:
                 raise TypeError(f"engine {self.index} knows no message {message!r}")
 
     def add(self, request: RequestId, steps: int, wave: int, client: int) -> None:
-        """A request; `wave`: the one that its front end believes in."""
+        """Take a request. `wave`: the one that its front end believes in."""
         for out in self.waves.add(wave):
             self.tell(out)
         self.scheduler.add(request, steps, client)
@@ -140,14 +140,14 @@ class EngineLoop:
         self.scheduler.abort(requests)
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """The coordinator wakes all engines but one. After a consensus nobody is moved by that (I-EL-8)."""
+        """The coordinator wakes all engines but one. After a consensus no engine reacts (I-EL-8)."""
         before = self.waves.engines_running, self.waves.ignore_start_dp_wave
         self.waves.start_dp_wave(wave, exclude)
         moved = self.waves.engines_running and not before[0]
         assert not (moved and before[1]), f"engine {self.index} was woken after all had agreed to pause (I-EL-8)"
 
     def echo(self, client: int) -> None:
-        """All that this client sent before is seen, here and by the coordinator."""
+        """Answer that the engine and the coordinator have seen all earlier messages of this client."""
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("ECHO", client), "engine.echo")
         else:
@@ -156,7 +156,7 @@ class EngineLoop:
     # ---- the step
 
     async def step(self) -> bool:
-        """Whether tokens were run. Aborts come before the scheduler takes the result in (I-EL-12)."""
+        """Run a step. Returns whether tokens ran. Aborts come before the scheduler takes the result in (I-EL-12)."""
         batch = self.scheduler.schedule(self.waves.pause_state)
         executed = await self.forward.execute(len(batch))
         if batch:
@@ -165,25 +165,25 @@ class EngineLoop:
         return executed
 
     async def take_aborts(self) -> None:
-        """Those that came while the model ran; each is in the input queue as well, and does no harm there."""
+        """Take the aborts that arrived while the model ran. Each is also in the input queue, where it has no effect."""
         while (requests := await self.aborts.poll("engine.abort")) is not None:
             assert isinstance(requests, tuple)
             self.abort(requests)  # type: ignore[arg-type]
 
     async def meet(self, executed: bool, local: bool) -> None:
-        """What peers wait for: a forward, be it a dummy, and then the sync. `local`: whether this engine has work."""
+        """Meet the peers: a forward, real or dummy, and then the sync. `local`: whether this engine has work."""
         if not executed and self.makes_dummy():
             await self.forward.dummy()
         await self.sync(local)
 
     def makes_dummy(self) -> bool:
-        """Whether an engine that ran no tokens runs a forward all the same."""
+        """Whether an engine that ran no tokens runs a dummy forward."""
         return self.layout.size > 1 and not self.control.asleep
 
     # ---- the finish sync
 
     async def sync(self, local: bool) -> None:
-        """`local`: whether this engine has work. An engine alone has nobody to ask, and asks after each step."""
+        """`local`: whether this engine has work. A single engine has no peers, and syncs after each step."""
         if self.waves.at_sync_point() or self.layout.size == 1:
             self.waves.synced(await self.reduce(self.waves.contribution(local)))
             state = self.waves.current_wave, self.waves.engines_running, self.waves.step_counter
@@ -197,14 +197,14 @@ class EngineLoop:
         return tuple(map(int, total))
 
     def end(self, was_running: bool) -> None:
-        """The wave goes on, or is over; then nobody has work any more (I-EL-6)."""
+        """Go on with the wave, or end it; then no engine has work (I-EL-6)."""
         running = self.waves.engines_running
         assert running or not self.unfinished(), f"engine {self.index} has work left as the wave ends (I-EL-6)"
         for out in self.waves.end_iteration(was_running):
             self.tell(out)
 
     def tell(self, out: Out) -> None:
-        """The coordinator, or, where there is none, nobody: front ends of an engine alone do not ask."""
+        """Inform the coordinator. A single engine has none and informs no front end: these do not ask."""
         self.rank.probe(START if out.kind == "start_wave" else COMPLETE)
         if out.to == "coordinator":
             event = out.kind, self.index, out.wave

@@ -1,14 +1,14 @@
-"""The monitor of an engine: a host thread that is told who is gone, and frees the main thread from its waits.
+"""The monitor of an engine: a host thread that receives notices of deaths, and frees the main thread from its waits.
 
     main      watch, start monitor   forward ... all_reduce ...... Aborted: fail all requests, EngineDeadError
     monitor   get .............................. ("gone", 1): abort all communicators, ("GONE", ...) to the input queue
 
-The main thread waits in one of two places: in a communicator, where it gets Aborted, or at its input queue, where it
-gets the message. So it ends, whoever is gone and whenever. What comes to the monitor:
+The main thread waits in a communicator, where it gets Aborted, or at its input queue, where it gets the message. So it
+ends, whichever participant is gone and whenever. The monitor receives:
 
     ("gone", actor)     from the machine: it gives up, unless the actor has left in order
-    ("LEFT", actor)     an engine leaves in order; from the own main thread: the monitor ends
-    ("SHUTDOWN",)       from a front end: it gives up in the middle of whatever is done, and that is in order
+    ("LEFT", actor)     an engine leaves in order; from its main thread: the monitor ends
+    ("SHUTDOWN",)       from a front end: it gives up in the middle of any operation, and that is in order
 
 Sources: the monitor thread of vLLM's front ends, the death pipe of its workers; museum area 6.
 """
@@ -17,13 +17,23 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpsim.contract.interface import Rank
+from dpsim.contract.interface import Aborted, Rank
 from dpsim.vllm.engine.deaths import DEATHS, parents
 from dpsim.vllm.engine.layout import Layout
 
 
+class Freed(RuntimeError):
+    """The main thread gets ("GONE",) where it waits for a message."""
+
+
+FREED = (Aborted, Freed)
+"""The main thread ends by one of these if its monitor ends it. Any other error is its own, and it keeps that error even
+if the monitor hears of a death a moment later.
+"""
+
+
 class Monitor:
-    """Of one engine. `why`: what it gave up for, "" as long as it did not; `shut_down`: and that was in order.
+    """The monitor of one engine. `why`: the reason to give up, or ""; `shut_down`: whether that was in order.
 
     `boxes`: where its main thread waits for messages; `hosts`, `devices`: in which communicators.
     """
@@ -39,7 +49,7 @@ class Monitor:
         self.shut_down = False
 
     def watch(self) -> None:
-        """Everybody whose end has to end this engine."""
+        """Watch every participant whose end has to end this engine."""
         for other in self.watched():
             self.rank.watch(other, DEATHS, "monitor.watch")
 
@@ -48,7 +58,7 @@ class Monitor:
         return *[engine for engine in engines if engine != self.rank.rank], *parents(self.layout)
 
     async def run(self, rank: Rank) -> None:
-        """The host thread."""
+        """Run as the host thread."""
         self.why = await self.told(rank)
         if self.why:
             self.abort(rank)
@@ -71,7 +81,7 @@ class Monitor:
                     return "shut down"
 
     def abort(self, rank: Rank) -> None:
-        """All communicators of the engine: the main thread may stand in any of them."""
+        """Abort all communicators of the engine: the main thread may wait in any of them."""
         for kind in self.hosts:
             rank.host(kind).abort(site=f"monitor.abort_{kind}")
         self.abort_devices(rank)

@@ -1,15 +1,15 @@
-"""What a client asks of an engine beside requests: pause, resume, sleep, wake up, new weights (2.6).
+"""Requests of a client to an engine beside inference: pause, resume, sleep, wake up, new weights (2.6).
 
-    PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stand. Answered when the engine is
+    PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stop. The engine answers when it is
                       idle, in a group only after all engines have agreed to pause; in 0.33 its device is idle, too
-    RESUME            answered after a reduction of all engines, before which nobody steps (I-EL-14)
-    SLEEP(mode)       a pause, and then no more forwards, dummies neither, until WAKE_UP, which resumes
-    UPDATE_WEIGHTS    a collective of all engines that is none of the loop's: only for paused ones
+    RESUME            the engine answers after a reduction of all engines, before which no engine steps (I-EL-14)
+    SLEEP(mode)       a pause, and then no more forwards, not even dummies, until WAKE_UP, which resumes
+    UPDATE_WEIGHTS    a collective of all engines outside of the loop: only for paused ones
 
-What an engine cannot do, a RESUME while a pause is on its way or a call that it does not know, it answers with the
-error, and goes on. A client asks all engines and waits for the answers of all.
+If an engine cannot do something, it answers with the error, and goes on. Examples are a RESUME while a pause is on its
+way, and an unknown call. A client asks all engines and waits for the answers of all.
 
-Releases: before 0.33 nobody waits for the device, so who writes new weights does that beside the last forward
+Releases: before 0.33 a pause does not wait for the device, so new weights race with the last forward
 (`Control024`).
 
 Source: specification chapter 2.6.
@@ -29,7 +29,7 @@ PAUSED, RESUMED = "engine.paused", "engine.resumed"
 
 
 class Control:
-    """What one engine does for its clients. `asleep`: no forwards are run."""
+    """The requests of an engine's clients. `asleep`: it runs no forwards."""
 
     def __init__(
         self, rank: Rank, waves: EngineWaves, scheduler: Scheduler, forward: EngineForward, answers: Answers
@@ -43,14 +43,14 @@ class Control:
         self.when_idle: list[tuple[str, int]] = []
 
     async def take(self, what: str, client: int, arguments: list[Frozen]) -> None:
-        """One request of a client, who gets an answer or an error."""
+        """Take one request of a client. The client gets an answer or an error."""
         try:
             await self.do(what, client, arguments)
         except (PauseOnItsWay, NotImplementedError) as error:
             self.answers.refused(what, client, str(error))
 
     async def do(self, what: str, client: int, arguments: list[Frozen]) -> None:
-        """Raises PauseOnItsWay, and NotImplementedError for what engines of this release do not do."""
+        """Raises PauseOnItsWay, and NotImplementedError for a call that engines of this release do not have."""
         match what, arguments:
             case "PAUSE" | "SLEEP", [("abort" | "wait" | "keep") as mode]:
                 self.pause(mode)
@@ -66,13 +66,13 @@ class Control:
                 raise NotImplementedError(f"rank {self.rank.rank} knows no {what} of {arguments!r}")
 
     def pause(self, mode: PauseMode) -> None:
-        """The first phase."""
+        """Begin a pause, its first phase."""
         self.waves.pause(mode)
         if mode == "abort":
             self.answers.finished(self.scheduler.abort_all())
 
     async def idle(self) -> None:
-        """The engine has come to rest: whoever waits for that is answered."""
+        """Answer the clients that wait for this engine to be idle."""
         while self.when_idle:
             what, client = self.when_idle.pop(0)
             await self.device_idle()
@@ -81,11 +81,11 @@ class Control:
             self.answers.answered(what, client)
 
     async def device_idle(self) -> None:
-        """The last forward was launched, and nobody has waited for it."""
+        """Wait for the last forward, which the host has only launched."""
         await self.forward.synchronize()
 
     async def resume(self) -> None:
-        """All engines meet, so that none steps before all have forgotten the pause."""
+        """Resume after a barrier of all engines. No engine steps before all have forgotten the pause."""
         if self.waves.resume():
             self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
             self.rank.probe(RESUMED)
@@ -98,7 +98,7 @@ class Control:
 
 
 class Control024(Control):
-    """0.24: a pause is answered when the host is idle; the last forward may still run."""
+    """0.24: the engine answers a pause when its host is idle; the last forward may still run."""
 
     async def device_idle(self) -> None:
         pass

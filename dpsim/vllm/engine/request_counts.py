@@ -1,12 +1,12 @@
-"""How many requests an engine has, as it tells the coordinator, who tells the front ends (2.3, 2.5).
+"""The counts of an engine's requests: the engine sends them to the coordinator, which publishes them (2.3, 2.5).
 
-An engine tells its counts when they have changed, stamped with the step of the wave and the wave. The coordinator
-publishes what it has when nothing else has come for a while (`Coordination.published`). So what a front end balances by
-was true once, and may be old. vLLM's name of it is `_maybe_publish_request_counts`.
+An engine sends its counts when they have changed, stamped with the step of the wave and the wave. The coordinator
+publishes them when no other message has arrived for a while (`Coordination.published`). So a front end balances by
+counts that were true once, and may be old. vLLM's name of it is `_maybe_publish_request_counts`.
 
-    Untold              never: front ends balance by what they have sent themselves
+    Untold              never: front ends balance by the requests that they have sent themselves
     RequestCounts       behind each step: 0.14
-    RequestCounts024    before and behind each step, as requests that have just come wait before they run
+    RequestCounts024    before and behind each step, as new requests wait before they run
     RequestCounts028    the same, with the usage of the KV cache as a third number
 
 Sources: specification chapters 2.3 (row 3) and 2.5; before and behind the step by the engine's own text.
@@ -22,14 +22,14 @@ from dpsim.vllm.engine.waves import EngineWaves
 
 
 class RequestCounts:
-    """Of one engine. `index`: its data-parallel rank; `last`: what it told last, waiting and running."""
+    """The counts of one engine. `index`: its data-parallel rank; `last`: the last counts sent, waiting and running."""
 
     def __init__(self, rank: Rank, index: int, waves: EngineWaves, scheduler: Scheduler) -> None:
         self.rank, self.index, self.waves, self.scheduler = rank, index, waves, scheduler
         self.last = (0, 0)
 
     def before_step(self) -> None:
-        """Messages were taken, and nothing of them is scheduled yet."""
+        """The engine has taken its messages, and scheduled nothing of them yet."""
 
     def after_step(self) -> None:
         self.publish()
@@ -42,7 +42,7 @@ class RequestCounts:
             self.rank.send(self.rank.service(COORDINATOR), "events", event, "engine.counts")
 
     def load(self) -> Load:
-        """What the engine tells."""
+        """The counts that the engine sends."""
         return self.scheduler.counts
 
 
@@ -61,11 +61,11 @@ class RequestCounts028(RequestCounts024):
 
 
 class Untold(RequestCounts):
-    """Where nobody balances by them."""
+    """No counts, for front ends that do not balance by them."""
 
     def publish(self) -> None:
         pass
 
 
 COUNTS = ("own", "published")
-"""Of the piece `counts` the forms: what front ends balance by."""
+"""The forms of the piece `counts`: by which counts front ends balance."""

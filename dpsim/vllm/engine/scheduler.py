@@ -1,9 +1,9 @@
-"""The scheduler of one engine, as far as the loop sees it: who has work, and what a step runs.
+"""The scheduler of one engine, as far as the loop sees it: which requests are work, and which a step runs.
 
-A request takes a number of steps, one token each. A pause changes what is scheduled and what counts as work (2.6):
+A request takes a number of steps, one token each. A pause changes what it schedules and what counts as work (2.6):
 
-    UNPAUSED     waiting requests are admitted, as far as there is room; all count
-    PAUSED_NEW   what runs goes on and counts; what waits does not
+    UNPAUSED     waiting requests get a seat while there is one; all count
+    PAUSED_NEW   running requests go on and count; waiting ones do not
     PAUSED_ALL   nothing runs, and nothing counts
 
     >>> scheduler = Scheduler(max_num_seqs=1)
@@ -11,7 +11,7 @@ A request takes a number of steps, one token each. A pause changes what is sched
     (None, None)
     >>> scheduler.schedule(PauseState.UNPAUSED)
     ('a',)
-    >>> scheduler.update(("a",)), scheduler.update(("a",))  # who is through, and whose it was
+    >>> scheduler.update(("a",)), scheduler.update(("a",))  # finished requests, with their clients
     ([], [('a', 0)])
     >>> scheduler.has_unfinished(PauseState.UNPAUSED), scheduler.has_unfinished(PauseState.PAUSED_NEW)
     (True, False)
@@ -41,13 +41,13 @@ class Scheduler:
         self.clients: dict[RequestId, int] = {}
 
     def add(self, request: RequestId, steps: int, client: int) -> None:
-        """A request of so many steps."""
+        """Add a request of this number of steps."""
         self.waiting.append(request)
         self.steps[request] = steps
         self.clients[request] = client
 
     def abort(self, requests: Sequence[RequestId]) -> list[Finished]:
-        """Forget them. Those that are through already, or were aborted before, are no error (I-EL-12)."""
+        """Forget requests. Those that have ended, or were aborted before, are no error (I-EL-12)."""
         return [self._forget(request) for request in requests if request in self.steps]
 
     def abort_all(self) -> list[Finished]:
@@ -62,7 +62,7 @@ class Scheduler:
         return tuple(self.running)
 
     def update(self, batch: Sequence[RequestId]) -> list[Finished]:
-        """The step's result is here. Requests that were aborted meanwhile get nothing."""
+        """Take over the step's result. Requests that were aborted meanwhile get nothing."""
         for request in batch:
             if request in self.steps:
                 self.steps[request] -= 1
@@ -81,7 +81,7 @@ class Scheduler:
 
     @property
     def kv_cache_usage(self) -> float:
-        """The share of the KV cache that requests hold, from 0 to 1; 0 where it is never too small."""
+        """The share of the KV cache that requests hold, from 0 to 1; 0 if the cache has no limit."""
         return 0.0
 
     def _forget(self, request: RequestId) -> Finished:

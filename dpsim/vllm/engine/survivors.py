@@ -3,14 +3,14 @@
     main      agree ... all_to_all, read ... Aborted | meet the others that live, on groups without the dead: step again
     monitor   get .................... ("gone", 2): abort the groups of all
 
-A step is an agreement on hosts and an all-to-all on devices, as experts make it. Nobody in an all-to-all with a dead
-rank can go on, so its device work has to be broken off, and the step is made again by those who are left: on groups
-that were made without the dead rank, from the least step that any of them has not ended. In the table of the agreement
-each rank fills its own column. That of a dead one stays empty, and has to be neutral in the minimum, in the comparison
-of all and in the maximum: otherwise its zeros decide.
+A step is an agreement on hosts and an all-to-all on devices, as experts make it. A rank in an all-to-all with a dead
+rank cannot go on. So its monitor breaks the device work off, and the survivors repeat the step. They use groups without
+the dead rank, and start from the least step that one of them has not ended. In the table of the agreement each rank
+fills its own column. The column of a dead rank stays empty. It has to be neutral in the minimum, in the comparison and
+in the maximum; otherwise its zeros decide.
 
-One death is lived through, a second one is an error. Whoever has made all steps waits for all, says LEFT, and ends; who
-hears LEFT knows that all have made all steps.
+The program survives one death; a second one is an error. A rank that has made all steps waits for all, sends LEFT, and
+ends. A rank that receives LEFT knows that all have made all steps.
 
     protocol: dp_survivors
     faults: [{kind: die, rank: 2, at: {site: survivors.all_to_all, ordinal: 0}}]
@@ -36,12 +36,12 @@ from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 
 MODE = 2
-"""The mode that every living rank wishes for; 0, what an empty column says, is the eager one."""
+"""The mode that every living rank wishes for. An empty column has 0, which is eager mode."""
 
 
 class Groups:
-    """What a rank uses now: communicators of all ranks, or those without the dead one; a stream of their own, since
-    nothing can be waited for behind work that was broken off, and buffers, since that may still write.
+    """The groups of a rank: communicators of all ranks, or those without the dead one. Each has a separate stream and
+    buffers, as nothing can wait behind work that was broken off, and that work may still write.
     """
 
     def __init__(self, rank: Rank, dead: int | None) -> None:
@@ -55,32 +55,32 @@ class Groups:
 
 
 class Breaking:
-    """How a monitor frees the main thread: of all ranks' communicators, or of those without the dead one."""
+    """How a monitor frees the main thread: it aborts all ranks' communicators, or those without the dead one."""
 
     def abort(self, rank: Rank, dead: int | None) -> None:
         rank.host(kind("dp_cpu", dead)).abort(site="survivors.abort_host")
         self.abort_device(rank, dead)
 
     def abort_device(self, rank: Rank, dead: int | None) -> None:
-        """Break off what the device stands in."""
+        """Break off the device's wait."""
         rank.device(kind("ep", dead)).abort(site="survivors.abort_device")
 
 
 class Agreement:
-    """What a table says, of which each column is a rank's: its wish of a mode, and its tokens."""
+    """The decision from a table. Each column belongs to a rank: its wish of a mode, and its tokens."""
 
     def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
-        """Those that count."""
+        """The columns that count."""
         return table[:, list(living)]
 
     def decided(self, table: HostArray, living: Sequence[int]) -> tuple[int, bool, int]:
-        """The least mode, whether all have as many tokens, and the most."""
+        """The least mode, whether all have the same number of tokens, and the most tokens."""
         modes, tokens = self.columns(table, living)
         return int(modes.min()), len(set(tokens.tolist())) == 1, int(tokens.max())
 
 
 class SurvivorsSetup(NamedTuple):
-    """What all share."""
+    """The values that all ranks share."""
 
     size: int
     steps: int
@@ -89,7 +89,7 @@ class SurvivorsSetup(NamedTuple):
 
 @register_protocol("dp_survivors")
 class Survivors(Program[SurvivorsSetup]):
-    """Ranks that live through the death of one: groups without it, and its columns neutral."""
+    """Ranks that survive the death of one: groups without it, and its columns neutral."""
 
     threaded = True
     aborts = True
@@ -118,7 +118,7 @@ class Survivors(Program[SurvivorsSetup]):
 
 
 class Survivor:
-    """One rank. `dead`: who is, as the monitor says; `over`: all have made all steps; `lost`: two are dead."""
+    """One rank. `dead`: the dead rank, by the monitor; `over`: all have made all steps; `lost`: two are dead."""
 
     def __init__(self, rank: Rank, setup: SurvivorsSetup) -> None:
         self.rank = rank
@@ -141,8 +141,8 @@ class Survivor:
         await monitor.join("survivors.join")
 
     async def goes_on(self) -> bool:
-        """Whether it came to the end; else somebody died."""
-        before = self.using.dead  # not the monitor's word, which may come at any time
+        """Make steps. Returns whether it reached the end; otherwise a rank died."""
+        before = self.using.dead  # read once, as the monitor may change it at any time
         try:
             if before is not None:
                 self.made = await self.least(self.made)
@@ -154,7 +154,7 @@ class Survivor:
         except Aborted:
             if self.lost:
                 raise EngineDeadError("two ranks are gone") from None
-            assert self.over or self.dead != before, "nobody else died"
+            assert self.over or self.dead != before, "no other rank died"
             return self.over
         return True
 
@@ -164,7 +164,7 @@ class Survivor:
         return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:
-        """One step of those who live."""
+        """One step of the living ranks."""
         living = self.using.host.ranks
         table = np.zeros((2, self.setup.size), np.int32)
         table[:, self.rank.rank] = MODE, self.made + 1
@@ -177,7 +177,7 @@ class Survivor:
         assert tuple(came) == living, f"ranks {living} sent {came}"
 
     async def monitor(self, rank: Rank) -> None:
-        """The host thread that is told of deaths."""
+        """Receive the notices of deaths, in a host thread."""
         notices, breaking = rank.mailbox(DEATHS), self.setup.pieces[Breaking]()
         while True:
             match await notices.get("survivors.notice", idle=True):
@@ -193,10 +193,10 @@ class Survivor:
 
 
 def kind(name: str, dead: int | None) -> str:
-    """Of the group of all, or of that without one."""
+    """The name of the group of all, or of that without one rank."""
     return name if dead is None else f"{name}_without_{dead}"
 
 
 def fill(own: Any, value: int) -> None:
-    """Kernel."""
+    """Kernel: write a value."""
     own[:] = value

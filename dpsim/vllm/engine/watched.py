@@ -1,15 +1,15 @@
-"""The program `engine_watched`: the engines of `engine`, and everybody learns of a death, an exception, a shutdown.
+"""The program `engine_watched`: the engines of `engine`, and all learn of a death, an exception, a shutdown.
 
     protocol: {name: engine_watched}
     faults: [{kind: die, rank: 1, at: {site: dp.agree, ordinal: 2}}]
 
-Every wait ends: nobody may wait for ever, not even an idle engine, so whoever is left behind is a hang. A front end
-whose engine is gone is no longer healthy: it gives each request an error, those that it did not send yet too, and ends
-with EngineDeadError, which names who is gone. The others do the same. A run in which nobody dies ends as that of
-`engine`, but the front ends stay until their engines and the coordinator have left.
+Every wait ends: no participant may wait without end, not even an idle engine, so one that is left behind is a hang. A
+front end whose engine is gone is no longer healthy. It gives each request an error, also those that it did not send
+yet, and ends with EngineDeadError, which names the dead one. The others do the same. A run without a death ends as that
+of `engine`, but the front ends stay until their engines and the coordinator have left.
 
-What front ends can do beside what those of `engine` can: ("SHUTDOWN",) ends all engines in the middle of their steps;
-requests under way end with an error. To wait for them and then to stop is the usual end, the drain.
+Front ends have one action more than those of `engine`: ("SHUTDOWN",). It ends all engines in the middle of their steps,
+and requests under way end with an error. The usual end, the drain, waits for them and then stops.
 
 Sources: specification chapter 9 (I-ST-10); museum area 6.
 """
@@ -28,13 +28,13 @@ from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError, children, parents
 from dpsim.vllm.engine.frontend import Action, FrontEnd
 from dpsim.vllm.engine.layout import COORDINATOR
 from dpsim.vllm.engine.loop import EngineLoop
-from dpsim.vllm.engine.monitor import Monitor
+from dpsim.vllm.engine.monitor import FREED, Freed, Monitor
 
 ANSWERED, FAILED, UNHEALTHY = "frontend.answered", "frontend.failed", "frontend.unhealthy"
 
 
 class WatchedLoop(EngineLoop):
-    """One engine. What it raises itself it tells the front ends; when it is killed the machine does."""
+    """One engine. It reports its own exceptions to the front ends; the machine reports that it was killed."""
 
     idle = False
     monitor: ClassVar[type[Monitor]] = Monitor
@@ -47,19 +47,23 @@ class WatchedLoop(EngineLoop):
         thread = self.rank.start("monitor", monitor.run)
         try:
             await super().run()
-        except Exception:
+        except FREED:
             self.fail()
-            if not monitor.why:
-                raise
+            await thread.join("monitor.join")  # the main thread reads `why` only after the monitor has ended
             if not monitor.shut_down:
                 raise EngineDeadError(f"engine {self.index} ends: {monitor.why}") from None
-        self.leave(monitor.shut_down)
-        await thread.join("monitor.join")
+            self.leave(shut_down=True)
+        except Exception:
+            self.fail()
+            raise
+        else:
+            self.leave(shut_down=False)
+            await thread.join("monitor.join")
 
     async def take(self, message: Frozen) -> None:
         match message:
             case ("GONE",):
-                raise EngineDeadError("the monitor has given up")
+                raise Freed
             case "gone", int(other):
                 if not self.stops:
                     raise EngineDeadError(f"engine {self.index} ends: {self.layout.actor(other)} is gone")
@@ -67,14 +71,14 @@ class WatchedLoop(EngineLoop):
                 await super().take(message)
 
     def fail(self) -> None:
-        """All requests end with an error. Front ends hear by a message, too, that this engine ends, as vLLM's do."""
+        """End all requests with an error, and tell the front ends by a message that this engine ends, as vLLM does."""
         for request, client in self.scheduler.abort_all():
             self.rank.send(self.layout.frontend(client), OUTPUTS, ("FAILED", request), "engine.failed")
         for parent in parents(self.layout):
             self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.rank.rank), "engine.dead")
 
     def leave(self, shut_down: bool) -> None:
-        """In order: the others and the front ends do not take it for a death, and the own monitor ends."""
+        """Leave in order: the others and the front ends do not take it for a death, and this engine's monitor ends."""
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), DEATHS, ("LEFT", self.rank.rank), "engine.left")
         for parent in parents(self.layout):
@@ -101,9 +105,9 @@ class WatchedCoordinator(Coordinator):
 
 
 class WatchedFrontEnd(FrontEnd):
-    """The parent of engines and coordinator. `healthy`: what its health says; `left`: who is gone; `leaving`: who said
-    before that it leaves in order; `owed`: requests that have neither an answer nor an error yet, also those that were
-    not sent.
+    """The parent of engines and coordinator. `healthy`: the state that it reports. `left`: those that are gone.
+    `leaving`: those that announced it before, in order. `owed`: requests without an answer or an error, also those that
+    it did not send.
     """
 
     def __init__(self, *given: Any) -> None:
@@ -167,7 +171,7 @@ class WatchedFrontEnd(FrontEnd):
                 super().learn(state)
 
     def gone(self, child: int) -> None:
-        """In order only for one that said so and when all is to end; then its requests end, too."""
+        """A child is gone. That is in order if it announced it and all are to end. Its requests end, too."""
         if child not in self.leaving:
             self.stopping = self.shutting_down
         self.dead(child)
@@ -182,26 +186,26 @@ class WatchedFrontEnd(FrontEnd):
             raise EngineDeadError(f"front end {self.index} ends: {self.layout.actor(child)} is gone")
 
     def failed(self, request: str) -> None:
-        """An error to the client that waits for it."""
+        """Send an error to the client that waits for it."""
         self.ended(request)
         if request in self.owed:
             self.owed.discard(request)
             self.rank.probe(FAILED)
 
     def abort(self, request: str) -> None:
-        """Its client has gone, and gets nothing."""
+        """Drop a request whose client has gone, and gets nothing."""
         super().abort(request)
         self.owed.discard(request)
 
     def fail(self) -> None:
-        """No request is left without an answer, and health says false."""
+        """Answer all requests, and report that it is not healthy."""
         self.healthy = False
         self.rank.probe(UNHEALTHY)
         for request in sorted(self.owed):
             self.failed(request)
 
     def shut_down(self) -> None:
-        """All engines end now, whatever they are doing; what was not sent yet ends with an error at once."""
+        """End all engines at once, whatever they do. Requests that it did not send end with an error at once."""
         self.stopping = self.shutting_down = True
         self.aborted_on.clear()
         self.actions.clear()
@@ -216,6 +220,6 @@ class WatchedFrontEnd(FrontEnd):
 
 
 def requests_text(journals: Sequence[Sequence[RawRecord]]) -> str:
-    """What became of all requests."""
+    """How many requests of all got an answer, and how many an error."""
     sites = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
     return f"{sites.count(ANSWERED)} answered, {sites.count(FAILED)} failed"

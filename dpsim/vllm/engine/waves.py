@@ -1,24 +1,24 @@
-"""Waves as one engine sees them: when the group runs, which wave it is in, and whom the engine tells (2.2 to 2.6).
+"""Waves as one engine sees them: when the group runs, which wave it is in, and what it reports (2.2 to 2.6).
 
-A wave is a stretch in which all engines of a group step in lockstep, those without work with dummy batches. It begins
-when a request comes to a group that is idle, and ends at a finish sync that finds no work anywhere. Waves are numbered,
-so that a wake that arrives late is known as one of a wave that is over.
+In a wave all engines of a group step in lockstep, those without work with dummy batches. A wave begins when a request
+reaches an idle group, and ends at a finish sync that finds no work on any rank. Waves have numbers, so that an engine
+can recognise a late wake of a wave that is over.
 
     >>> engine = Release033(index=1, size=3, has_coordinator=True, interval=16)
-    >>> engine.add(wave=0)  # a request from a front end, which believes in wave 0
+    >>> engine.add(wave=0)  # a request from a front end that believes in wave 0
     [Out(kind='start_wave', wave=0, to='coordinator')]
     >>> engine.at_sync_point(), engine.contribution(unfinished=False)  # after the first step
     (True, (0, 0))
-    >>> engine.synced((0, 0))  # nobody has work
-    >>> engine.end_iteration(was_running=False)  # rank 0 tells, rank 1 does not
+    >>> engine.synced((0, 0))  # no rank has work
+    >>> engine.end_iteration(was_running=False)  # rank 0 reports, rank 1 does not
     []
     >>> engine.engines_running, engine.current_wave, engine.step_counter
     (False, 1, 0)
 
-One iteration of the loop, as whoever drives this calls it. Nothing here waits, and nothing here knows of requests:
+This is one iteration of the loop, as its caller makes it. Nothing here waits, and nothing here knows of requests:
 
     was_running = engine.engines_running
-    ...                                                   # add, start_dp_wave, pause, resume: as messages come
+    ...                                                   # add, start_dp_wave, pause, resume: as messages arrive
     if engine.at_sync_point():                            # after a step, real or dummy
         engine.synced(reduced(engine.contribution(unfinished), engine.op))
     else:
@@ -27,14 +27,14 @@ One iteration of the loop, as whoever drives this calls it. Nothing here waits, 
 
 Releases:
 
-    Release014  a wake is what the coordinator says; a request of a wave that is over is told to it
+    Release014  the coordinator wakes the engines; an engine reports a request of a wave that is over
     Release024  such a request sets the engine running at once, and a group pauses in two phases
-    Release031  rank 0 also tells of a wave that it did not see begin
-    Release033  every first request is told by its engine
+    Release031  rank 0 also reports a wave that it did not see begin
+    Release033  an engine reports every first request itself
 
-A pause has two phases. A rank that was told to pause keeps running and votes at every sync point. When all vote, each
-forgets the vote and from then on ignores START_DP_WAVE, so that no rank is woken alone (I-EL-8). `resume` undoes it,
-and ends with a reduction over the group, before which nobody steps (I-EL-14).
+A pause has two phases. A rank that has a pause pending keeps running and votes at every sync point. When all vote, each
+forgets the vote and from then on ignores START_DP_WAVE, so that nothing wakes a rank alone (I-EL-8). `resume` undoes
+it, and ends with a reduction over the group, before which no rank steps (I-EL-14).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PauseOnItsWay(RuntimeError):
 
 
 class PauseState(Enum):
-    """What a scheduler schedules. PAUSED_NEW: what it has, and nothing new; PAUSED_ALL: nothing."""
+    """What a scheduler may run. PAUSED_NEW: only requests that run already; PAUSED_ALL: nothing."""
 
     UNPAUSED = 0
     PAUSED_NEW = 1
@@ -60,7 +60,7 @@ class PauseState(Enum):
 
 
 class Out(NamedTuple):
-    """What an engine tells, to the coordinator or, where there is none, to its front end."""
+    """A report of an engine, to the coordinator or, without one, to its front end."""
 
     kind: Literal["start_wave", "wave_complete"]
     wave: int
@@ -92,7 +92,7 @@ class EngineWaves:
     # ---- messages
 
     def add(self, wave: int) -> list[Out]:
-        """A request has come. `wave`: the one that its front end believes in. A later one than ours is believed."""
+        """Take a request. `wave`: the one that its front end believes in. If it is later than ours, it becomes ours."""
         if not self.has_coordinator:
             return []
         late = wave < self.current_wave
@@ -104,7 +104,7 @@ class EngineWaves:
         raise NotImplementedError
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
-        """All but `exclude` join a wave. One that is over is dropped; the current one is not (M-EL-7)."""
+        """All but `exclude` join a wave. An engine drops a wave that is over, but not the current one (M-EL-7)."""
         if not self.ignore_start_dp_wave and exclude != self.index and wave >= self.current_wave:
             self.current_wave = wave
             self.engines_running = True
@@ -116,7 +116,7 @@ class EngineWaves:
         self.engines_running = True
 
     def resume(self) -> bool:
-        """Whether the caller has to run the barrier, a MAX over who has work, and tell `resumed` what came out.
+        """Whether the caller has to run the barrier, a MAX over the ranks with work, and pass its result to `resumed`.
 
         Raises PauseOnItsWay, a RuntimeError.
         """
@@ -129,13 +129,13 @@ class EngineWaves:
         return True
 
     def resumed(self, any_work: bool) -> None:
-        """After the barrier. `any_work`: whether any rank has some."""
+        """End the barrier. `any_work`: whether any rank has some."""
         self.engines_running = any_work
 
     # ---- an iteration
 
     def at_sync_point(self) -> bool:
-        """Counts the step, and says whether this iteration syncs."""
+        """Count the step. Returns whether this iteration syncs."""
         self.step_counter += 1
         return self.sync.due(self.step_counter)
 
@@ -143,14 +143,14 @@ class EngineWaves:
         return self.sync.contribution(unfinished, self.pending_pause)
 
     def synced(self, total: Numbers) -> None:
-        """After the finish sync. `total`: the reduced numbers."""
+        """End the finish sync. `total`: the reduced numbers."""
         self.engines_running, consensus = self.sync.verdict(total)
         if consensus:
             self.ignore_start_dp_wave = True
             self.pending_pause = False
 
     def no_sync(self) -> None:
-        """Between two sync points everybody goes on."""
+        """Between two sync points every engine goes on."""
         self.engines_running = True
 
     def end_iteration(self, was_running: bool) -> list[Out]:
@@ -187,7 +187,7 @@ class Release014(EngineWaves):
 
 
 class Release024(EngineWaves):
-    """0.24: as 0.14, but the engine that tells runs at once, and a paused one does not tell."""
+    """0.24: as 0.14, but the engine that reports runs at once, and a paused one does not report."""
 
     sync_form = PauseVotes
 
@@ -202,7 +202,7 @@ class Release024(EngineWaves):
 
 
 class Release031(Release024):
-    """0.31: rank 0 also tells of a wave that it did not see begin, as it goes on."""
+    """0.31: rank 0 also reports a wave that it did not see begin, as it goes on."""
 
     sync_form = PauseVotes033
 
@@ -212,7 +212,7 @@ class Release031(Release024):
 
 
 class Release033(Release031):
-    """0.33: the engine tells of every first request."""
+    """0.33: the engine reports every first request."""
 
     def _woken_by_request(self, late: bool) -> list[Out]:
         return self._wake()

@@ -1,4 +1,4 @@
-"""The workers of an engine beside its first one: each runs what its engine calls.
+"""The workers of an engine beside its first one: each runs the calls of its engine.
 
     engine, its own first worker     the others
     forward.execute(3)   ---rpc--->  execute(3)
@@ -15,7 +15,7 @@ from dpsim.vllm.engine.forward import RPC, EngineForward
 
 
 class EngineWorker:
-    """One of them. `engine`: the rank of its engine."""
+    """One worker. `engine`: the rank of its engine."""
 
     def __init__(self, rank: Rank, engine: int, forward: EngineForward) -> None:
         self.rank = rank
@@ -23,7 +23,7 @@ class EngineWorker:
         self.forward = forward
 
     async def run(self) -> None:
-        """Until its engine stops."""
+        """Run calls until its engine stops."""
         calls = self.rank.mailbox(RPC)
         self.rank.step = 0
         while True:

@@ -5,14 +5,14 @@
     translated.text()                                    # YAML; at its head, what was ignored and why
 
     shell.py       the words of a command as a shell sees them
-    flags.py       the table: each flag of vLLM, and what becomes of it
+    flags.py       the table: each flag of vLLM, and its use
     ignored.py     the flags that do not matter here, by reason
     nested.py      the keys of flags whose values are JSON
-    environment.py what is assigned before the command
-    read.py        the flags of a command and their values, each refused by name where it cannot be used
-    drafts.py      who proposes tokens: --speculative-config
+    environment.py assignments before the command
+    read.py        the flags of a command and their values, each refused by name if it cannot be used
+    drafts.py      the proposer of tokens: --speculative-config
     graphs.py      which CUDA graphs: --compilation-config, -O
-    rules.py       what vLLM itself would refuse
+    rules.py       refusals of vLLM itself
     nodes.py       the commands of several nodes, one deployment
     by_rank.py     settings of a node that differ, and that vLLM does not compare
     workload.py    a small workload that shows a deployment at work
@@ -21,9 +21,9 @@
     table.py       the table as a document
     command.py     `dpsim scenario from-vllm`
 
-Guarantees: what is not known is refused by name, what does not matter is named with the reason, nothing is left out
-silently. Everything here is pure: text in, a scenario or a `ScenarioError` out. Values of ignored flags, which may be
-secret, are never repeated.
+Guarantees: a translation refuses unknown flags by name, names ignored ones with the reason, and leaves nothing out
+silently. Everything here is pure: text in, a scenario or a `ScenarioError` out. It never repeats values of ignored
+flags, which may be secret.
 
 Sources: vLLM's engine arguments and the arguments of its API server; specification chapters 3.1, 5.11 and 8.
 """

@@ -1,9 +1,9 @@
-"""Settings of single ranks: where a node was started with other flags than the first, and vLLM does not notice.
+"""Settings of single ranks: a node starts with other flags than the first one, and vLLM does not notice.
 
     vllm serve m -dp 2 -dpn 0 --speculative-config.method mtp ...
-    vllm serve m -dp 2 -dpn 1                                           # has no drafter: rank 0 waits for it for ever
+    vllm serve m -dp 2 -dpn 1                                           # no drafter: rank 0 waits for it without end
 
-What vLLM does notice, as its hash covers it, is refused. Source: specification chapter 8.4.
+A translation refuses what vLLM notices because its hash covers it. Source: specification chapter 8.4.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def by_rank(
             for rank in range(topology.replica_size)
         ]
         found |= dict.fromkeys(ranks, other.model_dump(mode="json", include=set(own)))
-        remarks += [f"{line}: so {ranks_text(ranks)} have settings of their own; vLLM does not notice" for line in told]
+        remarks += [f"{line}: so {ranks_text(ranks)} have different settings; vLLM does not notice" for line in told]
     return found, remarks

@@ -1,7 +1,7 @@
-"""Who proposes tokens: `--speculative-config`, as far as ranks notice it.
+"""The proposer of tokens: `--speculative-config`, as far as ranks notice it.
 
-Two kinds matter. Where the host proposes (n-grams, suffixes), ranks run no further layers. Where a drafter does (MTP,
-EAGLE, a small model), all ranks run its layers after the target's, and agree on how many tokens that is.
+Two kinds matter. If the host proposes (n-grams, suffixes), ranks run no further layers. If a drafter does (MTP,
+EAGLE, a small model), all ranks run its layers after the target's, and agree on the number of tokens.
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> said = '{"method": "eagle3", "num_speculative_tokens": 3}'
@@ -28,14 +28,14 @@ DRAFTERS = ("eagle", "eagle3", "draft_model")
 
 
 class Drafts(NamedTuple):
-    """`config`: fields of the scenario. `notes`: what was taken as something else."""
+    """`config`: fields of the scenario. `notes`: settings that were taken as something else."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def drafts(settings: Settings) -> Drafts:
-    """What a command says of drafts. Raises ScenarioError for a method that is unknown, or has no number of tokens."""
+    """The drafts of a command. Raises ScenarioError for a method that is unknown, or has no number of tokens."""
     given = {name: value for name, value in settings.values.items() if name.startswith("speculative_config.")}
     if not given:
         return Drafts({})
@@ -57,7 +57,7 @@ def drafts(settings: Settings) -> Drafts:
 
 
 def _method_of(model: str) -> str:
-    """The method that vLLM takes for a model that is named without one, where the name alone says it."""
+    """The method that vLLM chooses for a model without one, if its name decides it."""
     name = model.lower()
     for part, method in (("eagle3", "eagle3"), ("eagle", "eagle"), ("ngram", "ngram")):
         if part in name:
@@ -66,11 +66,11 @@ def _method_of(model: str) -> str:
 
 
 def _kind(method: str) -> tuple[str, tuple[str, ...]]:
-    """dpsim's kind of a method, and what is to be said of that."""
+    """dpsim's kind of a method, and the notes about it."""
     if method in HOST:
         return "ngram", () if method == "ngram" else (f"speculative method {method} as ngram: the host proposes",)
     if method in HEADS:
-        return "ngram", (f"speculative method {method} as ngram: its heads are agreed on by nobody",)
+        return "ngram", (f"speculative method {method} as ngram: ranks agree on none of its heads",)
     if method == "mtp" or method.endswith("_mtp"):
         return "mtp", ()
     if method in DRAFTERS:

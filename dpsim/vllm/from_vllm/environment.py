@@ -2,8 +2,8 @@
 
     VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve ...
 
-The variable wins over the flag (specification chapter 8.0). A name that is nearly one of those is refused: vLLM would
-only warn of it.
+The variable wins over the flag (specification chapter 8.0). A translation refuses a name that is nearly one of those:
+vLLM would only warn of it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ REFUSED = {
     ),
     "VLLM_USE_V1": "engine V0 has no such protocols",
 }
-"""Variables that would make another deployment of it, and why. VLLM_USE_V1=1 is what is run anyway."""
+"""Variables that would make another deployment, and why. A run does what VLLM_USE_V1=1 asks for anyway."""
 
 RUNNER = "which runner it is says the release, see --release"
 OTHER = "of the environment: kernels, logs, devices"
@@ -33,8 +33,8 @@ OTHER = "of the environment: kernels, logs, devices"
 def read_environment(
     environment: Mapping[str, str], ignored: dict[str, str], release: str | None
 ) -> dict[str, tuple[str, str]]:
-    """Settings, each with its variable and value; what is ignored is noted. Raises ScenarioError for what is refused
-    and for what is nearly a known name.
+    """Settings, each with its variable and value, and notes of ignored ones. Raises ScenarioError for a refused
+    variable, and for a name that is nearly a known one.
     """
     record, found = of_name(release), dict[str, tuple[str, str]]()
     for name, value in environment.items():

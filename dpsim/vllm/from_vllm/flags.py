@@ -1,4 +1,4 @@
-"""The table of vLLM's flags: what each takes, and what becomes of it here.
+"""The table of vLLM's flags: the values that each takes, and its use here.
 
     used      is a field of the scenario
     checked   is held against vLLM's own rules, and has no effect on the protocols
@@ -120,7 +120,7 @@ CHECKED: tuple[tuple[str, str, Reads], ...] = (
     ("--task=", "refused but for `auto` and `generate`: other models generate no tokens", "word"),
 )
 
-_OWN_CLASS = "a class of your own is another protocol than the one that dpsim knows"
+_OWN_CLASS = "your own class is another protocol than the one that dpsim knows"
 _ENGINE_0 = "of vLLM's engine V0, which has no such protocols"
 _DRAFTS = 'of vLLM\'s engine V0; expected --speculative-config \'{"method": ..., "num_speculative_tokens": N}\''
 
@@ -149,7 +149,7 @@ FLAGS: tuple[CommandFlag, ...] = (
 
 _BY_NAME = {name: flag for flag in FLAGS for name in flag.names}
 SPELLINGS = (*_BY_NAME, *(f"--no-{flag.names[0][2:]}" for flag in FLAGS if flag.takes == "switch"))
-"""What may have been meant by an unknown flag."""
+"""The spellings that an unknown flag may mean."""
 
 
 def normal(name: str) -> str:

@@ -3,7 +3,7 @@
     -O0, mode below 3           no graphs, unless a mode of graphs is given
     -O1                         PIECEWISE
     otherwise                   FULL_AND_PIECEWISE, the default
-    deepep_high_throughput      no graphs where there are several replicas: its kernels cannot be captured
+    deepep_high_throughput      no graphs with several replicas: its kernels cannot be captured
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> graphs(read(["vllm", "serve", "m", "-O1"])).config
@@ -34,14 +34,14 @@ _PLAIN_KEYS = {
 
 
 class Graphs(NamedTuple):
-    """`config`: fields of the scenario. `notes`: what follows from something else."""
+    """`config`: fields of the scenario. `notes`: settings that follow from something else."""
 
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
 
 
 def graphs(settings: Settings) -> Graphs:
-    """What a command says of graphs. Raises ScenarioError for unknown modes, and for graphs of pieces where vLLM does
+    """The graphs of a command. Raises ScenarioError for unknown modes, and for graphs of pieces if vLLM does
     not cut the model into any.
     """
     config: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def graphs(settings: Settings) -> Graphs:
 
 
 def _mode(settings: Settings) -> CUDAGraphMode | None:
-    """The mode of graphs that is given, also in the spellings of older releases."""
+    """The given mode of graphs, also in the spellings of older releases."""
     given = settings.get("compilation_config.cudagraph_mode", None)
     if given is None and settings.get("compilation_config.full_cuda_graph", False) is True:
         return CUDAGraphMode.FULL

@@ -1,8 +1,8 @@
 """Flags of vLLM that have no part in the coordination of ranks, by the reason why.
 
-Behind a name stands what the flag takes: nothing for a switch (which then has a form with `--no-`), `=` for a value,
-`=?` for a value that may be left out, `=*` for one or several, `=json` for JSON or `--flag.key value`. Other spellings
-follow after a slash.
+The text behind a name is what the flag takes. Nothing stands for a switch, which then also has a form with `--no-`. `=`
+stands for a value, `=?` for an optional value, and `=*` for one or several values.
+`=json` stands for JSON or `--flag.key value`. Other spellings follow after a slash.
 """
 
 from __future__ import annotations

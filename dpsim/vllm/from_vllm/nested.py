@@ -1,9 +1,9 @@
-"""The keys of flags whose values are JSON, and what becomes of each.
+"""The keys of flags whose values are JSON, and the use of each.
 
     --compilation-config '{"cudagraph_mode": "FULL", "pass_config": {"enable_sp": true}}'
     --compilation-config.cudagraph_mode FULL -cc.pass_config.enable_sp=true
 
-Both come to the same mapping of dotted keys. An unknown key is refused by name, as an unknown flag is.
+Both yield the same mapping of dotted keys. A translation refuses an unknown key by name, like an unknown flag.
 
     >>> flat({"cudagraph_mode": "FULL", "pass_config": {"enable_sp": True}}, "compilation_config")
     {'cudagraph_mode': 'FULL', 'pass_config.enable_sp': True}
@@ -89,11 +89,11 @@ KEYS: dict[str, dict[str, str]] = {
         "used: config.eplb_config",
     ),
 }
-"""Of each flag that has known keys: a key to what becomes of it."""
+"""For each flag with known keys, the use of each key."""
 
 
 def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
-    """Dotted keys to values. A mapping is opened where keys in it are known: `pass_config` is, and no other."""
+    """Dotted keys to values. It opens a mapping if it has known keys: `pass_config`, and no other."""
     keys = KEYS[field]
     found: dict[str, Any] = {}
     for key, inner in value.items():
@@ -105,7 +105,7 @@ def flat(value: Mapping[str, Any], field: str) -> dict[str, Any]:
 
 
 def fate(flag: str, field: str, key: str) -> str:
-    """What becomes of a key; what lies in a known one shares its fate. Raises ScenarioError for an unknown key, and for
+    """The use of a key; inner keys of a known one share it. Raises ScenarioError for an unknown key, and for
     one that is refused.
     """
     keys = KEYS[field]

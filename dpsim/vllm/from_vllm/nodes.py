@@ -3,9 +3,9 @@
     # node 0                                              # node 1
     vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
 
-vLLM compares a hash of some settings when engines start, and refuses where they differ. Of others it notices nothing
-(specification chapter 8.4, M-CF-14): then ranks have settings of their own, and a run shows what comes of it. Where
-several commands are given, they have to start every replica.
+vLLM compares a hash of some settings when engines start, and refuses if they differ. It does not notice other
+differences (specification chapter 8.4, M-CF-14): then ranks have different settings, and a run shows the effect.
+Several commands together have to start every replica.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _nothing_serves(text: str) -> str:
 
 
 def _same(first: Settings, other: Settings, number: int) -> None:
-    """Refuse what vLLM would refuse."""
+    """Refuse two commands that vLLM would refuse."""
     for name in differing_settings(first, other):
         if name.partition(".")[0] in ParallelConfig.model_fields:
             raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
@@ -67,14 +67,14 @@ def differing_settings(first: Settings, other: Settings) -> list[str]:
 
 
 def difference(first: Settings, other: Settings, name: str, number: int) -> str:
-    """Who says what of a setting. `number`: that of the other command."""
+    """The values of a setting in two commands. `number`: that of the other command."""
     typed = other.typed.get(name) or first.typed.get(name) or name
     said = ["nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))]
     return f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}"
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:
-    """Each replica is started once; where a replica is spread over nodes, each node takes part once."""
+    """Each replica starts once; if a replica is spread over nodes, each node takes part once."""
     total = int(found[0].get("nnodes", 1))
     if total > 1:
         _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
@@ -84,7 +84,7 @@ def _all_replicas(found: Sequence[Settings]) -> None:
 
 
 def replicas_of(settings: Settings, replicas: int) -> set[int]:
-    """Which of so many replicas a command starts."""
+    """The replicas that a command starts, of all `replicas`."""
     if "data_parallel_rank" in settings.values:
         return {int(settings.values["data_parallel_rank"])}
     start, local = settings.get("data_parallel_start_rank", 0), settings.get("data_parallel_size_local", replicas)

@@ -1,4 +1,4 @@
-"""A command to settings: the flags with their values, each read as what it is, each refused by name if it cannot be.
+"""A command to settings: the flags with their values. Each is read by its type, or refused by name if it cannot be.
 
     >>> settings = read("VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp=4 --enable_dbo --port 80".split())
     >>> settings.model, settings.values
@@ -32,7 +32,7 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 
 @dataclass
 class Settings:
-    """What a command says. `values`: by vLLM's name of the setting. `typed`: the same names, as they were typed.
+    """The settings of a command. `values`: by vLLM's name of the setting. `typed`: the same names, as they were typed.
     `ignored`: flags as typed, and why; `checked` likewise. `overruled`: by name, a flag with its value that a variable
     wins over.
     """
@@ -52,7 +52,7 @@ class Settings:
         self.values[name], self.typed[name] = value, typed
 
     def get(self, name: str, default: Any) -> Any:
-        """A setting, or what holds where there is none."""
+        """A setting, or its default."""
         return self.values.get(name, default)
 
 
@@ -67,7 +67,7 @@ def _said(flag: str, value: Any) -> str:
 
 
 def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
-    """The assignments before a command that serves, and what is given to it; None for any other command."""
+    """The assignments before a command that serves, and the arguments after it; None for any other command."""
     environment: dict[str, str] = {}
     for at, word in enumerate(words):
         rest = list(words[at + 1 :])
@@ -84,7 +84,7 @@ def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
 
 
 def read(words: Sequence[str], release: str | None = None) -> Settings:
-    """The settings of one command. Raises ScenarioError for the first thing that cannot be used."""
+    """The settings of one command. Raises ScenarioError for the first word that cannot be used."""
     found = served(words)
     assert found is not None, "the words of no command that serves"
     environment, given = found
@@ -112,13 +112,13 @@ def read(words: Sequence[str], release: str | None = None) -> Settings:
 
 
 def _dash(words: Sequence[str]) -> str:
-    """What helps where a text processor has made one dash of two."""
+    """A hint if a text processor has made one dash of two."""
     other = any(word.startswith(DASHES) for word in words)
     return "; a flag begins with the sign -" if other else ""
 
 
 def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
-    """The flag at that place, with its values. Where the next one is."""
+    """Read the flag at that place, with its values. Returns the place of the next one."""
     typed, equals, value = given[at].partition("=")
     name, _, key = normal(typed).partition(".")
     if found := re.fullmatch(r"-O(\d)", typed):
@@ -144,7 +144,7 @@ def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
 
 
 def _values(given: Sequence[str], at: int, flag: CommandFlag) -> tuple[list[str], int]:
-    """The words from there on that are values, as many as the flag takes."""
+    """The following words that are values, up to the number that the flag takes."""
     most = len(given) if flag.takes == "values" else 1
     start = at
     while at < len(given) and at - start < most and not re.match(r"--?[A-Za-z]", given[at]):
@@ -178,7 +178,7 @@ def _put(settings: Settings, flag: CommandFlag, typed: str, key: str, values: li
 
 
 def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value: str) -> None:
-    """The keys of a flag with JSON, each as a setting of its own."""
+    """The keys of a flag with JSON, each as a separate setting."""
     base = typed.partition(".")[0]
     if not key and re.fullmatch(r"\d", value) and flag.field == "compilation_config":
         settings.put("optimization_level", typed, int(value))
@@ -200,7 +200,7 @@ def _put_keys(settings: Settings, flag: CommandFlag, typed: str, key: str, value
 
 
 def _listed(value: Any) -> list[Any]:
-    """What a key with a plus is added to: a list; anything else it replaces, as in vLLM."""
+    """The list that a key with a plus extends; the key replaces any other value, as in vLLM."""
     return list(value) if isinstance(value, list | tuple) else []
 
 

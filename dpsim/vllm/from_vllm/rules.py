@@ -1,13 +1,13 @@
-"""What vLLM itself refuses, told before anything runs: the rule, and what breaks it.
+"""The refusals of vLLM itself, before anything runs: the rule, and what breaks it.
 
-The rules of the parallel configuration are those of `dpsim.vllm.config`, asked once for each node with what is the
-node's own. Here are the rules of the classes around it.
+The rules of the parallel configuration are those of `dpsim.vllm.config`, asked once for each node with the node's own
+settings. Here are the rules of the classes around it.
 
     >>> from dpsim.vllm.from_vllm.read import read
     >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-dbo"]))[0].partition(": ")[0]
     'vLLM refuses this (rule of VllmConfig'
 
-Source: specification chapter 8.2; what depends on the machine or on the model is not known here.
+Source: specification chapter 8.2. Rules about the machine or the model are not here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.vllm.from_vllm.drafts import HEADS, HOST, ON_DEVICE
 from dpsim.vllm.from_vllm.read import Settings, plain
 
 Breaks: TypeAlias = Callable[[Settings], str | None]
-"""What of the settings breaks a rule; None if nothing does."""
+"""The part of the settings that breaks a rule; None if nothing does."""
 
 
 class Rule(NamedTuple):
@@ -128,7 +128,7 @@ def problems(settings: Settings) -> list[str]:
 
 
 def parallel_problems(settings: Settings, config: EngineConfig, topology: Topology) -> list[str]:
-    """A line for each rule of `ParallelConfig` that a node breaks. `config`: what is alike on all nodes."""
+    """A line for each rule of `ParallelConfig` that a node breaks. `config`: the settings that all nodes share."""
     own: dict[str, Any] = {
         "data_parallel_size_local": settings.get("data_parallel_size_local", topology.data_parallel_size),
         "data_parallel_rank": settings.get("data_parallel_rank", settings.get("data_parallel_start_rank", 0)),

@@ -3,9 +3,9 @@ r"""The words of commands, as a shell sees them: quotes, escapes, continued line
     >>> commands("export A=1\nB=2 vllm serve m \\\n  -cc '{\"level\": 3}' &  # served")
     [['export', 'A=1'], ['B=2', 'vllm', 'serve', 'm', '-cc', '{"level": 3}']]
 
-Where documents differ from what a shell takes, the document's meaning wins, for such lines are pasted: a backslash may
-have a comment behind it, `<host>` is a placeholder and no redirection, and a line that begins with a flag goes on with
-the command before it. `$VARIABLE` stays as it is: nobody here knows its value.
+Users paste commands from documents, so the meaning of a document wins over that of a shell. A backslash may have a
+comment behind it. `<host>` is a placeholder and no redirection. A line that begins with a flag continues the command
+before it. `$VARIABLE` stays as it is, because its value is not known here.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN = re.compile(r"[^\s\\'\";|&<>]+")
 
 
 def commands(text: str) -> list[list[str]]:
-    """The commands of a script, each as its words; redirections are left out. Raises ScenarioError for a quote that is
+    """The commands of a script, each as its words, without redirections. Raises ScenarioError for a quote that is
     never closed.
     """
     found: list[list[str]] = [[]]

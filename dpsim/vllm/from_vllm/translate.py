@@ -8,7 +8,7 @@
     name: model
     ...
 
-The protocol is `dp_batch` where a model is not cut into stages, and `pp_tokens` where it is, unless the user names
+The protocol is `dp_batch` without pipeline stages, and `pp_tokens` with them, unless the user names
 another (`worlds.py`). The rules are those of the newest release, unless the user names another.
 """
 
@@ -49,7 +49,7 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
 class Translated(NamedTuple):
-    """A scenario, and what there is to say of how it came about, a line each."""
+    """A scenario, and remarks about its making, a line each."""
 
     scenario: Scenario
     remarks: tuple[str, ...]
@@ -62,7 +62,7 @@ class Translated(NamedTuple):
 
 def from_vllm(text: str, release: str | None = None, protocol: str | None = None) -> Translated:
     """The scenario of a deployment. `text`: its command, or the commands of all its nodes, as a shell takes them.
-    `release`: whose rules; None: those of the newest. `protocol`: the program; None: the one that runs its steps.
+    `release`: the release whose rules hold; None: the newest. `protocol`: the program; None: the one of its steps.
 
     Raises ScenarioError for what is unknown, contradicts itself, or is refused by vLLM or by the protocol.
     """
@@ -88,7 +88,7 @@ def from_vllm(text: str, release: str | None = None, protocol: str | None = None
 
 
 def all_of(text: str, release: str | None = None) -> tuple[list[Translated], list[str]]:
-    """The scenarios of `--protocol all`, the one of the deployment's steps first; and why others are left out."""
+    """The scenarios of `--protocol all`, the one of the deployment's steps first, and why it leaves out others."""
     sizes = nodes(text, release or NEWEST)[0].values
     first, *others = candidates(sizes)
     made, left_out = [from_vllm(text, release, first)], []
@@ -101,7 +101,7 @@ def all_of(text: str, release: str | None = None) -> tuple[list[Translated], lis
 
 
 def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
-    """Raise ScenarioError with all that vLLM would refuse. What is of a wrong type the scenario tells."""
+    """Raise ScenarioError with all that vLLM would refuse. The scenario reports values of a wrong type."""
     found = [line for settings in every for line in problems(settings)]
     try:
         of_all, sizes = EngineConfig.model_validate(config), Topology.model_validate(topology)
@@ -113,7 +113,7 @@ def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapp
 
 
 def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
-    """What vLLM serves and dpsim has no protocol for."""
+    """Refuse what vLLM serves and dpsim has no protocol for."""
     if settings.get("prefill_context_parallel_size", 1) > 1:
         typed = settings.typed["prefill_context_parallel_size"]
         raise ScenarioError(f"{typed}: dpsim has no ranks of context parallelism; expected 1")
@@ -133,7 +133,7 @@ def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
 
 
 def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dict[str, Any], list[str]]:
-    """The section `config`, and what followed from something else."""
+    """The section `config`, and notes about settings that follow from something else."""
     of_graphs, of_drafts = graphs(settings), drafts(settings)
     names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
     config = {name: settings.values[name] for name in names if name in settings.values}
@@ -158,7 +158,7 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
 
 
 def _rules(release: str | None) -> dict[str, Any]:
-    """The rules of a release, where they are others than the default."""
+    """The rules of a release, if they are not the default."""
     record, default = of_name(release), EngineConfig.model_fields["parallel_rules"].default
     if record is None or isinstance(record.config, Absent) or rules_of(record.config) == default:
         return {}
@@ -166,7 +166,7 @@ def _rules(release: str | None) -> dict[str, Any]:
 
 
 def _eplb(settings: Settings) -> dict[str, Any]:
-    """The keys of `eplb_config`, of which older releases have some as flags."""
+    """The keys of `eplb_config`, some of which are flags in older releases."""
     for flag, key in OLD_EPLB.items():
         if flag in settings.values:
             settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
@@ -180,12 +180,12 @@ def _fault_tolerance(settings: Settings) -> dict[str, Any]:
 
 
 def _keys(settings: Settings, prefix: str) -> dict[str, Any]:
-    """Those of a flag with JSON."""
+    """The keys of a flag with JSON."""
     return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
 
 
 def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
-    """Why scheduling is asynchronous where nobody said so: vLLM's default since 0.14, unless something forbids it."""
+    """Why scheduling is asynchronous by default: vLLM's default since 0.14, unless something forbids it."""
     method = settings.get("speculative_config.method", None) if drafted else None
     forbids = (
         settings.get("pipeline_parallel_size", 1) > 1,
@@ -221,7 +221,7 @@ def _scenario(
 
 
 def _with_flags(problems: str, settings: Settings) -> str:
-    """The same with flags for the paths of a scenario, as far as they were typed."""
+    """The problems with flags for the paths of a scenario, as far as the user typed them."""
 
     def flag(found: re.Match[str]) -> str:
         return f"{settings.typed.get(found[1], found[0].removesuffix(':'))}:"
@@ -247,7 +247,7 @@ def _of_models(every: Sequence[Settings]) -> list[str]:
 
 
 def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
-    """What is taken for granted where the command says nothing, and `config` neither."""
+    """The defaults that hold because the command and `config` say nothing."""
     notes = []
     default = EngineConfig()
     left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]

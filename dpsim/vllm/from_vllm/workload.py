@@ -1,8 +1,8 @@
-"""A small workload that shows a deployment at work: prompts, decodes, and ranks that have nothing to do.
+"""A small workload that shows a deployment at work: prompts, decodes, and ranks without work.
 
-Requests arrive one a replica and step, and end at different times, so some ranks are idle before others begin and after
-others end. Where batches are cut in two, all arrive at once: as many for each replica as a decode needs to be cut, with
-prompts that together are long enough to be cut as well.
+Requests arrive one a replica and step, and end at different times. So some ranks are idle before others begin and after
+others end. If batches are split, all requests arrive at once. Each replica then has enough requests to split its
+decodes, and long enough prompts to split these as well.
 
     >>> workload(EngineConfig(), replicas=2, longest=None)["synthetic"]["requests"]
     9

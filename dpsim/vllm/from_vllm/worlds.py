@@ -1,4 +1,4 @@
-"""Which worlds can be made of a deployment: its protocols, the form of each, and a workload in which events can race.
+"""The worlds of a deployment: its protocols, the form of each, and a workload in which events can race.
 
 In `dp_batch` and `pp_tokens` a deployment's ranks agree on each step, and few events race. They race in
 the other programs: front ends wake engines, engines start, messages overtake each other. Their worlds have two short
@@ -25,10 +25,10 @@ from dpsim.vllm.params.arguments import SWITCHES
 from dpsim.vllm.releases import RELEASES
 
 NEWEST = RELEASES[-1].name
-"""The release whose rules are taken unless the user names another."""
+"""The default release, whose rules hold unless the user names another."""
 
 RACING = ("engine", "startup", "whole_engine_dp", "whole_engine")
-"""Programs in which something can race, even with two requests."""
+"""Programs in which events can race, even with two requests."""
 
 MADE = ("dp_batch", "dbo", "pp_tokens", *RACING)
 """The programs that `--protocol` takes."""
@@ -59,13 +59,13 @@ def checked(protocol: str) -> str:
 
 
 def form_of(protocol: str, release: str) -> str:
-    """The name by which a program knows a release. The newest is `current` where a program joins the parts of one."""
+    """The name by which a program knows a release. A program of whole engines calls the newest one `current`."""
     return "current" if protocol in _STACKS and release == NEWEST else release
 
 
 def front_ends(every: Sequence[Settings]) -> int:
-    """How many API servers all nodes start together: `--api-server-count`, or vLLM's default. Without it vLLM starts as
-    many as the front end has engines to choose from. Source: `vllm serve` of 0.33, entrypoints/cli/serve.py.
+    """The number of API servers of all nodes: `--api-server-count`, or vLLM's default. Without it vLLM starts one for
+    each engine that the front end can choose. Source: `vllm serve` of 0.33, entrypoints/cli/serve.py.
     """
     first = every[0]
     replicas = first.get("data_parallel_size", 1)
@@ -84,7 +84,7 @@ def front_ends(every: Sequence[Settings]) -> int:
 
 
 def adapted(protocol: str, every: Sequence[Settings], config: dict[str, Any]) -> dict[str, Any]:
-    """The section `config` for a program: with its front ends, and without what the program does not look at."""
+    """The section `config` for a program: with its front ends, and without the fields that the program does not use."""
     settings = every[0]
     if protocol in _FRONT_ENDS:
         config = {**config, "_api_process_count": front_ends(every)}
@@ -107,6 +107,6 @@ def load(protocol: str, config: EngineConfig, replicas: int, longest: int | None
 
 
 def next_words(protocol: str, file: str) -> str:
-    """What to type next."""
+    """The commands to type next."""
     more = "" if protocol in RACING else "; --protocol all -o FOLDER makes the worlds in which events race"
     return f"next: dpsim run {file}, then dpsim explore {file}{more}"

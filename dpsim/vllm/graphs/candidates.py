@@ -1,9 +1,9 @@
 """The V2 runner's graphs in release 0.33, and which of them a batch runs in (specification 5.5).
 
-Each kind of graph has sizes of its own: FULL graphs of mixed batches, FULL graphs of uniform decodes, PIECEWISE
-graphs. For a token count the candidates are the smallest graph of each kind that has room for it, FULL before
-PIECEWISE, and the first one runs that is compatible with the batch. Unlike the V1 dispatcher the manager rounds decode
-sizes itself, so that configured sizes need not be multiples of q.
+There are three kinds of graphs, each with separate sizes: FULL graphs of mixed batches, FULL graphs of uniform decodes,
+and PIECEWISE graphs. For a token count the candidates are the smallest large enough graph of each kind, FULL before
+PIECEWISE. The first candidate that is compatible with the batch runs. Unlike the V1 dispatcher the manager rounds
+decode sizes itself, so configured sizes need not be multiples of q.
 
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 5, 8), max_num_seqs=6, num_speculative_tokens=1)
     >>> table = CandidateTable(config)
@@ -13,7 +13,7 @@ sizes itself, so that configured sizes need not be multiples of q.
     (<RuntimeMode.PIECEWISE: 1>, 5, None)
 
 A FULL graph whose requests share its tokens evenly has a twin, captured for several microbatches. A batch that is split
-takes the twin of the smallest graph with room for it, and runs eagerly if that twin does not fit:
+takes the twin of the smallest graph with room for it. If that twin does not fit, the batch runs eagerly:
 
     >>> few = config.model_copy(update={"dbo_decode_token_threshold": 2})
     >>> CandidateTable(few).split_graph(2, 4, 2, num_ubatches=2)
@@ -33,8 +33,8 @@ from dpsim.vllm.graphs.sizes import Ladder033
 
 
 class BatchDescriptor(NamedTuple):
-    """A graph, or what a batch without one runs as. `num_reqs`: requests that there is room for; `uniform_token_count`:
-    tokens that each of them brings; None: any.
+    """A graph, or the parameters of a batch without one. `num_reqs`: requests that have room in it;
+    `uniform_token_count`: tokens of each of them; None: any.
     """
 
     mode: RuntimeMode
@@ -45,7 +45,7 @@ class BatchDescriptor(NamedTuple):
 
     @property
     def key(self) -> Descriptor:
-        """The same in the V1 runner's words, which say nothing of microbatches."""
+        """The V1 runner's key of the same graph, which says nothing of microbatches."""
         return Descriptor(self.num_tokens, self.num_reqs, self.uniform_token_count is not None)
 
     def fits(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None) -> bool:
@@ -58,8 +58,8 @@ class BatchDescriptor(NamedTuple):
 
 
 class CandidateTable:
-    """The graphs of one configuration, on every rank the same. `sizes`: token counts, in any order; left out, those
-    that the configuration holds. `captured`: before the capture every batch runs eagerly.
+    """The graphs of one configuration, equal on every rank. `sizes`: token counts, in any order; by default those of
+    the configuration. `captured`: before the capture every batch runs eagerly.
     """
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None, *, captured: bool = True) -> None:
@@ -79,17 +79,17 @@ class CandidateTable:
             self.mixed = [BatchDescriptor(mode.mixed_mode, size, min(size, most) if full else None) for size in given]
 
     def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
-        """Whole decodes, rounded up, as many as there can be, and none beyond the largest of `sizes`, ascending."""
+        """Sizes rounded up to whole decodes, up to the most decodes and to the largest of `sizes`, ascending."""
         rounded = sorted({-(-size // self.q) * self.q for size in sizes})
         return [size for size in rounded if size <= min(self.q * self.max_num_seqs, sizes[-1])]
 
     def candidates(self, num_tokens: int) -> Iterator[BatchDescriptor]:
-        """The smallest graph of each kind that has room for so many tokens: decode graphs, which are FULL, first."""
+        """The smallest graph of each kind with room for this number of tokens; decode graphs, which are FULL, first."""
         for kind in (self.decodes, self.mixed):
             yield from [graph for graph in kind if graph.num_tokens >= num_tokens][:1]
 
     def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
-        """What a batch runs as. Without a compatible graph it keeps its own counts, in NONE; so does one without
+        """The graph of a batch. Without a compatible graph it keeps its own counts, in NONE; so does one without
         tokens.
         """
         if self.captured and num_tokens:
@@ -101,8 +101,8 @@ class CandidateTable:
     def split_graph(
         self, num_reqs: int, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
     ) -> BatchDescriptor | None:
-        """The graph of microbatches that a batch runs in, None if there is none (5.5). Only the twin of the smallest
-        graph with room for the tokens is looked at.
+        """The graph of microbatches for a batch, None if there is none (5.5). It considers only the twin of the
+        smallest graph with room for the tokens.
         """
         for kind in (self.decodes, self.mixed) if self.captured else ():
             for graph in [graph for graph in kind if graph.num_tokens >= num_tokens][:1]:
@@ -119,8 +119,8 @@ class CandidateTable:
                 yield twin
 
     def twin(self, graph: BatchDescriptor, num_ubatches: int) -> BatchDescriptor | None:
-        """The same for microbatches; None where a graph is captured as a whole alone. Its requests have equally
-        many tokens, which need not be those of a decode. They reach the threshold of decodes.
+        """The same graph for microbatches; None if the graph is captured only as a whole. Its requests have equal
+        numbers of tokens, which need not be those of a decode. They reach the threshold of decodes.
         """
         if graph.mode is not RuntimeMode.FULL or graph.num_reqs is None:
             return None

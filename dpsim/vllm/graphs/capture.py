@@ -1,13 +1,13 @@
 """The inputs of a capture, and the forwards that it takes (specification 5.6, "capture inputs"; I-CG-11).
 
-A graph is captured with a batch that stands for all that will be replayed: as many requests as it may hold, tokens
-shared out among them. What lies behind the last request in the persistent buffers has to be inert, so that a kernel
-that runs over it does nothing: query starts stay flat at the end, sequence lengths are 0.
+A rank captures a graph with a batch that stands for all later ones. The batch has the most requests that the graph may
+hold, and they share its tokens. The persistent buffers behind the last request have to be inert, so that a kernel that
+runs over them does nothing. So query starts stay flat at the end, and sequence lengths are 0.
 
 Source page 004 and release 0.17 fill the buffers differently:
 
     source-004   decodes start every q tokens; every sequence is as long as the whole batch, a bound for all of them
-    0.17         tokens are shared out evenly, the last request has the rest; a sequence is as long as its own share
+    0.17         requests share tokens evenly, the last one has the rest; a sequence is as long as its own share
 
     >>> inputs_017(CaptureSize(5, RuntimeMode.PIECEWISE, False), EngineConfig(max_num_seqs=3))
     CaptureInputs(num_reqs=3, query_start_loc=(0, 1, 2, 5), seq_lens=(1, 1, 3))
@@ -33,7 +33,7 @@ class CaptureSize(NamedTuple):
 
 
 class CaptureInputs(NamedTuple):
-    """What the persistent input buffers hold in a capture.
+    """The content of the persistent input buffers in a capture.
 
     `query_start_loc`: max_num_seqs + 1 offsets in tokens. `seq_lens`: max_num_seqs lengths in tokens.
     """
@@ -53,7 +53,7 @@ class CaptureForward(NamedTuple):
     """One run of the model for a capture.
 
     `mode`: of the forward context, in which PIECEWISE wrappers act; a FULL graph is recorded around a forward of mode
-    NONE. `attn_metadata`: whether attention gets any. `num_tokens_across_dp`: None where there is one rank.
+    NONE. `attn_metadata`: whether attention gets any. `num_tokens_across_dp`: None for a single rank.
     """
 
     mode: RuntimeMode
@@ -64,7 +64,7 @@ class CaptureForward(NamedTuple):
 
 
 def num_capture_reqs(capture: CaptureSize, config: EngineConfig) -> int:
-    """Requests of the batch with which a size is captured: as many as it may ever hold."""
+    """The number of requests in the batch of a capture: the most that the size may ever hold."""
     each = config.uniform_decode_query_len if capture.uniform_decode else 1
     return min(-(-capture.num_tokens // each), config.max_num_seqs)
 
@@ -86,15 +86,15 @@ def inputs_004(capture: CaptureSize, config: EngineConfig) -> CaptureInputs:
 
 
 def _with_tails(capture: CaptureSize, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
-    """Behind the last request nothing begins and nothing has a length."""
+    """Add inert requests: behind the last one no request begins, and none has a length."""
     free = config.max_num_seqs - len(starts)
     tail = [capture.num_tokens] * (free + 1)
     return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
 
 
 def forwards(capture: CaptureSize, ranks: int) -> tuple[CaptureForward, CaptureForward]:
-    """The warm-up and the capture of one size, source page 004. Token counts of all `ranks` are built here, equal by
-    construction: no rank asks another, though the collectives of the forward itself run (5.6).
+    """The warm-up and the capture of one size, source page 004. The rank computes the token counts of all `ranks`,
+    which are equal: no rank asks another, though the collectives of the forward run (5.6).
 
     A PIECEWISE capture gets no attention metadata, since attention stays outside of the pieces. Its warm-up does.
     """

@@ -1,16 +1,16 @@
-"""Which CUDA graph a batch runs in: the V1 runner's dispatcher (specification 5.1 and 5.4). Pure: tables made once,
-then look-ups.
+"""Which CUDA graph a batch runs in: the V1 runner's dispatcher (specification 5.1 and 5.4). It makes its tables once,
+and then only looks up.
 
-A graph exists for a few token counts. A batch is padded up to the next one and looked up, FULL first, then
-PIECEWISE; without a match it runs eagerly with its own count. Ranks dispatch twice: alone, to know what to ask for,
-and after the agreement, with the agreed count and restricted to the agreed mode.
+A graph exists for a few token counts. A rank pads a batch to the next one and looks it up, FULL first, then PIECEWISE.
+Without a match the batch runs eagerly with its own count. Ranks dispatch alone, to know what to ask for. They
+dispatch again after the agreement, with the agreed count and restricted to the agreed mode.
 
-Four releases, each a class. They differ in which requests the key of a FULL graph names, in the sizes that their runner
-makes (`sizes`), and in nothing else but 0.14's way of restricting the modes:
+Four releases, each a class. They differ in the requests that the key of a FULL graph names, and in the sizes that their
+runner makes (`sizes`). 0.14 also restricts modes in another way:
 
     0.14   a FULL graph of mixed batches holds any number of requests; FULL can be forbidden, and nothing else
     0.17   it holds as many as fit, but uniform decodes ask for `size / q`: with drafts (q > 1) they find nothing
-    0.24   uniform decodes ask for `size / q` only where decodes have graphs of their own, so they find it
+    0.24   uniform decodes ask for `size / q` only if decodes have separate graphs, so they find it
     0.33   as 0.24
 
     >>> from dpsim.vllm.config import EngineConfig
@@ -48,15 +48,15 @@ class Descriptor(NamedTuple):
     has_lora: bool = False
 
     def relaxed(self) -> Descriptor:
-        """The same for any number of requests, uniform or not."""
+        """The key for any number of requests, uniform or not."""
         return Descriptor(self.num_tokens, None, False, self.has_lora)
 
 
 class Dispatcher(ABC):
-    """The tables of one configuration, on every rank the same. A release says what it puts into a key.
+    """The tables of one configuration, equal on every rank. A release decides what a key contains.
 
-    `sizes`: token counts with a graph, in any order; left out, those that the release's runner makes of the
-    configuration. `keys`: of each mode the graphs that there are; FULL and PIECEWISE graphs of the same size are two.
+    `sizes`: token counts with a graph, in any order; by default those that the release's runner makes of the
+    configuration. `keys`: the graphs of each mode; FULL and PIECEWISE graphs of the same size are two.
 
     Raises AssertionError for a size of a decode graph that does not hold whole requests of q tokens.
     """
@@ -84,15 +84,15 @@ class Dispatcher(ABC):
 
     @abstractmethod
     def mixed_key(self, mode: RuntimeMode, size: int, has_lora: bool) -> Descriptor:
-        """The graph of `size` tokens for batches of any kind, as it is kept."""
+        """The stored key of the graph of `size` tokens for batches of any kind."""
 
     @abstractmethod
     def asks_for_decodes(self) -> bool:
         """Whether uniform decodes ask for a graph of uniform decodes."""
 
     def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
-        """The graph that a batch asks for first, padded to `size` tokens. Raises AssertionError if that many tokens
-        are no whole number of decodes.
+        """The graph that a batch looks up first, padded to `size` tokens. Raises AssertionError if that number is not
+        a whole number of decodes.
         """
         if uniform and self.asks_for_decodes():
             requests, rest = divmod(size, self.q)
@@ -110,9 +110,9 @@ class Dispatcher(ABC):
     ) -> tuple[RuntimeMode, Descriptor]:
         """Mode and descriptor for a batch of `num_tokens`. One that matches no graph keeps its own count, in NONE.
 
-        NONE is returned whatever is allowed if the mode is NONE, or if the batch is larger than every graph: only a
-        search without a match asks whether it is. Raises AssertionError if it then is not, since ranks would split,
-        and if the padded count of a uniform decode is no whole number of decodes.
+        It also returns NONE, whatever is allowed, if the mode is NONE or the batch is larger than every graph. Only a
+        search without a match checks whether NONE is allowed. Raises AssertionError if it is not, since ranks would
+        split. Raises it, too, if the padded count of a uniform decode is not a whole number of decodes.
         """
         if not self.sizes or num_tokens > self.sizes[-1] or allowed == {RuntimeMode.NONE}:
             return RuntimeMode.NONE, Descriptor(num_tokens)
@@ -163,7 +163,7 @@ class Dispatcher017(Dispatcher):
 
 
 class Dispatcher024(Dispatcher017):
-    """Release 0.24: uniform decodes ask as others do unless they have graphs of their own."""
+    """Release 0.24: uniform decodes look up the keys of other batches unless they have separate graphs."""
 
     ladder: ClassVar[Ladder] = Ladder024()
 

@@ -1,8 +1,8 @@
 """Source page 004's manager in the place of the V1 runner's dispatcher: the same questions, its answers (10.0).
 
 The page's own runner dispatches once. Here a rank dispatches a second time, with the agreed count in the agreed mode.
-A uniform decode has a decode graph or none in the first dispatch; where all agreed on PIECEWISE, it takes part in that.
-A batch without a graph keeps its own count, as several ranks do in 0.17 (example A-15).
+In the first dispatch a uniform decode has a decode graph or none. If all agreed on PIECEWISE, it takes part in that.
+A batch without a graph keeps its own count, as ranks in groups do in 0.17 (example A-15).
 
     >>> graphs = Managed(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
     >>> [graphs.dispatch(count, uniform_decode=True)[0].name for count in (3, 5)]  # no decode graph of 8 requests
@@ -10,7 +10,7 @@ A batch without a graph keeps its own count, as several ranks do in 0.17 (exampl
     >>> graphs.dispatch(8, uniform_decode=True, allowed={RuntimeMode.PIECEWISE})
     (<RuntimeMode.PIECEWISE: 1>, Descriptor(num_tokens=8, num_reqs=None, uniform=False, has_lora=False))
 
-XX: all FULL graphs count as captured, and none is specialised for adapters, of which the page knows nothing.
+XX: all FULL graphs count as captured, and no graph is specialised for adapters, as the page has none.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsim.vllm.graphs.manager import GraphManager
 
 
 class Managed(Dispatcher017):
-    """The manager, asked as a dispatcher is."""
+    """The manager with the interface of a dispatcher."""
 
     def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None) -> None:
         super().__init__(config, sizes)
@@ -34,7 +34,7 @@ class Managed(Dispatcher017):
             self.keys[capture.mode].add(self.graph_key(capture.num_tokens, capture.uniform_decode))
 
     def graph_key(self, size: int, decodes: bool) -> Descriptor:
-        """Of a decode graph its requests belong to the key: as many as fit."""
+        """The key of a graph. A decode graph has its requests in the key: the most that fit."""
         return Descriptor(size, min(size // self.q, self.max_num_seqs), True) if decodes else Descriptor(size)
 
     def dispatch(

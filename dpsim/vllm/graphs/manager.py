@@ -1,13 +1,13 @@
-"""Source page 004's graph manager: its maps of sizes, its choice at run time, and what it captures in which order
-(specification 5.2, 5.3 and 5.6). Its functions are those of release 0.17.
+"""Source page 004's graph manager: maps of sizes, choice at run time, and captures with their order (specification 5.2,
+5.3 and 5.6). Its functions are those of release 0.17.
 
-Two maps lead from a token count to the size that it is padded to: one for all batches, and where decodes have graphs
-of their own one for them, which holds only what decodes can be. The V1 dispatcher and this manager differ in three
-answers, all seen in the engine's own code:
+Two maps lead from a token count to the padded size. One is for all batches. If decodes have separate graphs, the other
+is for decodes, and holds only counts that decodes can have. The V1 dispatcher and this manager differ in three answers,
+all seen in the engine's own code:
 
 * a uniform decode without a decode graph runs eagerly, and does not fall back to PIECEWISE;
-* a batch in mode NONE may still be given a size: `(NONE, 8)` for mixed batches in FULL_DECODE_ONLY;
-* a FULL graph that was not captured yet is no graph: `(NONE, None)`. PIECEWISE is returned before any capture, since
+* a batch in mode NONE may still get a size: `(NONE, 8)` for mixed batches in FULL_DECODE_ONLY;
+* a FULL graph that is not captured yet does not count: `(NONE, None)`. PIECEWISE is returned before any capture, since
   the wrapper inside the model captures by itself.
 
     >>> manager = GraphManager(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
@@ -33,7 +33,7 @@ from dpsim.vllm.graphs.sizes import Ladder017
 
 
 class GraphManager:
-    """The graphs of one rank. `sizes` given: token counts, in any order; left out, those that the configuration holds.
+    """The graphs of one rank. `sizes` given: token counts, in any order; by default those of the configuration.
 
     `sizes`, `decode_sizes`: from a token count to the padded one. `captured`: token counts of the FULL graphs that
     exist. `output_rows`: rows of the persistent output buffer, None before the first capture.
@@ -57,7 +57,7 @@ class GraphManager:
         return bool(self.sizes)
 
     def is_uniform_decode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> bool:
-        """Whether every request brings exactly q tokens: the longest does, and together they make no fewer."""
+        """Whether every request brings exactly q tokens: the longest does, and the sum is q for each."""
         return max_query_len == self.q and num_tokens == self.q * num_reqs
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
@@ -65,7 +65,7 @@ class GraphManager:
         return self.graph(num_tokens, self.is_uniform_decode(num_reqs, num_tokens, max_query_len))
 
     def graph(self, num_tokens: int, uniform: bool) -> tuple[RuntimeMode, int | None]:
-        """The same for a batch of which one knows whether it is a uniform decode."""
+        """Mode and padded token count of a batch that is known to be a uniform decode, or not to be one."""
         size = (self.decode_sizes if uniform and self.decode_sizes else self.sizes).get(num_tokens)
         if size is None:
             return RuntimeMode.NONE, None
@@ -75,8 +75,8 @@ class GraphManager:
         return mode, size
 
     def captures(self) -> list[CaptureSize]:
-        """What is captured, in this order on every rank (I-CG-6): mixed sizes before decode sizes, the largest first,
-        so that the first one makes the output buffer and the pool large enough for all others.
+        """The captures, in this order on every rank (I-CG-6): mixed sizes before decode sizes, the largest first.
+        So the first one makes the output buffer and the pool large enough for all others.
         """
         mixed = self.sizes.values() if self.mode.mixed_mode is not RuntimeMode.NONE else ()
         return [
@@ -88,7 +88,7 @@ class GraphManager:
         ]
 
     def record(self, capture: CaptureSize) -> None:
-        """A size was captured. The first one, whatever its mode, makes the output buffer."""
+        """Note that a size was captured. The first one, whatever its mode, makes the output buffer."""
         if self.output_rows is None:
             self.output_rows = capture.num_tokens
         if capture.mode is RuntimeMode.FULL:
@@ -101,6 +101,6 @@ class GraphManager:
 
 
 def padded_sizes(sizes: Sequence[int]) -> dict[int, int]:
-    """For every token count up to the largest size the smallest size that has room for it. `sizes`: ascending."""
+    """Maps every token count up to the largest size to the smallest size with room for it. `sizes`: ascending."""
     ranges = zip((0, *sizes), sizes, strict=False)
     return {count: size for below, size in ranges for count in range(below + 1, size + 1)}

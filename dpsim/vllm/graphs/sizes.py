@@ -1,14 +1,14 @@
-"""Token counts with a graph: what a release makes of the configured sizes, or of none (specification 5.11).
+"""Token counts with a graph: those that a release makes of the configured sizes, or of none (specification 5.11).
 
 Without configured sizes there is a ladder: 1, 2, 4, by 8 to 256, by 16 above, up to min(2·q·max_num_seqs, 512 tokens,
 the token budget). Releases differ, and a difference of releases is behaviour:
 
-    0.17   sizes are rounded up to multiples of q where decodes have FULL graphs of their own
+    0.17   a runner rounds sizes up to multiples of q if decodes have separate FULL graphs
     0.24   also in mode FULL; and the ladder has the token budget as well
     0.33   and the full batches of decodes
 
-Both in two steps: what the configuration holds (`configured`), from which the V2 runner starts, and what the V1 runner
-makes of it (`sizes`).
+Both take two steps: the sizes of the configuration (`configured`), and the sizes that the V1 runner makes of them
+(`sizes`). The V2 runner starts with the former.
 
     >>> config = EngineConfig(max_num_seqs=5, num_speculative_tokens=1)
     >>> Ladder017().sizes(config), Ladder033().sizes(config)
@@ -45,10 +45,10 @@ class Ladder(ABC):
     most: int = 512
 
     def configured(self, config: EngineConfig) -> tuple[int, ...]:
-        """What the configuration holds, in tokens, ascending: sizes that were given, as far as the token budget
-        allows them, or the ladder. Empty without graphs.
+        """The sizes of the configuration, in tokens, ascending: given sizes within the token budget, or the ladder.
+        Empty without graphs.
 
-        Raises ValueError if sizes and a largest one were both given and say different things.
+        Raises ValueError if a given largest size contradicts the given sizes.
         """
         if config.cudagraph_mode == "NONE" or config.enforce_eager:
             return ()
@@ -67,8 +67,8 @@ class Ladder(ABC):
         return given
 
     def sizes(self, config: EngineConfig) -> tuple[int, ...]:
-        """What the V1 runner holds, in tokens, ascending: multiples of q where a decode graph has to hold whole
-        requests, none above the largest configured one; [q] if that leaves none.
+        """The sizes of the V1 runner, in tokens, ascending. For decode graphs of whole requests these are
+        multiples of q up to the largest configured size, or [q] if there is none.
 
         Raises ValueError if q tokens are more than the largest size.
         """
@@ -86,7 +86,7 @@ class Ladder(ABC):
 
     @abstractmethod
     def extras(self, config: EngineConfig) -> Iterable[int]:
-        """Sizes that the release has besides the ladder, as far as they are not too large."""
+        """Sizes of the release besides the ladder, as far as they are not too large."""
 
     @abstractmethod
     def rounds(self, mode: CUDAGraphMode) -> bool:
@@ -114,7 +114,7 @@ class Ladder024(Ladder017):
 
 
 class Ladder033(Ladder024):
-    """Release 0.33: unless the largest size was asked for, full batches of decodes have a graph that fits exactly."""
+    """Release 0.33: unless the largest size is configured, full batches of decodes have a graph that fits exactly."""
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
         q, most = config.uniform_decode_query_len, config.max_num_seqs

@@ -1,6 +1,6 @@
-"""What kernels need besides arithmetic: numbers of the host as arrays, and the scatter that the array standard lacks.
+"""Helpers of kernels besides arithmetic: numbers of the host as arrays, and the scatter that the array standard lacks.
 
-Everything takes its library, numpy or torch, and its device from an array that is at hand:
+All functions take their library, numpy or torch, and their device from an array of the caller:
 
     >>> import numpy as np
     >>> of_host(np.zeros(1), (4, 2)), count(np.zeros(1), 3)
@@ -8,8 +8,8 @@ Everything takes its library, numpy or torch, and its device from an array that 
     >>> hits_of(np.array([2, -1]), 3).tolist()
     [[0, 0], [0, 0], [1, 0]]
 
-Arrays of a kernel have a handful of elements, so looking up a library costs as much as computing with it: that is done
-once for each type, and for numpy, with which thousands of small worlds ask for the same few numbers, an array is kept.
+Arrays of a kernel have a handful of elements, so finding a library costs as much as computing with it. So the module
+finds it once for each type. Thousands of small worlds ask numpy for the same few numbers, so it keeps these arrays.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def namespace(array: Any) -> Any:
 
 @cache
 def _namespace_of(library: str) -> Any:
-    """The same for a library. Kernels may use a cache, and no dictionary of the module."""
+    """The namespace of a library by name. Kernels may use a cache, but no dictionary of the module."""
     return import_module(f"array_api_compat.{library}")
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:
-    """Values of the host, int64, where `like` is. Not to be written to.
+    """Values of the host, int64, on the device of `like`. The caller must not write to them.
 
-    A device makes them by itself. To copy them there from pageable memory would hold the host until its stream is
-    through, which may wait for a peer; and CUDA refuses it in a capture.
+    A device makes them by itself. A copy from pageable memory would block the host until its stream is done, which may
+    wait for a peer. In a capture CUDA refuses such a copy.
     """
     if isinstance(like, np.ndarray):
         return _kept(values)
@@ -48,13 +48,13 @@ def of_host(like: Any, values: tuple[int, ...]) -> Any:
 
 
 def counted(xp: Any, device: Any, values: tuple[int, ...]) -> Any:
-    """int64 (len(values),), made of ranges alone: a launch for each, and one to join them."""
+    """int64 (len(values),), made of ranges alone: a launch for each, and one to concatenate them."""
     ranges = [xp.arange(first, stop, step, dtype=xp.int64, device=device) for first, stop, step in ranges_of(values)]
     return ranges[0] if len(ranges) == 1 else xp.concat(ranges)
 
 
 def count(like: Any, stop: int) -> Any:
-    """0, 1, ... stop - 1, int64, where `like` is. Not to be written to."""
+    """0, 1, ... stop - 1, int64, on the device of `like`. The caller must not write to it."""
     if isinstance(like, np.ndarray):
         return _kept(_first(stop))
     xp = namespace(like)
@@ -62,15 +62,15 @@ def count(like: Any, stop: int) -> Any:
 
 
 def ascending(like: Any, first: int, stop: int) -> Any:
-    """first, first + 1, ... stop - 1, of the type of `like` and where it is."""
+    """first, first + 1, ... stop - 1, of the dtype and on the device of `like`."""
     if isinstance(like, np.ndarray):
         return np.arange(first, stop, dtype=like.dtype)
     return namespace(like).arange(first, stop, dtype=like.dtype, device=device_of(like))
 
 
 def hits_of(mapping: Any, slots: int) -> Any:
-    """int64 (slots, rows): 1 where the row belongs to the slot. What is summed over its rows is scattered to slots, and
-    dropped where the mapping says -1.
+    """int64 (slots, rows): 1 if the row belongs to the slot. A sum over the rows scatters them to slots, and drops
+    those whose mapping is -1.
     """
     xp = namespace(mapping)
     return xp.astype(count(mapping, slots)[:, None] == mapping[None, :], xp.int64)
@@ -83,7 +83,7 @@ def add(table: Any, hits: Any, values: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def ranges_of(values: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
-    """Start, stop and step, as arange has them, of ranges that have these values one after another.
+    """Start, stop and step, as arange takes them, of ranges that yield these values one after another.
 
     >>> ranges_of((4, 5, 6, 2, 2)), ranges_of(())
     (((4, 7, 1), (2, 3, 1), (2, 3, 1)), ((0, 0, 1),))

@@ -1,13 +1,14 @@
 """A model of integers: its arithmetic, and the kernels that compute it on a device.
 
-The stand-in for a transformer has what coordination can break: layers with a KV cache, spread over pipeline stages;
-prompts in chunks; a sampler that accepts or rejects draft tokens; state of requests in slots. A token depends on every
-earlier token of its request and on where each was written in every layer's cache, so one stale token, one wrong count
-or one row in a wrong slot changes all that the request says later. Arithmetic is exact, modulo a prime.
+The stand-in for a transformer has all parts that coordination can break. It has layers with a KV cache, spread over
+pipeline stages, and prompts in chunks. Its sampler accepts or rejects draft tokens, and slots hold the state of
+requests. A token depends on every earlier token of its request, and on the place of each in every layer's cache. So one
+stale token, one wrong count or one row in a wrong slot changes all later tokens of the request. Arithmetic is exact,
+modulo a prime.
 
-A kernel is written against the array API standard, with masks in place of indices that depend on data: the same on
-numpy and torch, bit for bit, and nothing for which a host would have to wait for its device. All rows of state are
-found by a *mapping* from batch rows to slots; what comes with slot -1 changes nothing.
+Kernels use the array API standard, with masks in place of indices that depend on data. So they compute the same on
+numpy and torch, bit for bit, and no host waits for its device. A *mapping* from batch rows to slots finds all rows of
+state. A row with slot -1 changes nothing.
 
 `dpsim.vllm.model.oracle` is the same model for one request, a token at a time, without a device.
 """
@@ -24,12 +25,12 @@ VOCABULARY = 997
 LAYERS = 4
 KINDS = 4
 ANY = -1
-"""In a mask of the grammar: any kind of token is permitted."""
+"""In a mask of the grammar: it permits any kind of token."""
 
 
 class Span(NamedTuple):
-    """A batch row for kernels: `length` tokens from `start` of the step's tokens; what it computes ends in a sample
-    (`samples`); its tokens are of the prompt (`prefilling`), else the last sampled one and drafts.
+    """A batch row for kernels: `length` tokens from `start` of the step's tokens. `samples`: whether the row ends in a
+    sample. `prefilling`: its tokens are of the prompt; else they are the last sampled one and drafts.
     """
 
     start: int
@@ -39,7 +40,7 @@ class Span(NamedTuple):
 
 
 def stage_layers(stage: int, stages: int) -> range:
-    """The layers of a stage: equal shares, what is left over goes to the stages before the last (example A-28).
+    """The layers of a stage: equal shares, and the stages before the last get the remainder (example A-28).
 
     >>> [len(stage_layers(stage, 3)) for stage in range(3)]
     [1, 2, 1]
@@ -63,7 +64,7 @@ def embedded(token: Any, position: Any) -> Any:
 
 
 def cached(hidden: Any, position: Any, layer: int) -> Any:
-    """What a layer keeps of a token."""
+    """The value that a layer caches of a token."""
     return ((layer + 3) * hidden + 11 * position + 1) % MODULUS
 
 
@@ -73,22 +74,22 @@ def mixed(attention: Any, hidden: Any, layer: int) -> Any:
 
 
 def guessed(token: Any) -> Any:
-    """What the drafter thinks comes after a token."""
+    """The token that the drafter proposes after a token."""
     return (5 * token + 1) % VOCABULARY
 
 
 def chosen(hidden: int, residual: int) -> int:
-    """The next token: about every second one is what the drafter thinks."""
+    """The next token: about every second one is the drafter's proposal."""
     return int(guessed(residual)) if hidden % 4 < 2 else hidden % VOCABULARY
 
 
 def permitted(token: Any) -> Any:
-    """The grammar: after a token, which of `KINDS` kinds the next one has to be of."""
+    """The grammar: the kind, of `KINDS` kinds, that the token after this one has to have."""
     return (3 * token + 1) % KINDS
 
 
 def masked(token: Any, kind: Any) -> Any:
-    """What is chosen in place of a token if only one kind is permitted."""
+    """The choice in place of a token if the grammar permits only one kind."""
     return (token - token % KINDS + kind) % VOCABULARY
 
 
@@ -96,28 +97,28 @@ def masked(token: Any, kind: Any) -> Any:
 
 
 def fill(buffer: Any, value: int) -> None:
-    """Kernel: the same value everywhere."""
+    """Kernel: write the same value everywhere."""
     buffer[:] = value
 
 
 def put(buffer: Any, values: tuple[int, ...]) -> None:
-    """Kernel: values of the host, into a buffer of one dimension."""
+    """Kernel: write values of the host into a buffer of one dimension."""
     buffer[:] = of_host(buffer, values)
 
 
 def put_one(buffer: Any, index: int, value: int) -> None:
-    """Kernel: a value at one place, zero elsewhere."""
+    """Kernel: write a value at one place, zero elsewhere."""
     buffer[:] = 0
     buffer[index] = value
 
 
 def copy(source: Any, target: Any) -> None:
-    """Kernel: the content of one buffer, into another."""
+    """Kernel: copy one buffer into another."""
     target[:] = source
 
 
 def embed(inputs: Any, hidden: Any, residual: Any) -> None:
-    """Kernel: the step's tokens, as the first layer takes them."""
+    """Kernel: embed the step's tokens for the first layer."""
     hidden[:] = embedded(inputs[0], inputs[1])
     residual[:] = inputs[0]
 
@@ -133,7 +134,7 @@ def forward(
     layers: tuple[int, ...],
     spans: tuple[Span, ...],
 ) -> None:
-    """Kernel: a stage's layers. `cache`: int64 (layers, slots, positions)."""
+    """Kernel: compute a stage's layers. `cache`: int64 (layers, slots, positions)."""
     xp, rows = namespace(mapping), of_host(mapping, layout(spans)[0])
     slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
     weights = count(cache, width)[None, :] + 1
@@ -158,8 +159,8 @@ def sample(
     spans: tuple[Span, ...],
     masks: tuple[tuple[int, ...], ...] = (),
 ) -> None:
-    """Kernel: the tokens that each row comes to, int64 (rows, width), how many they are, and how many drafts were
-    rejected, int32 (rows,) each. Places without a token hold -1. `masks`: of each row by place, the kind of token that
+    """Kernel: sample the tokens of each row, int64 (rows, width), their number, and the number of rejected drafts,
+    int32 (rows,) each. Places without a token hold -1. `masks`: for each row, by place, the kind of token that
     a grammar permits; empty if no row has a grammar.
     """
     xp, width = namespace(hidden), tokens.shape[1]
@@ -183,7 +184,7 @@ def sample(
 
 
 def stack(first: Any, second: Any, rows: Any) -> None:
-    """Kernel: two rows of a table, from one array each."""
+    """Kernel: make a table of two rows from one array each."""
     rows[0], rows[1] = first, second
 
 
@@ -192,7 +193,7 @@ def stack(first: Any, second: Any, rows: Any) -> None:
 
 @lru_cache(maxsize=4096)
 def layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
-    """Of all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
+    """For all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
     tokens = [(row, offset, int(span.prefilling)) for row, span in enumerate(spans) for offset in range(span.length)]
     return tuple(zip(*tokens, strict=True))
 
@@ -203,8 +204,8 @@ def _drafts(span: Span) -> int:
 
 @lru_cache(maxsize=4096)
 def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    """For each of so many tokens of a row, of all rows: which of the step's tokens it comes after; whether that one has
-    a draft behind it; and where that draft is.
+    """For each place, three values of each row. The sample there follows the first one, a token of the step. The second
+    says whether that token has a draft behind it. The third is the place of that draft.
     """
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
     places = []

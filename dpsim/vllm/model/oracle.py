@@ -1,11 +1,11 @@
-"""What every token of every request has to be, known without a device, without stages and without a scheduler.
+"""The right value of every token of every request, without a device, without stages and without a scheduler.
 
 `Oracle` is the model of `dpsim.vllm.model.kernels` for one request, a token at a time:
 
     >>> [Oracle(0, 3).token(position) for position in range(6)]
     [3, 20, 37, 186, 775, 885]
 
-Where drafts are accepted a request needs fewer steps, but its tokens are the same: speculative decoding is exact.
+If drafts are accepted, a request needs fewer steps, but its tokens are the same: speculative decoding is exact.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from dpsim.vllm.model.kernels import (
 
 
 class Oracle:
-    """All tokens of one request, prompt first, as many as are asked for."""
+    """All tokens of one request, prompt first, up to the position that a caller asks for."""
 
     def __init__(
         self, request: int, prompt_tokens: int, structured: bool = False, before: tuple[int, ...] = ()
     ) -> None:
-        """`structured`: its tokens follow the grammar. `before`: tokens that come before the prompt, of which
-        `prompt_tokens` are new.
+        """`structured`: its tokens follow the grammar. `before`: tokens before the prompt, which has `prompt_tokens`
+        new ones.
         """
         self._of = request, prompt_tokens, structured, before
         self.structured = structured
@@ -42,7 +42,7 @@ class Oracle:
         self._done = 0
 
     def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool, tuple[int, ...]]]:
-        """What it is, whatever was worked out so far: so ranks may share it. Who asked before makes no difference."""
+        """The arguments of the oracle, without its cached tokens, so ranks may share it, whatever was asked before."""
         return type(self), self._of
 
     def token(self, position: int) -> int:
@@ -59,29 +59,29 @@ class Oracle:
         return self.tokens[position]
 
     def first(self, length: int) -> tuple[int, ...]:
-        """The first so many tokens."""
+        """The first `length` tokens."""
         return tuple(self.token(position) for position in range(length))
 
     def drafts(self, position: int, count: int) -> list[int]:
-        """What the drafter thinks comes after the token at a position."""
+        """The drafts after the token at a position."""
         drafts = [self.token(position)]
         for _ in range(count):
             drafts.append(guessed(drafts[-1]))
         return drafts[1:]
 
     def mask(self, position: int, count: int) -> tuple[int, ...]:
-        """What the grammar permits after the token at a position and after so many drafts; empty if there is none."""
+        """The kinds that the grammar permits after the token at a position and after each of `count` drafts."""
         if not self.structured:
             return ()
         return tuple(permitted(token) for token in (self.token(position), *self.drafts(position, count)))
 
     def accepted(self, position: int, count: int) -> int:
-        """How many of so many drafts after a position are right, up to the first that is not."""
+        """The number of right drafts among `count` after a position, up to the first wrong one."""
         for number, draft in enumerate(self.drafts(position, count)):
             if draft != self.token(position + 1 + number):
                 return number
         return count
 
     def digest(self, length: int) -> int:
-        """One number for the first so many tokens."""
+        """One number for the first `length` tokens."""
         return sum((position + 1) * token for position, token in enumerate(self.first(length))) % MODULUS

@@ -1,10 +1,10 @@
-"""Tokens of a batch as rows of a buffer: the model where a step has no cache and nothing is sampled.
+"""Tokens of a batch as rows of a buffer: the model of a step without a cache and without samples.
 
-Each token of each request has a value of its own. A forward writes the values of its tokens, in their order, and zero
-into rows of padding. Ranks that add up their buffers then find in each row the value of one token. A token that is
-left out, comes twice, comes to another row or meets another one is a wrong sum.
+Each token of each request has a different value. A forward writes the values of its tokens, in their order, and zero
+into rows of padding. Ranks that add up their buffers then find in each row the value of one token. If a token is left
+out, comes twice, lands in another row or meets another one, the sum is wrong.
 
-A batch says what it runs in pieces, `(request, tokens, position)`: so many tokens of a request from a position on.
+A batch consists of pieces, `(request, tokens, position)`: the number of tokens of a request, and their first position.
 
     >>> import numpy as np
     >>> rows = np.ones(6, np.int32)
@@ -29,12 +29,12 @@ SPREAD = 618_034
 
 
 def value(request: int, position: int) -> int:
-    """What a token comes to: never zero, and one more than the token before it. Sums of a few fit into int32."""
+    """The value of a token: never zero, and one more than that of the token before. Sums of a few fit into int32."""
     return request * SPREAD % PRIME + position + 1
 
 
 def write(buffer: Any, start: int, pieces: tuple[Piece, ...]) -> None:
-    """Kernel: the tokens of the pieces in rows from `start` on, zero elsewhere."""
+    """Kernel: write the tokens of the pieces to rows from `start` on, zero elsewhere."""
     buffer[:] = 0
     for request, tokens, position in pieces:
         first = request * SPREAD % PRIME + position + 1

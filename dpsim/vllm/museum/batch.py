@@ -1,12 +1,12 @@
 """Variants of the data-parallel batch agreement: mutants of specification 1.12, 1.10 and 3.10, one changed method each.
 
-A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
-wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest world
-that shows it, and `dpsim museum` explores that with and without it. Three of them harm nothing but speed and say why.
-Not here: M-DP-12 to M-DP-14, which are of the V2 runner (`dpsim.vllm.museum.batch_v2`), and most M-UB, which are of
-microbatches that are run (`dpsim.vllm.museum.overlap_slices`). M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of
-1.10: all ranks agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks
-for one.
+A check that has never caught anything proves nothing. Each class below is the healthy protocol with one mistake, in
+about ten lines. It names the class of finding that has to catch it. `scenarios/museum/` holds the smallest world that
+shows it, and `dpsim museum` explores that world with the mistake and without it. Three of them cost only speed, and
+say why. Other files have M-DP-12 to M-DP-14 of the V2 runner (`dpsim.vllm.museum.batch_v2`) and most M-UB, which need
+microbatches that run (`dpsim.vllm.museum.overlap_slices`). M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of 1.10:
+all ranks agree, every size matches, and tokens are lost.
+No report of such a bug is known, and no engine checks for it.
 
 "One rank" is the last of its group.
 
@@ -38,8 +38,8 @@ PERFORMANCE_ONLY = (
 class SkipsWithoutTokens(DataParallelStep):
     """A rank without tokens skips the step instead of running a dummy batch.
 
-    Its peers wait in the reduction. If it has tokens again later, that call pairs up with the one that the peers wait
-    in, and batches of different steps are agreed with one another.
+    Its peers wait in the reduction. When it has tokens again, its next call joins the reduction in which they wait.
+    So the ranks agree on batches of different steps.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -49,9 +49,9 @@ class SkipsWithoutTokens(DataParallelStep):
 
 @register_variant("M-DP-2", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class PadsByOwnMode(DataParallelStep):
-    """Padding is decided from the rank's own mode, before the smallest mode is known.
+    """Each rank pads by its own mode, before it knows the smallest mode.
 
-    Where modes differ, ranks with a graph pad to the largest count and the others do not: expert collectives of
+    If modes differ, ranks with a graph pad to the largest count and the others do not. Then expert collectives have
     different sizes.
     """
 
@@ -63,10 +63,10 @@ class PadsByOwnMode(DataParallelStep):
 
 @register_variant("M-DP-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class LargestMode(Source000):
-    """The largest mode wins, not the smallest.
+    """The ranks agree on the largest mode, not the smallest.
 
-    A rank without a graph for its batch is told to run one: its second dispatch finds nothing (a capture in the middle
-    of serving, if nobody asserted), and its peers wait for it in the expert collective.
+    A rank without a graph for its batch has to run one, and its second dispatch finds none. Without the assertion it
+    would capture a graph while it serves. Its peers wait for it in the expert collective.
     """
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
@@ -78,12 +78,12 @@ class LargestMode(Source000):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason=PERFORMANCE_ONLY + "I-DP-7 holds too, since empty last microbatches are looked for in the unpadded counts",
+    reason=PERFORMANCE_ONLY + "I-DP-7 holds too, since the check for empty last microbatches reads the unpadded counts",
 )
 class WishesOnPaddedCount(Flow017):
-    """The threshold of microbatching is held against the padded count.
+    """A rank compares its padded count with the threshold of microbatching, not its real count.
 
-    Steps are split that are too small to be worth it.
+    So it splits steps that are too small for a gain.
     """
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
@@ -93,7 +93,7 @@ class WishesOnPaddedCount(Flow017):
 
 @register_variant("M-DP-5", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class OwnLastMicrobatch(DataParallelStep):
-    """Each rank asks about an empty last microbatch with its own counts, not with the smallest and the largest of all.
+    """Each rank checks for an empty last microbatch with its own counts, not with the smallest and the largest of all.
 
     One rank splits its step and another does not: U expert collectives a layer against one.
     """
@@ -109,8 +109,8 @@ class OwnLastMicrobatch(DataParallelStep):
 class KeepsOwnMode(DataParallelStep):
     """The smallest mode decides about padding only; each rank runs its own (vllm 30173, dp-mode-split).
 
-    Counts are equal, so NCCL runs through and nothing is seen, until collectives are captured or synchronised on the
-    host: only a check of the modes themselves finds it in time.
+    Counts are equal, so NCCL completes and no error shows, until a rank captures collectives or synchronises them on
+    the host. Only a check of the modes finds it in time.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -119,9 +119,9 @@ class KeepsOwnMode(DataParallelStep):
 
 @register_variant("M-DP-7", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class OnlyForbidsFull(Source000):
-    """The second dispatch may not choose FULL, but is not held to the agreed mode. Release 0.14 does this.
+    """The second dispatch may not choose FULL, but may choose another mode than the agreed one. Release 0.14 does this.
 
-    With one rank forced to run eagerly the others still find a PIECEWISE graph.
+    If one rank has to run eagerly, the others still find a PIECEWISE graph.
     """
 
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
@@ -132,7 +132,7 @@ class OnlyForbidsFull(Source000):
 class SendsPaddedCountTwice(Source000):
     """The row of unpadded counts holds padded ones.
 
-    A last microbatch of padding only goes unnoticed (I-DP-7): on that rank the slice is empty, and the others wait.
+    So no rank notices a last microbatch that is all padding (I-DP-7). One rank's slice is empty, and the others wait.
     """
 
     def column(self, local: LocalBatch) -> tuple[int, ...]:
@@ -158,9 +158,9 @@ class OneRankOnTheOtherGroup(DataParallelStep):
     reason=PERFORMANCE_ONLY + "an idle rank takes the others' graphs away (I-DP-12)",
 )
 class OneTokenDummy(Flow017):
-    """A dummy batch has one token, whatever the query length of decodes, and nobody says that it is a uniform decode.
+    """A dummy batch has one token, whatever the query length of decodes, and is not marked as a uniform decode.
 
-    So it has no decode graph: everybody falls back to PIECEWISE or NONE while a rank idles.
+    So it has no decode graph: all ranks fall back to PIECEWISE or NONE while one idles.
     """
 
     def dummy_batch(self) -> Batch:
@@ -169,8 +169,8 @@ class OneTokenDummy(Flow017):
 
 @register_variant("M-DP-11", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class DummyForgetsAgreement(Flow017):
-    """After the agreement a dummy batch is dispatched with its own count once more (0.11 did this, pull request 25906,
-    dp-dummy-graph-size).
+    """After the agreement a rank dispatches its dummy batch with the batch's own count once more (0.11 did this, pull
+    request 25906, dp-dummy-graph-size).
 
     It runs a smaller graph than its peers. 0.11 hung; the check of the second dispatch (1.6 e) makes it a crash.
     """
@@ -183,7 +183,7 @@ class DummyForgetsAgreement(Flow017):
 class RoomForAdapters(Flow017):
     """The padded count leaves room for a row per LoRA adapter of the rank's own batch.
 
-    Ranks do not agree on adapters, so their counts differ: a hang in the expert collectives, were it not for 1.6 e.
+    Ranks do not agree on adapters, so their counts differ. Without 1.6 e they would hang in the expert collectives.
     """
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
@@ -194,8 +194,8 @@ class RoomForAdapters(Flow017):
 class SwapsRows(DataParallelStep):
     """One rank writes its mode where its wish belongs, and its wish where its mode belongs.
 
-    Mostly everybody just runs slower, in NONE or PIECEWISE. But a rank that wishes to microbatch seems to have a
-    PIECEWISE graph: where it has none, all are told to run what is not there.
+    Mostly all ranks just run slower, in NONE or PIECEWISE. But a rank that wishes to microbatch seems to have a
+    PIECEWISE graph. If it has none, the ranks agree to run a graph that it does not have.
     """
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
@@ -205,7 +205,7 @@ class SwapsRows(DataParallelStep):
 
 @register_variant("M-DP-17", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class PadsToSmallest(Source000):
-    """All ranks are padded to the smallest count of their graphs, not to the largest.
+    """All ranks pad to the smallest count of their graphs, not to the largest.
 
     A rank with more tokens runs the first of them only.
     """
@@ -218,8 +218,8 @@ class PadsToSmallest(Source000):
 class TakesNeighboursColumn(DataParallelStep):
     """Each rank takes the next rank's column of the table for its own.
 
-    All are off by one alike. Where everybody is padded nothing comes of it, else whoever has more tokens than the next
-    rank loses the last.
+    All ranks are off by one in the same way. If all pad, this has no effect. Otherwise a rank that has more tokens than
+    the next rank loses the last ones.
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
@@ -231,12 +231,12 @@ class TakesNeighboursColumn(DataParallelStep):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason=PERFORMANCE_ONLY + "a wish is only told, and one that is missing keeps everybody from splitting",
+    reason=PERFORMANCE_ONLY + "a rank only tells its wish, and if one wish is missing, no rank splits",
 )
 class WishesAboveThreshold(Flow017):
-    """A rank wishes to split from one token more than the threshold on, as the documentation of the thresholds says.
+    """A rank wishes to split only above the threshold, as the documentation of the thresholds says.
 
-    Where it has exactly as many, nobody splits.
+    If it has exactly that number of tokens, no rank splits.
     """
 
     def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
@@ -247,9 +247,9 @@ class WishesAboveThreshold(Flow017):
 
 @register_variant("M-UB-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class OneTokenTooLate(Source000):
-    """Whether the last microbatch is empty is asked of one token more than the smallest rank has.
+    """The ranks check for an empty last microbatch with one token more than the smallest rank has.
 
-    A rank whose tokens end where that microbatch begins has none for it: its slice is empty, and the others wait.
+    If a rank's tokens end where that microbatch begins, its slice is empty, and the others wait.
     """
 
     def agreed_microbatching(
@@ -260,9 +260,9 @@ class OneTokenTooLate(Source000):
 
 @register_variant("M-UB-4", protocol="dp_batch", form="source-000", expected="MISMATCH:COLLECTIVE:COUNT")
 class CutsRealTokens(DataParallelStep):
-    """Equal parts are made of the tokens that a rank has, not of those that were agreed on.
+    """A rank cuts its own tokens into equal parts, not the agreed count.
 
-    Ranks that have different counts bring different sizes into the experts' collectives.
+    Ranks with different counts bring different sizes into the experts' collectives.
     """
 
     def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:

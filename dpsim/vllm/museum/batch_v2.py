@@ -1,8 +1,8 @@
-"""Variants of the V2 runner's agreement: mutants of specification 1.12 and 3.10, and what release 0.33 itself does.
+"""Variants of the V2 runner's agreement: mutants of specification 1.12 and 3.10, and defects of release 0.33 itself.
 
-Two entries are no mutants: 0.33 replays a FULL graph over an empty last microbatch (M-UB-13), and gives one to a rank
-that has to run eagerly (1.8). So the form has both, and their twin is the form with both repaired, `v2-repaired`; each
-of them is the repaired one with one of the repairs taken back.
+Two entries are not mutants. 0.33 replays a FULL graph over an empty last microbatch (M-UB-13), and gives one to a rank
+that has to run eagerly (1.8). So the form has both defects. Their twin is `v2-repaired`, the form with both repaired,
+and each of them undoes one of the repairs.
 
 "One rank" is the last of its group.
 
@@ -46,7 +46,7 @@ class NotContiguous(DataParallelStepV2):
 
 @mutant("M-DP-13", "CRASH:RANKWITHOUTROW", form="v2-0.17")
 class RunsNothing(DataParallelStepV2017):
-    """A rank without tokens stays without any where no graph is run."""
+    """A rank without tokens runs none in a step without a graph."""
 
     class Unclamped(PaddingV2017):
         def least(self) -> int:
@@ -57,10 +57,10 @@ class RunsNothing(DataParallelStepV2017):
 
 @mutant("M-DP-14", "CRASH:ASSERTIONERROR")
 class FirstRecord(DrafterV2):
-    """The drafter goes on with the record of the first batch.
+    """The drafter keeps the record of the first batch.
 
-    A rank whose batch has another number of tokens raises. One that happens to have as many goes on alone, and waits
-    for it in the collective of the drafter's experts.
+    A rank whose batch has another number of tokens raises. A rank whose batch has the same number goes on alone, and
+    waits for the others in the collective of the drafter's experts.
     """
 
     kept: SyncState | None = None
@@ -72,7 +72,7 @@ class FirstRecord(DrafterV2):
 
 @mutant("M-UB-12", "DISAGREEMENT:PLAN")
 class OwnThreshold(DataParallelStepV2):
-    """Which threshold holds is asked of the own batch only: one rank has decodes and splits, another does not."""
+    """A rank chooses the threshold by its own batch only: one rank has decodes and splits, another does not."""
 
     class Agreement(AgreementV2):
         def decodes(self, uniform: int | None, local: LocalV2) -> bool:
@@ -83,24 +83,24 @@ class OwnThreshold(DataParallelStepV2):
 
 @mutant("skips-by-own-vote", "HANG:COLLECTIVE:MISSING_RANK")
 class SkipsByOwnVote(DrafterV2):
-    """A rank skips the drafter where it may, whatever the others voted: its peers miss it in the drafter's experts."""
+    """A rank skips the drafter by its own vote, whatever the others voted: its peers miss it in the experts."""
 
     def skips(self, record: SyncState | None, local: LocalV2) -> bool:
         return local.may_skip_drafts
 
 
-# ---- what 0.33 does
+# ---- defects of 0.33
 
 
 class NoneEmpty(AgreementV2):
-    """A graph is kept only where every microbatch of every rank has a token."""
+    """A rank keeps a graph only if every microbatch of every rank has a token."""
 
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
         return last_microbatch_empty(num_tokens, graph.num_tokens, graph.num_ubatches)
 
 
 class EagerStays(AgreementV2):
-    """Modes are looked at in a split step, too."""
+    """A rank also checks the modes in a split step."""
 
     def split_dispatch(self, told: ReducedTable, uniform: int | None, local: LocalV2) -> BatchDescriptor:
         chosen = super().split_dispatch(told, uniform, local)
@@ -109,7 +109,7 @@ class EagerStays(AgreementV2):
         return chosen
 
 
-@mutant(REPAIRED, None, reason="healthy: release 0.33 with its two defects repaired, the twin of what it does")
+@mutant(REPAIRED, None, reason="healthy: release 0.33 with its two defects repaired, the twin of its defects")
 class Repaired(DataParallelStepV2):
     """No microbatch of a graph is empty, and a rank that has to run eagerly does so."""
 
@@ -121,9 +121,9 @@ class Repaired(DataParallelStepV2):
 
 @mutant("M-UB-13", "CRASH:EMPTYREPLAY", twin=REPAIRED)
 class KeepsHalfEmpty(Repaired):
-    """A rank with exactly half of a graph's tokens has none for the last microbatch, and the graph is kept.
+    """A rank with exactly half of a graph's tokens has none for the last microbatch, and still keeps the graph.
 
-    So it is in release 0.33 (vllm pull request 57020).
+    Release 0.33 does this (vllm pull request 57020).
     """
 
     agreement = EagerStays
@@ -131,9 +131,9 @@ class KeepsHalfEmpty(Repaired):
 
 @mutant("v2-eager-in-graph", "CRASH:EAGERINGRAPH", twin=REPAIRED)
 class SplitsBeforeModes(Repaired):
-    """Whether to split is asked before anybody looks at modes: a rank that has to run eagerly gets a FULL graph.
+    """A rank decides about a split before it checks the modes: one that has to run eagerly gets a FULL graph.
 
-    So it is in release 0.33, whose rules about configurations keep it out of reach.
+    Release 0.33 does this, but its rules about configurations keep it out of reach.
     """
 
     agreement = NoneEmpty

@@ -1,9 +1,9 @@
-"""Variants of CUDA graphs that are captured: the mutants of specification 5.12, area 4.
+"""Variants of captured CUDA graphs: the mutants of specification 5.12, area 4.
 
-Each is the healthy protocol with one thing done wrong, most of them in the forward that `dp_batch` captures; what
-source page 004 does differently is in `pp_tokens`. What the batch agreement alone shows is in
-`dpsim.vllm.museum.graphs`, historical bugs are in `dpsim.vllm.museum.graph_bugs`. Some need a part that the protocol
-does not have, as weights that are offloaded: a healthy extension has it, and is their twin.
+Each is the healthy protocol with one mistake, most of them in the forward that `dp_batch` captures. Mistakes in the
+parts of source page 004 are in `pp_tokens`. Mistakes that the batch agreement alone shows are in
+`dpsim.vllm.museum.graphs`, historical bugs in `dpsim.vllm.museum.graph_bugs`. Some need a part that the protocol does
+not have, such as offloaded weights: a healthy extension has it, and is their twin.
 
 "One rank" is the last of its group.
 
@@ -46,9 +46,9 @@ def mutant(
 
 @mutant("M-CG-8", "CRASH:WRONG*")
 class LongestDecides(Flow017):
-    """A batch whose longest request has the tokens of a decode counts as decodes, whatever the others have.
+    """A batch counts as decodes if its longest request has the tokens of a decode, whatever the others have.
 
-    The decode graph takes it that all requests have as many, and its attention looks for them in wrong places.
+    The decode graph assumes that all requests have this number, and its attention looks for them in wrong places.
     """
 
     def uniform(self, batch: Batch) -> bool:
@@ -58,10 +58,10 @@ class LongestDecides(Flow017):
 @mutant(
     "M-CG-9",
     None,
-    "performance only: the ranks ask for different modes, and run in the smallest, for which both have a graph",
+    "performance only: the ranks ask for different modes, and run in the smallest, in which both have a graph",
 )
 class OneTokenIsPrefill(DataParallelStep):
-    """One rank takes a prompt of one token for a prefill, where the others take it for a decode."""
+    """One rank takes a prompt of one token for a prefill, while the others take it for a decode."""
 
     async def step(self, batch: Batch) -> None:
         prefills = any(first == 0 for _, _, first in batch.scheduled)
@@ -71,7 +71,7 @@ class OneTokenIsPrefill(DataParallelStep):
 
 @mutant("M-CG-15-replay", "MISMATCH:COLLECTIVE:COUNT")
 class OwnCount(CapturedForward):
-    """A rank runs the graph of its own count, as if nobody had agreed on a larger one (vllm pull request 25906)."""
+    """A rank runs the graph of its unpadded count instead of the agreed, larger one (vllm pull request 25906)."""
 
     def graph_key(self, batch: Batch, agreed: Agreed) -> Descriptor:
         own = self.flow.padded(batch.num_tokens)
@@ -80,9 +80,9 @@ class OwnCount(CapturedForward):
 
 @mutant("M-CG-16", "CRASH:WRONG*")
 class PadsRequests(CapturedForward):
-    """Eager attention between pieces is told of as many requests as the graph has tokens.
+    """Eager attention between pieces gets one request for each token of the graph.
 
-    Those behind the real ones are of an earlier step: what they had is written again, with nothing in it.
+    The requests behind the real ones come from an earlier step. Attention writes their rows again, with no content.
     """
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
@@ -96,7 +96,7 @@ class PadsRequests(CapturedForward):
 
 @mutant("M-CG-2", "CRASH:INDEXERROR", protocol="pp_tokens")
 class SmallestFirst(CapturedLayers):
-    """The smallest size is captured first, and the output has room for that one only (source page 004)."""
+    """The session captures the smallest size first, and the output has room for that one only (source page 004)."""
 
     class SmallFirst(ManagedSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:
@@ -107,7 +107,7 @@ class SmallestFirst(CapturedLayers):
 
 @mutant("M-CG-3", "CRASH:CAPTUREERROR")
 class NoWarmUp(CapturedForward):
-    """Nothing runs before it is captured: what a kernel initialises at first use, it initialises in the capture."""
+    """A rank captures without a warm-up: a kernel that initialises at its first use does so in the capture."""
 
     class Cold(CaptureSession):
         warm_ups = 0
@@ -117,7 +117,7 @@ class NoWarmUp(CapturedForward):
 
 @mutant("cg-partial", None, f"{HEALTHY} M-CG-4", protocol="pp_tokens")
 class CapturesLargest(CapturedLayers):
-    """Of the FULL graphs only the largest is captured: memory ran out. Batches of other sizes run eagerly."""
+    """A rank captures only the largest FULL graph, as memory ran out. Batches of other sizes run eagerly."""
 
     def wanted(self) -> list[CaptureSize]:
         found = super().wanted()
@@ -126,7 +126,7 @@ class CapturesLargest(CapturedLayers):
 
 
 class AllCaptured(GraphManager):
-    """It does not look whether a graph exists."""
+    """It does not check whether a graph exists."""
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         captured, self.captured = self.captured, set(self.sizes.values())
@@ -137,7 +137,7 @@ class AllCaptured(GraphManager):
 
 @mutant("M-CG-4", "CRASH:ASSERTIONERROR", protocol="pp_tokens", twin="cg-partial")
 class ReplaysUncaptured(CapturesLargest):
-    """The last stage chooses a FULL graph that was never captured; the others go on, or wait for it."""
+    """The last stage chooses a FULL graph that it never captured; the others go on, or wait for it."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -147,7 +147,7 @@ class ReplaysUncaptured(CapturesLargest):
 
 @mutant("cg-constructed", None, "healthy: token counts of a capture session as source page 004 has them")
 class Constructed(CapturedForward):
-    """Runs of a capture session agree on nothing: all ranks have as many tokens, since all capture the same.
+    """Runs of a capture session need no agreement: all ranks have the same count, since all capture the same list.
 
     Their batches, too, are those of source page 004.
     """
@@ -174,7 +174,7 @@ class FewerSizes(CapturedForward):
 
 @mutant("M-CG-10", "CRASH:CAPTUREERROR")
 class ActsFromOwnModeOn(CapturedForward):
-    """Wrappers act in their own mode and in those above it: pieces are captured within the capture of the whole."""
+    """Wrappers act in their own mode and in higher ones: a rank captures pieces within the capture of the whole."""
 
     class AtLeast(CUDAGraphWrapper):
         def acts(self, context: ForwardContext) -> bool:
@@ -185,7 +185,7 @@ class ActsFromOwnModeOn(CapturedForward):
 
 @mutant("M-CG-11", None, "memory only: the pool of graphs grows with every size, until it is full")
 class KeepsOutputs(CapturedForward):
-    """Outputs of graphs are never given back: no two sizes share memory."""
+    """A rank never frees outputs of graphs: no two sizes share memory."""
 
     class Strong(CUDAGraphWrapper):
         async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
@@ -196,7 +196,7 @@ class KeepsOutputs(CapturedForward):
 
 @mutant("M-CG-11-late", "RACE:REUSED_IN_FLIGHT")
 class ReadsLate(CapturedForward):
-    """What a replay left is read on a side stream, and the next replay does not wait for that."""
+    """A side stream reads the output of a replay, and the next replay does not wait for it."""
 
     def logits(self, outputs: Outputs) -> Buffer:
         side, [found] = self.rank.stream("logits"), outputs.buffers
@@ -210,13 +210,13 @@ class ReadsLate(CapturedForward):
 
 
 def first_rows(slots: Any) -> None:
-    """Kernel: 0, 1, ... It takes nothing from the host: CUDA allows no such copy in a capture."""
+    """Kernel: write 0, 1, ... without values from the host: CUDA allows no such copy in a capture."""
     slots[:] = count(slots, slots.shape[0])
 
 
 @mutant("M-CG-12", "CRASH:WRONG*")
 class RealBlockTables(CapturedForward):
-    """A graph is captured with the rows of the cache that requests had then, not with those that a step puts there."""
+    """A graph keeps the rows of the cache that requests had at its capture, not those of a step."""
 
     def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
         starts, lengths, slots = super().told(context, num_reqs)
@@ -228,7 +228,7 @@ class RealBlockTables(CapturedForward):
 
 @mutant("M-CG-13", "CRASH:WRONG*")
 class StaleDummy(CapturedForward):
-    """A dummy step replays a graph on the metadata of the last real batch: it writes to the rows of its requests.
+    """A dummy step replays a graph on the metadata of the last real batch, and writes to the rows of its requests.
 
     Pull requests 37728, 39444, 49757 and 56734 of vllm, for four ways to write: dp-dummy-stale-rows.
     """
@@ -241,7 +241,7 @@ class StaleDummy(CapturedForward):
 
 @mutant("M-CG-14", None, "memory only: each mode still begins with its largest graph, and the pool gets no larger")
 class FullFirst(CapturedForward):
-    """FULL graphs are captured before PIECEWISE ones."""
+    """A rank captures FULL graphs before PIECEWISE ones."""
 
     class Reversed(CaptureSession):
         def order(self, targets: Iterable[Target]) -> list[Target]:
@@ -255,7 +255,7 @@ class FullFirst(CapturedForward):
 
 @mutant("M-CG-17", "RACE:BUFFER")
 class OtherStream(CapturedForward):
-    """Graphs are replayed on another stream than the one on which their inputs were put."""
+    """A rank replays graphs on another stream than the one that writes their inputs."""
 
     class Elsewhere(CUDAGraphWrapper):
         def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
@@ -268,8 +268,8 @@ class OtherStream(CapturedForward):
 
 @mutant("M-CG-18", "GRAPH:UNPAIRED")
 class LargerCase(CapturedForward):
-    """One rank counts more adapters than any graph was captured for, finds none, and runs eagerly what all agreed to
-    replay. NCCL pairs both all the same; where the host has a part in the collective, it hangs.
+    """One rank has more adapters than any graph was captured for. It finds no graph, and runs eagerly what the others
+    replay. NCCL pairs both all the same; if the host has a part in the collective, it hangs.
     """
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:

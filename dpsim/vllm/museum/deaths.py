@@ -1,7 +1,7 @@
-"""Historical bugs of deaths and shutdowns, area 6: somebody is gone, and somebody else does not learn of it.
+"""Historical bugs of deaths and shutdowns, area 6: one participant is gone, and another one does not learn of it.
 
-Each is `engine_watched` with one watch or one word less. That a rank dies, and that those end who learn of it, is no
-fault of the protocol, so exhibits switch these classes off; what is left is who waits for ever.
+Each is `engine_watched` with one watch or one message less. A death, and the end of those that learn of it, are not
+mistakes of the protocol. So the exhibits switch these classes off, and report those that wait without end.
 
     protocol: {name: engine_watched, variant: silent-engine-death}
 """
@@ -24,7 +24,7 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
 
 @mutant("silent-engine-death", "HANG:MAILBOX:DEAD_RANK")
 class ToldByMessage(WatchedFrontEnd):
-    """An engine tells of its own death by a message. One that is killed sends none, and its front end waits on.
+    """An engine reports its own death by a message. If it is killed it sends none, and its front end waits on.
 
     Vllm pull request 21728, which looks at the processes.
     """
@@ -35,7 +35,7 @@ class ToldByMessage(WatchedFrontEnd):
 
 
 class NoDeathPipe(Monitor):
-    """Does not watch the parents."""
+    """It does not watch the parents."""
 
     def watched(self) -> tuple[int, ...]:
         return tuple(other for other in super().watched() if other < self.layout.size)
@@ -43,7 +43,7 @@ class NoDeathPipe(Monitor):
 
 @mutant("orphaned-engine", "HANG:MAILBOX:DEAD_RANK")
 class Orphan(WatchedLoop):
-    """An engine does not watch its front end. When that is killed the engine stays, and keeps its memory.
+    """An engine does not watch its front end. When that is killed, the engine stays and keeps its memory.
 
     Vllm pull request 55846.
     """
@@ -57,7 +57,7 @@ def mutant_of_survivors(name: str, expected: str) -> Callable[[type[Any]], type[
 
 @mutant_of_survivors("dead-rank-all2all", "HANG:COLLECTIVE:DEAD_RANK")
 class Uninterrupted(Breaking):
-    """Survivors sit in a device all-to-all with a dead rank, which the host cannot interrupt.
+    """Survivors wait in a device all-to-all with a dead rank, which the host cannot interrupt.
 
     Vllm issue 39942 and pull request 44428.
     """
@@ -68,7 +68,7 @@ class Uninterrupted(Breaking):
 
 @mutant_of_survivors("dead-columns", "CRASH:ASSERTIONERROR")
 class ColumnsOfAll(Agreement):
-    """The empty column of a dead rank counts: the least mode is the eager one, and not all are equal."""
+    """The empty column of a dead rank counts: the least mode is eager, and the token counts differ."""
 
     def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
         return table

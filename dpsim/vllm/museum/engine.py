@@ -1,6 +1,6 @@
 """Variants of the loop of engines in lockstep: the mutants of specification 2.12.
 
-Each is the healthy protocol with one thing done wrong, in the piece that does it; those of pause and resume are in
+Each is the healthy protocol with one mistake, in the piece concerned; those of pause and resume are in
 `dpsim.vllm.museum.engine_pauses`. "One engine" is the last of them.
 
     protocol: {name: engine, variant: M-EL-3}"""
@@ -54,7 +54,7 @@ class SyncsWhenIdle(EngineLoop):
 
 @mutant("M-EL-6", "DISAGREEMENT:WAVE")
 class BelievesItself(EngineLoop):
-    """An engine goes by its own number, not by the reduced one."""
+    """An engine uses its own number, not the reduced one."""
 
     async def reduce(self, numbers: Numbers) -> Numbers:
         await super().reduce(numbers)
@@ -63,9 +63,9 @@ class BelievesItself(EngineLoop):
 
 @mutant("M-EL-14", "MISMATCH:COLLECTIVE:COUNT")
 class OldSync(EngineLoop):
-    """One engine brings one number, as releases before the pause did, where the others bring two.
+    """One engine brings one number, as releases before the pause did, while the others bring two.
 
-    It sums as they do. Those releases took the maximum, so theirs differs in the reduction, too.
+    It sums as they do. Those releases took the maximum, so their reduction differs, too.
     """
 
     async def reduce(self, numbers: Numbers) -> Numbers:
@@ -77,7 +77,7 @@ class OldSync(EngineLoop):
 
 @mutant("M-EL-15", "HANG:COLLECTIVE:MISSING_RANK")
 class DummyOfTheFirst(EngineForward):
-    """Of an engine's workers only the first runs the dummy: workers of other engines wait for the others."""
+    """Only the first worker of an engine runs the dummy: workers of other engines wait for its other workers."""
 
     def call(self, what: str, *arguments: Frozen) -> None:
         if what != "dummy":
@@ -86,7 +86,7 @@ class DummyOfTheFirst(EngineForward):
 
 @mutant("M-EL-16", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
 class EmptyBatchCounts(EngineLoop):
-    """A batch without tokens counts as executed, so no dummy is run."""
+    """A batch without tokens counts as executed, so the engine runs no dummy."""
 
     async def step(self) -> bool:
         await super().step()
@@ -109,11 +109,11 @@ class SyncsFirst(EngineLoop):
 @mutant(
     "M-ES-15",
     None,
-    reason="equivalent where the core is its worker: one thread makes agreements and syncs, in equal order on all "
-    "engines; a core with workers of its own is no member of their group, and cannot do it",
+    reason="equivalent where the core is its worker: one thread makes agreements and syncs, equally on all engines. "
+    "A core with separate workers is no member of their group, and cannot do it",
 )
 class SyncsAmongWorkers(EngineLoop):
-    """The finish sync goes over the group in which workers agree, between the agreements of two iterations."""
+    """The finish sync uses the group in which workers agree, between the agreements of two iterations."""
 
     def __init__(self, rank: Rank, *given: Any) -> None:
         super().__init__(rank, *given)
@@ -122,7 +122,7 @@ class SyncsAmongWorkers(EngineLoop):
 
 @mutant("M-ES-15-alone", "HANG:COLLECTIVE:MISSING_RANK")
 class SyncsAloneAmongWorkers(EngineLoop):
-    """One engine takes the workers' group for its finish sync: a peer that agrees there finds another collective."""
+    """One engine uses the workers' group for its finish sync: a peer that agrees there finds another collective."""
 
     def __init__(self, rank: Rank, *given: Any) -> None:
         super().__init__(rank, *given)
@@ -167,23 +167,23 @@ class All(PauseVotes033):
 
 @mutant("M-EL-5", "CRASH:ASSERTIONERROR")
 class AllHaveWork(Release033):
-    """A wave goes on only while all engines have work: it ends where one still has some (I-EL-6)."""
+    """A wave goes on only while all engines have work: it ends while one still has some (I-EL-6)."""
 
     sync_form = All
 
 
 @mutant("M-EL-7", "HANG:COLLECTIVE:MISSING_RANK")
 class OnlyLaterWaves(Release033):
-    """START of the current wave is dropped, as if it were over."""
+    """An engine drops START of the current wave, as if the wave were over."""
 
     def start_dp_wave(self, wave: int, exclude: int | None) -> None:
         if wave > self.current_wave:
             super().start_dp_wave(wave, exclude)
 
 
-@mutant("M-EL-17", None, reason="equivalent for safety: the coordinator drops what says again that a wave is over")
+@mutant("M-EL-17", None, reason="equivalent for safety: the coordinator drops a repeated report that a wave is over")
 class AllTell(Release033):
-    """Every engine tells the coordinator that a wave is over."""
+    """Every engine reports to the coordinator that a wave is over."""
 
     def _wave_ends(self) -> list[Out]:
         told = self._out("wave_complete")
@@ -192,7 +192,7 @@ class AllTell(Release033):
 
 @mutant("M-EL-8", "HANG:COLLECTIVE:MISSING_RANK", form="0.14")
 class ForgetsFirstRequest(FrontEnd):
-    """The coordinator does not hear of the first request: one engine runs, and nobody wakes the others."""
+    """The coordinator does not learn of the first request: one engine runs, and nothing wakes the others."""
 
     def first_request(self, told: FirstRequest) -> None:
         pass
@@ -203,7 +203,7 @@ class ForgetsFirstRequest(FrontEnd):
 
 @mutant("load-off-by-one", "CRASH:WRONGLOAD")
 class LoadOffByOne(ClientView033):
-    """A front end takes the counts of the engine before for an engine's; the first one's are the last of the list."""
+    """A front end uses the counts of the engine before for each engine; the first one gets the last of the list."""
 
     def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
         super().heard(counts, wave, running)
@@ -213,7 +213,7 @@ class LoadOffByOne(ClientView033):
 
 @mutant("swapped-counts", "CRASH:WRONGLOAD")
 class CountsSwapped(Coordination033):
-    """The coordinator publishes requests that wait as those that run, and the other way round."""
+    """The coordinator publishes waiting requests as running ones, and the other way round."""
 
     def _state(self, counts: Counts | None) -> Sent:
         return super()._state(counts and tuple((runs, waits, *usage) for waits, runs, *usage in counts))

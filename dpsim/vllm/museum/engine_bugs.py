@@ -1,4 +1,4 @@
-"""Historical bugs of waves and pauses, area 1: what engines did wrong, in ten lines.
+"""Historical bugs of waves and pauses, area 1: bugs of engines, each in ten lines.
 
 protocol: {name: engine, variant: pause-cpu-only}
 """
@@ -19,9 +19,9 @@ from dpsim.vllm.museum.engine_pauses import Drained, Drains, OnePhase, Updated, 
 
 @mutant("wave-rearm-paused", "HANG:COLLECTIVE:*", form="0.24", twin="engine-updated-0.24")
 class RearmsWhenPaused(Updated024):
-    """A wake that comes late moves one paused engine into a dummy forward, while the other updates its weights.
+    """A late wake moves one paused engine into a dummy forward, while the other updates its weights.
 
-    Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and went on hearing wakes.
+    Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and still reacted to wakes.
     """
 
     replaced = MappingProxyType({**Updated024.replaced, EngineWaves: OnePhase})
@@ -29,9 +29,9 @@ class RearmsWhenPaused(Updated024):
 
 @mutant("coord-latch", "HANG:*", twin="engine-drained")
 class Latched(Drained):
-    """The coordinator says that engines run, as it forwarded a wake that they dropped: the next wake it keeps.
+    """The coordinator believes that engines run, as it forwarded a wake that they dropped. So it keeps the next wake.
 
-    Vllm pull request 51481: what says that engines run is an engine that does. M-EL-12 is the same fault in a world
+    Vllm pull request 51481: only a running engine may report that engines run. M-EL-12 is the same mistake in a world
     without a second request.
     """
 
@@ -45,7 +45,7 @@ class Unsynchronised(Control):
 
 @mutant("pause-cpu-only", "RACE:BUFFER", twin="engine-updated")
 class PausedOnTheHost(Updated):
-    """A pause is answered when the host is idle, while the last dummy forward runs: new weights are written under it.
+    """An engine answers a pause when its host is idle, while the last dummy forward still reads the weights.
 
     Vllm pull requests 52914 and 52957.
     """
@@ -55,7 +55,7 @@ class PausedOnTheHost(Updated):
 
 @mutant("offline-dp-exit", "HANG:COLLECTIVE:MISSING_RANK")
 class AsksItself(OfflineLoop):
-    """A rank of a batch job asks its own scheduler whether work is left, and goes: the others wait in their forwards.
+    """A rank of a batch job asks its own scheduler whether work is left, and ends: the others wait in their forwards.
 
     Vllm issue 18932.
     """

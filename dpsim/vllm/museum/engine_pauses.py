@@ -1,6 +1,6 @@
 """Variants of pause and resume of engines in lockstep: the other mutants of specification 2.12.
 
-They need a front end that pauses, which has a plan of its own. Their twin is the healthy protocol with that plan.
+They need a front end that pauses, with its own plan. Their twin is the healthy protocol with that plan.
 
     protocol: {name: engine, variant: M-EL-9}
 """
@@ -23,7 +23,7 @@ MS = 1_000_000
 
 
 class Pauses(Plan):
-    """A pause and a resume; requests of 2 ms come between."""
+    """A pause and a resume; requests of 2 ms arrive between."""
 
     control = (
         (1 * MS, ("PAUSE", "keep")),
@@ -32,7 +32,7 @@ class Pauses(Plan):
 
 
 class Updates(Plan):
-    """A pause, when all requests so far are through, and new weights."""
+    """A pause, when all requests so far have ended, and new weights."""
 
     control = (
         (1 * MS, ("WAIT",)),
@@ -68,7 +68,7 @@ class Updated(Engine):
 
 @mutant("engine-updated-0.24", None, form="0.24", reason=f"{HEALTHY} M-EL-10 and wave-rearm-paused")
 class Updated024(Updated):
-    """The same, where front ends wake the engines, and engines wait for their devices as those of 0.33.
+    """The same with front ends that wake the engines, and engines that wait for their devices as those of 0.33.
 
     0.24 itself does not wait: a pause and new weights race with the last forward there.
     """
@@ -84,14 +84,14 @@ class Drained(Engine):
 
 
 class OnePhase(Release024):
-    """A pause of each engine alone, as before 0.24: it stops as soon as it has nothing to do."""
+    """A pause of each engine alone, as before 0.24: the engine stops as soon as it has nothing to do."""
 
     def pause(self, mode: PauseMode) -> None:
         self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
 
 
 class Deaf(Release033):
-    """Also of 0.33: such a pause, and nothing moves an engine in it."""
+    """The same pause in 0.33: a START does not wake a paused engine."""
 
     pause = OnePhase.pause
 
@@ -102,10 +102,10 @@ class Deaf(Release033):
 
 @mutant("M-EL-9", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class IgnoresStartWhilePausing(Paused):
-    """An engine that pauses stops alone, and drops START from then on: a working one never gets its partner.
+    """An engine that pauses stops alone, and drops START from then on: a working engine never gets its partner.
 
-    The simple repair of wave-rearm-paused, rejected in vllm pull request 39366. Taken literally, a pause in two phases
-    that ignores START while it is pending, M-EL-9 is harmless: a pending engine runs, and needs no wake.
+    This is the simple repair of wave-rearm-paused, rejected in vllm pull request 39366. Read literally, M-EL-9 is a
+    pause in two phases that ignores START while it is pending. That is harmless: a pending engine runs without a wake.
     """
 
     replaced = MappingProxyType({Plan: Pauses, EngineWaves: Deaf})
@@ -120,7 +120,7 @@ class NeverIgnores(Release024):
 
 @mutant("M-EL-10", "CRASH:ASSERTIONERROR", form="0.24", twin="engine-updated-0.24")
 class HonoursStartWhenPaused(Updated024):
-    """START moves an engine although all have agreed to pause (I-EL-8)."""
+    """START wakes an engine although all engines have agreed to pause (I-EL-8)."""
 
     replaced = MappingProxyType({**Updated024.replaced, EngineWaves: NeverIgnores})
 
@@ -132,7 +132,7 @@ class NoBarrier(Control):
 
 @mutant("M-EL-11", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class ResumesAlone(Paused):
-    """Engines resume without meeting: one that has work steps, and the others do not know."""
+    """Engines resume without a barrier: one that has work steps, and the others do not know."""
 
     replaced = MappingProxyType({Plan: Pauses, Control: NoBarrier})
 
@@ -150,14 +150,14 @@ class ResumesOne(AsksFew):
 
 @mutant("M-EL-11-subset", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class ResumesSubset(Paused):
-    """One engine alone is told to resume, and waits for the others."""
+    """The front end asks one engine alone to resume. It waits for the others."""
 
     replaced = MappingProxyType({Plan: Pauses, FrontEnd: ResumesOne})
 
 
 class PausesAndResumes(Plan):
-    """The first front end pauses, the last one lets engines resume, and neither knows of the other. No requests are
-    sent: one would wait for ever where the pause comes last, and stays.
+    """The first front end pauses, the last one resumes, and neither knows of the other. No front end sends requests: if
+    the pause comes last, the engines stay paused, and a request would wait without end.
     """
 
     def of(self, frontend: int) -> list[Action]:
@@ -166,11 +166,11 @@ class PausesAndResumes(Plan):
 
 @mutant("resume-refused", "HANG:COLLECTIVE:*", twin="engine-paused")
 class ResumesBesideThePause(Paused):
-    """Two clients control one group. An engine that heard of the pause first refuses the resume, by itself.
+    """Two clients control one group. An engine that received the pause first refuses the resume, by itself.
 
-    Another one, to which the resume came before the pause or after its end, waits for it in the barrier. That is 2.6 as
-    it is written: whether a pause is on its way each engine decides alone, and they meet only to resume. It has two
-    faces: the one that refused sleeps, or it runs a forward, for which the other one is missing. No report is known.
+    Another engine received the resume before the pause, or after the end of the pause. It waits in the barrier for the
+    first one. That follows 2.6: each engine decides alone whether a pause is under way, and they meet only to resume.
+    The engine that refused sleeps, or it runs a forward for which the other one is missing. No report is known.
     """
 
     replaced = MappingProxyType({Plan: PausesAndResumes})
@@ -182,17 +182,17 @@ class PausesOne(AsksFew):
 
 @mutant("M-EL-13", "HANG:COLLECTIVE:MISSING_RANK", twin="engine-paused")
 class PausesSubset(Paused):
-    """One engine of an idle group alone is told to pause: it runs a forward, and nobody else does."""
+    """The front end asks one engine of an idle group to pause: this engine alone runs a forward."""
 
     replaced = MappingProxyType({Plan: Pauses, FrontEnd: PausesOne})
 
 
 @mutant("M-EL-12", "HANG:*", twin="engine-drained")
 class AssumesRunning(Drained):
-    """Front ends wake through the coordinator, which says that all run as soon as it has forwarded that.
+    """Front ends wake engines through the coordinator. It reports them as running as soon as it has forwarded that.
 
-    Paused engines drop it, so a front end waits for a drain that never comes (vllm pull request 51481). coord-latch is
-    the same fault in a world with a request after the resume.
+    Paused engines drop the wake, so a front end waits for a drain that never comes (vllm pull request 51481).
+    coord-latch is the same mistake in a world with a request after the resume.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})

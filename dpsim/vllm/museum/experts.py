@@ -1,9 +1,9 @@
-"""Variants of expert load balancing: who counts what, and experts that move beside the experts' own collectives.
+"""Variants of expert load balancing: wrong counts, and experts that move beside the experts' own collectives.
 
-M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860: transfers of experts and an
-all-to-all whose blocks have to be on the device all at once, each on a stream of its own. On one rank the transfers are
-there first, on another one the all-to-all, and neither can go on. There a thread issues the transfers; here the rank
-does so itself, since what hangs are the streams (the program `eplb` has the thread).
+M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860. Two streams run transfers of
+experts, and an all-to-all whose blocks have to be on the device all at once. On one rank the transfers start first, on
+another one the all-to-all, and neither can go on. In vLLM a thread issues the transfers. Here the rank does so itself,
+as only the streams hang (the program `eplb` has the thread).
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
 """
@@ -21,9 +21,9 @@ from dpsim.vllm.data_parallel.timeline import Batch
 
 @register_variant("M-ES-9", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class IdlesDoNotCount(ExpertBalance):
-    """A dummy step is no step of the interval.
+    """A dummy step does not count as a step of the interval.
 
-    A rank that idled comes to its end later than the others, who wait for it in the sum of the loads.
+    A rank that idled ends its interval later than the others, which wait for it in the sum of the loads.
     """
 
     def counted_steps(self, batch: Batch) -> int:
@@ -35,7 +35,7 @@ class IdlesDoNotCount(ExpertBalance):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="performance only: loads are summed up before anybody decides by them, so all ranks come to the same, "
+    reason="performance only: ranks sum the loads before they decide, so all compute the same placement, "
     "and expert 0 seems to have more to do",
 )
 class CountsDummies(ExpertBalance):
@@ -55,14 +55,14 @@ class OneRankMoreOften(ExpertBalance):
 
 @register_variant("M-ES-9-own", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLACEMENT")
 class PlacesByOwnLoad(ExpertBalance):
-    """Each rank places by what it counted itself: experts are sent to ranks that do not expect them."""
+    """Each rank places experts by its own counts: ranks send experts to ranks that do not expect them."""
 
     def sum_loads(self) -> None:
         pass
 
 
 PLACES = 2
-"""Places of the device that the experts' collective takes, all at once."""
+"""The places of the device that the experts' collective takes, all at once."""
 
 
 @register_variant(
@@ -73,7 +73,7 @@ PLACES = 2
     reason="healthy: experts move beside a step and take few places on the device, the twin of eplb-coop-launch",
 )
 class MovesBeside(ExpertBalance):
-    """Experts move on a stream of their own while the next step runs, and are taken over after it."""
+    """Experts move on a separate stream while the next step runs, and the rank takes them over after it."""
 
     places = 1
 
@@ -94,7 +94,7 @@ class MovesBeside(ExpertBalance):
         self.moving = placement, self.exchange(placement, self.stream)
 
     def exchange(self, placement: Placement, stream: Stream) -> Buffer:
-        """In one kernel, as NCCL runs a group of transfers: here a collective, after which everybody takes his own."""
+        """Exchange in one kernel, as NCCL runs a group of transfers: an all-gather. Each rank takes its experts."""
         everybody = stream.alloc(len(placement), "int32", "eplb.all")
         incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
         self.device.all_gather(everybody, self.weights, stream, site="eplb.exchange")
@@ -124,6 +124,6 @@ class MovesBeside(ExpertBalance):
     twin="eplb-beside",
 )
 class TakesAllPlaces(MovesBeside):
-    """Transfers of experts take so many places that the experts' collective is not there beside them."""
+    """Transfers of experts take all the places, so that the experts' collective cannot start beside them."""
 
     places = PLACES

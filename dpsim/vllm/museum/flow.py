@@ -1,8 +1,8 @@
-"""Variants of what a data-parallel rank decides alone, and of its drafter: what the rest of the engine forgets of them.
+"""Variants of a data-parallel rank's own decisions, and of its drafter.
 
-As `dpsim.vllm.museum.batch`, which says more. M-ES-4 and M-ES-6 are mutants of specification 10.8, M-UB-10 of 3.10. The
-others put in another place what 1.5, 1.6, 1.8 and 3.3 say of sequence parallelism, FULL graphs, the veto of
-microbatching, wishes for padding and the agreement that a forward makes by itself. No report of such bugs is known.
+`dpsim.vllm.museum.batch` explains more. M-ES-4 and M-ES-6 are mutants of specification 10.8, M-UB-10 of 3.10. The
+others move a rule of 1.5, 1.6, 1.8 or 3.3 to another place. These are the rules of sequence parallelism, FULL graphs,
+vetoes of microbatching, wishes for padding, and the implicit agreement of a forward. No report of such bugs is known.
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-4}
 """
@@ -25,7 +25,7 @@ from dpsim.vllm.museum.batch import is_last
 class IdlesWithoutDrafter(Drafter):
     """A dummy step runs the target model only.
 
-    Busy ranks wait in the drafter's agreement for one that is through with the step.
+    Busy ranks wait in the drafter's agreement for a rank that has ended the step.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -34,7 +34,7 @@ class IdlesWithoutDrafter(Drafter):
 
 @register_variant("M-ES-6", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class LeavesOutLongSequences(Drafter):
-    """A rank with a sequence that is too long for the drafter does not run it, where it should run a dummy.
+    """A rank with a sequence that is too long for the drafter does not run it, although it should run a dummy.
 
     Pull request 40589 and issue 44185 of vllm: dp-drafter-gate.
     """
@@ -48,12 +48,12 @@ class LeavesOutLongSequences(Drafter):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="performance only: each forward agrees by itself on every rank, and none is padded for a graph",
+    reason="performance only: each forward has an implicit agreement on every rank, and no rank pads for a graph",
 )
 class AgreesInTheForward(Drafter):
-    """The drafter's forwards are opened without a list of counts, and agree on one by themselves.
+    """The drafter opens its forwards without a list of counts, and each agrees on one by itself.
 
-    As in releases before 0.14. That it holds rests on every rank doing so, dummy steps too.
+    Releases before 0.14 do this. It holds only because every rank does so, also in dummy steps.
     """
 
     async def agree(self, num_tokens: int) -> tuple[int, ...] | None:
@@ -69,7 +69,7 @@ class AgreesInTheForward(Drafter):
 class DummiesForgetTheirList(Drafter):
     """A dummy step of the drafter agrees, and then opens its forward without the list: it agrees once more.
 
-    Nobody called it, and nobody else does.
+    Its code has no call for that, and no other rank joins.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -83,7 +83,7 @@ class DummiesForgetTheirList(Drafter):
 
 @register_variant("dp-full-forbidden-late", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class ForbidsFullLate(Flow017):
-    """What may not run in a FULL graph is looked at in the second dispatch, where all agreed on FULL."""
+    """A rank checks what may not run in a FULL graph in the second dispatch only, after all agreed on FULL."""
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
         return self.dispatch(batch, self.padded(batch.num_tokens), ALL_MODES)
@@ -96,7 +96,7 @@ class ForbidsFullLate(Flow017):
 
 @register_variant("dp-veto-late", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class VetoesLate(DataParallelStep):
-    """A rank whose requests read blocks that are still being written does not split its step, whatever was agreed.
+    """A rank whose requests read blocks that another one still writes does not split its step, despite the agreement.
 
     It issues one expert collective, and its peers two.
     """
@@ -123,7 +123,7 @@ class IdleRanksStayWhole(VetoesLate):
 
 @register_variant("dp-sequence-parallel-late", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class CutsLate(Flow017):
-    """Padding for sequence parallelism comes after the agreement: the list that all agreed on is no longer true."""
+    """A rank pads for sequence parallelism after the agreement: the agreed list is no longer true."""
 
     def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
         return self.dispatch(batch, batch.num_tokens, ALL_MODES)
@@ -134,7 +134,7 @@ class CutsLate(Flow017):
 
 @register_variant("dp-padding-wish", protocol="dp_batch", form="0.14", expected="CRASH:ASSERTIONERROR")
 class OneRankWithoutPadding(DataParallelStep):
-    """One rank does not want to be padded. In 0.14 the others raise, and this one goes on into its forward."""
+    """One rank does not want padding. In 0.14 the others raise, and this one goes on into its forward."""
 
     async def agree(self, local: LocalBatch) -> StepPlan:
         return await super().agree(local._replace(wants_padding=local.wants_padding and not is_last(self)))

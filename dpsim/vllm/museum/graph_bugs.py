@@ -1,7 +1,7 @@
-"""Historical bugs of CUDA graphs, area 4, and the captured receive of area 3: what engines did wrong, in ten lines.
+"""Historical bugs of CUDA graphs, area 4, and the captured receive of area 3: bugs of engines, each in ten lines.
 
-Where a bug needs a part that the protocol does not have, a healthy extension has it, registered beside the bug and
-named as its `twin`: the bug alone is the difference between the two.
+Some bugs need a part that the protocol does not have. A healthy extension adds it, beside the bug, and the bug names it
+as its `twin`: the bug alone is the difference between the two.
 
 Not here: watchdog-query-capture, which needs a second host thread (`dpsim.vllm.museum.overlap_graphs`).
 
@@ -31,7 +31,7 @@ from dpsim.vllm.pipeline.graphs import CapturedLayers
 
 @mutant("graph-arena", None, f"{HEALTHY} graph-arena-move")
 class Arena(CapturedForward):
-    """Kernels share scratch memory, which grows when a larger batch comes. The largest one runs before any capture."""
+    """Kernels share scratch memory, which grows for a larger batch. The largest one runs before any capture."""
 
     arena: Buffer | None = None
 
@@ -40,7 +40,7 @@ class Arena(CapturedForward):
         await super().capture(agree)
 
     def scratch(self, num_tokens: int) -> Buffer:
-        """Room for so many tokens: what there is, or in its place a larger one."""
+        """Scratch memory for this number of tokens. If it is too small, a larger buffer replaces it."""
         if self.arena is None or self.arena.shape[0] < num_tokens:
             if self.arena is not None:
                 self.arena.free()
@@ -55,13 +55,13 @@ class Arena(CapturedForward):
 
 
 def squares(query: Any, scratch: Any) -> None:
-    """Kernel: something that nobody needs for long."""
+    """Kernel: write values that the step soon drops."""
     scratch[:] = query * query
 
 
 @mutant("graph-arena-move", "STALE:FREED", twin="graph-arena")
 class ArenaMoves(Arena):
-    """The largest batch runs after the captures: the arena grows, and graphs go on writing where it was.
+    """The largest batch runs after the captures: the arena moves, and graphs still write to the old one.
 
     Vllm issue 55336, pull request 55341.
     """
@@ -76,7 +76,7 @@ class ArenaMoves(Arena):
 
 @mutant("decode-metadata", None, f"{HEALTHY} graph-shape-alias")
 class DecodeMetadata(CapturedForward):
-    """Graphs of decodes have metadata buffers of their own, filled where such a graph is going to run."""
+    """Graphs of decodes have separate metadata buffers, which a step fills before such a graph runs."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -86,7 +86,7 @@ class DecodeMetadata(CapturedForward):
         return self.of_decodes if key.uniform and mode is RuntimeMode.FULL else self.metadata
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
-        if target.key.uniform:  # what the warm-up reads
+        if target.key.uniform:  # the warm-up reads these
             self.put_metadata(self.capture_metadata(self.capture_inputs(target)), self.metadata, stream)
         await super().dummy_run(target, mode, stream, agree)
 
@@ -100,7 +100,7 @@ class DecodeMetadata(CapturedForward):
 class ShapeAlias(DecodeMetadata):
     """A prompt as long as a decode runs in the decode graph, but its metadata is built as that of a prompt.
 
-    What the graph reads is what it was captured with, or of the last decodes (vllm issues 49918 and 53051).
+    The graph reads the metadata of its capture, or of the last decodes (vllm issues 49918 and 53051).
     """
 
     def refreshed(self, pieces: tuple[Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
@@ -113,7 +113,7 @@ class ShapeAlias(DecodeMetadata):
 
 @mutant("car-registers", None, f"{HEALTHY} car-registration-a and car-registration-b")
 class Registers(CapturedForward):
-    """The experts' sums go through an all-reduce that reads its peers' buffers, which are told after the captures."""
+    """The experts' sums use an all-reduce that reads its peers' buffers. The ranks exchange them after the captures."""
 
     reduce: type[RegisteredAllReduce] = RegisteredAllReduce
 
@@ -130,7 +130,7 @@ class Registers(CapturedForward):
 
 @mutant("car-registration-a", "STALE:UNWRITTEN", twin="car-registers")
 class ReplaysInSession(Registers):
-    """A run for another variant replays a graph within the session, before anybody told where its buffers are.
+    """A run for another variant replays a graph within the session, before ranks exchanged the places of buffers.
 
     Vllm issue 28334; ROCm aiter pull request 2638.
     """
@@ -145,9 +145,9 @@ class ReplaysInSession(Registers):
 
 @mutant("car-registration-b", "DISAGREEMENT:REGISTERED", twin="car-registers")
 class CountsOnce(Registers):
-    """One rank does not note a buffer whose address it has noted before, which its allocator gave out again.
+    """One rank does not note a buffer whose address it has noted before. Its allocator had given out the address again.
 
-    Each then goes by its own count through the lists of its peers (vllm pull request 39791).
+    Each rank then counts differently through the lists of its peers (vllm pull request 39791).
     """
 
     class Cached(RegisteredAllReduce):
@@ -161,7 +161,7 @@ class CountsOnce(Registers):
 
 @mutant("car-registers-twice", None, f"{HEALTHY} car-registration-c")
 class RegistersTwice(Registers):
-    """Ranks capture graphs in two sessions, and tell each other at the end of each what they noted."""
+    """Ranks capture graphs in two sessions, and exchange their notes at the end of each."""
 
     now: tuple[Target, ...] = ()
 
@@ -177,7 +177,7 @@ class RegistersTwice(Registers):
 
 @mutant("car-registration-c", "STALE:UNWRITTEN", twin="car-registers-twice")
 class RegistersOver(RegistersTwice):
-    """A second session writes its addresses over those of the first, and has none at its own places."""
+    """A second session overwrites the addresses of the first, and has none at its own places."""
 
     class AtFirstPlaces(RegisteredAllReduce):
         async def register(self) -> None:
@@ -194,7 +194,7 @@ class RegistersOver(RegistersTwice):
 
 @mutant("schedule-stream", None, f"{HEALTHY} sgl-schedule-war")
 class ScheduleStream(CapturedForward):
-    """The inputs of a step are put on a stream of their own, which first waits for the forward of the step before."""
+    """A separate stream writes the inputs of a step. It first waits for the forward of the step before."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -210,13 +210,13 @@ class ScheduleStream(CapturedForward):
         stream.wait_stream(self.schedule)
 
     def fence(self, stream: Stream) -> None:
-        """The forward that reads these buffers comes first."""
+        """Order the writes behind the forward that reads these buffers."""
         self.schedule.wait_stream(stream)
 
 
 @mutant("sgl-schedule-war", "RACE:BUFFER", twin="schedule-stream")
 class ScheduleAhead(ScheduleStream):
-    """The next step's inputs are written while the forward of this one still reads the same buffers.
+    """A stream writes the next step's inputs while the forward of this one still reads the same buffers.
 
     Sglang pull requests 26380 and 26376.
     """
@@ -226,12 +226,12 @@ class ScheduleAhead(ScheduleStream):
             super().fence(stream)
 
 
-# ---- a stage that tells the next one
+# ---- a stage that sends a message to the next one
 
 
 @mutant("pp-tells", None, f"{HEALTHY} pp-captured-recv", protocol="pp_tokens")
 class Tells(CapturedLayers):
-    """Before its layers a stage hears from the host of the stage before, and tells that of the next one."""
+    """Before its layers a stage receives a message from the host of the stage before, and sends one to the next."""
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
         await self.before()
@@ -257,7 +257,7 @@ class Tells(CapturedLayers):
 
 @mutant("pp-captured-recv", "GRAPH:HOST_EFFECT", protocol="pp_tokens", twin="pp-tells")
 class TellsInForward(Tells):
-    """What a stage tells the next one it tells within its forward: once in a capture, and in no replay.
+    """A stage sends its message within its forward: once in a capture, and in no replay.
 
     Vllm issue 51887, where all stages wait at the first decode.
     """
@@ -272,7 +272,7 @@ class TellsInForward(Tells):
 
 @mutant("pp-captured-recv-host", "CRASH:CAPTUREERROR", protocol="pp_tokens", twin="pp-tells")
 class HearsInForward(Tells):
-    """A stage hears within its forward: what waits for a peer is refused in a capture. That of gloo is not, in CUDA."""
+    """A stage receives within its forward. A capture refuses a wait for a peer; CUDA does not refuse that of gloo."""
 
     async def before(self) -> None:
         self.tell()

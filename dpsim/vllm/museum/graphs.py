@@ -1,7 +1,7 @@
 """Variants of CUDA graph dispatch: mutants of specification 5.12, as far as the batch agreement alone shows them.
 
-As `dpsim.vllm.museum.batch`, which says more. Ranks look for a graph, agree, and look again; each class below looks for
-something else. What needs a capture or a replay to show is not here.
+`dpsim.vllm.museum.batch` explains more. Ranks look up a graph, agree, and look up again; each class below looks up
+something else. Mistakes that show only in a capture or a replay are not here.
 
     protocol: {name: dp_batch, form: source-000, variant: M-CG-1}
 """
@@ -24,9 +24,9 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-CG-1", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class RoundsDown(Flow017):
-    """A batch is padded to the largest graph below its count, not to the smallest that has room for it.
+    """A rank pads a batch to the largest graph below its count, not to the smallest that has room for it.
 
-    Tokens would be lost; the padded count is checked against the batch's own before it is told to anybody (1.3).
+    Tokens would be lost; the rank checks the padded count against the batch's own before it sends it (1.3).
     """
 
     def dispatch(
@@ -38,10 +38,10 @@ class RoundsDown(Flow017):
 
 @register_variant("M-CG-5", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class LacksASize(DataParallelStep):
-    """One rank was configured without the largest size but one.
+    """One rank has a configuration without the second largest size.
 
-    The configuration of graphs is no part of the hash that ranks compare at start (chapter 8). Where the others agree
-    on that size, the rank finds the next one, and would run more tokens than they expect of it.
+    The configuration of graphs is no part of the hash that ranks compare at start (chapter 8). If the others agree on
+    that size, the rank finds the next one, and would run more tokens than they expect of it.
     """
 
     def __init__(self, rank: Rank, dp_index: int, flow: BatchFlow, *pieces: Any) -> None:
@@ -54,10 +54,10 @@ class LacksASize(DataParallelStep):
 
 @register_variant("M-CG-15", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class DispatchesOwnCount(Flow017):
-    """After the agreement every batch is dispatched with its own count once more (pull request 25906).
+    """After the agreement a rank dispatches every batch with its own count once more (pull request 25906).
 
-    Ranks run graphs of different sizes and would hang in the expert collectives, were it not for 1.6 e. M-DP-11 is the
-    same for dummy batches alone.
+    Ranks run graphs of different sizes. Without 1.6 e they would hang in the expert collectives. M-DP-11 is the same
+    for dummy batches alone.
     """
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:

@@ -1,7 +1,7 @@
-"""Bugs that engines had where data-parallel ranks go in lockstep (museum, area 1), each with its report.
+"""Bugs of engines whose data-parallel ranks go in lockstep (museum, area 1), each with its report.
 
-Others are here under the name of the mutant that is the same: dp-dummy-graph-size is M-DP-11 (vllm pull request
-25906), dp-mode-split M-DP-6 (vllm 30173), dp-drafter-gate M-ES-6 (vllm 40589, issue 44185), and dp-dummy-stale-rows
+Others are here under the name of the equal mutant. dp-dummy-graph-size is M-DP-11 (vllm pull request 25906), and
+dp-mode-split is M-DP-6 (vllm 30173). dp-drafter-gate is M-ES-6 (vllm 40589, issue 44185). dp-dummy-stale-rows is
 M-CG-13 and M-ES-5 (vllm 37728, 39444, 49757, 56734). eplb-coop-launch is in `dpsim.vllm.museum.experts`.
 
     protocol: {name: dp_batch, form: source-000, variant: sgl-idle-none-field}
@@ -25,7 +25,7 @@ from dpsim.vllm.model import rows
 class DummyDraftsOnce(Drafter):
     """A dummy step runs the drafter's first forward only (vllm pull requests 26086 and 26217).
 
-    An idle rank is an agreement ahead after each step, which pairs up with its peers' next one.
+    After each step an idle rank is an agreement ahead, and pairs it with its peers' next one.
     """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
@@ -36,7 +36,7 @@ class DummyDraftsOnce(Drafter):
 
 @register_variant("sgl-idle-none-field", protocol="dp_batch", form="source-000", expected="CRASH:TYPEERROR")
 class IdleIsNotNothing(DataParallelStep):
-    """An idle rank has a batch with nothing in it, not no batch, and nobody expects that (sglang pull request 25404).
+    """An idle rank has None instead of an empty list, and the code expects a list (sglang pull request 25404).
 
     It raises before it agrees, and all others wait for it.
     """
@@ -48,9 +48,9 @@ class IdleIsNotNothing(DataParallelStep):
 
 @register_variant("trt-rank-local-branch", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
 class AsksInTheErrorPath(DataParallelStep):
-    """A rank on which a KV transfer failed gathers what the others have to say (TensorRT-LLM 13902, 13900, 14020).
+    """A rank on which a KV transfer failed starts a gather of all ranks (TensorRT-LLM 13902, 13900, 14020).
 
-    They do not know of it, and agree on their step. Requests with encoder inputs stand for those whose transfer fails.
+    The others do not know of it, and agree on their step. Requests with encoder inputs stand for failed transfers.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -63,8 +63,8 @@ class AsksInTheErrorPath(DataParallelStep):
 class OwnClock(DataParallelStep):
     """Each tensor-parallel rank schedules by its own clock, and one drops a request a step before the others do.
 
-    sglang issue 27221; with a random state of its own in TensorRT-LLM pull request 12024. From then on the ranks of a
-    replica have other batches.
+    sglang issue 27221; TensorRT-LLM pull request 12024 has the same with separate random states. From then on the ranks
+    of a replica have different batches.
     """
 
     async def step(self, batch: Batch) -> None:
@@ -73,13 +73,13 @@ class OwnClock(DataParallelStep):
 
 
 def without_last(batch: Batch) -> Batch:
-    """Its requests but the last."""
+    """The batch without its last request."""
     *kept, (_, tokens, _) = batch.scheduled or ((0, 0, 0),)
     return batch._replace(scheduled=tuple(kept), num_tokens=batch.num_tokens - tokens)
 
 
 CHUNK = 2
-"""Tokens that the experts take at a time."""
+"""The number of tokens that the experts take at a time."""
 
 
 @register_variant(
@@ -90,7 +90,7 @@ CHUNK = 2
     reason="healthy: experts take the tokens in chunks, the twin of moe-chunk-size-vector",
 )
 class InChunks(DataParallelStep):
-    """Experts take a few tokens of each rank at a time. A rank without any left sends one that stands in."""
+    """Experts take a few tokens of each rank at a time. A rank without any left sends one for padding."""
 
     def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
         own, parts = self.host.index, []
@@ -101,7 +101,7 @@ class InChunks(DataParallelStep):
         return parts
 
     def sizes(self, counts: tuple[int, ...], start: int) -> tuple[int, ...]:
-        """Rows that each rank brings into a chunk, by one rule for all."""
+        """The rows of each rank in a chunk, by one rule for all."""
         return tuple(max(min(count - start, CHUNK), 1) for count in counts)
 
 

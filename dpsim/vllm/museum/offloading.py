@@ -1,7 +1,7 @@
-"""Variants of weights that come to the device layer by layer: mutants of specification 5.12, and bugs of area 4.
+"""Variants of weights that a rank copies to the device layer by layer: mutants of 5.12, and bugs of area 4.
 
 The protocol has its weights on the device. `cg-offload` is the healthy extension that copies them there in time, and
-the twin of all others: each has one wait of `dpsim.vllm.capture.offloader` less, or one too many.
+the twin of all others. Each of these has one wait of `dpsim.vllm.capture.offloader` less, or one too many.
 
     protocol: {name: dp_batch, form: source-000, variant: M-CG-6}       config: {capture_graphs: true}
 """
@@ -17,7 +17,7 @@ from dpsim.vllm.museum.captures import HEALTHY, mutant
 
 @mutant("cg-offload", None, f"{HEALTHY} M-CG-6")
 class Offloads(CapturedForward):
-    """Weights come to the device just before their layer needs them (5.9)."""
+    """A rank copies weights to the device just before their layer needs them (5.9)."""
 
     layers = 4
 
@@ -27,7 +27,7 @@ class Offloads(CapturedForward):
 
 @mutant("M-CG-6", "RACE:BUFFER", twin="cg-offload")
 class ReplaysAtOnce(Offloads):
-    """A replay does not wait for weights that an eager forward asked for: they are written while it reads them."""
+    """A replay does not wait for weights that an eager forward requested: the copy writes them while it reads them."""
 
     class Unsynced(CUDAGraphWrapper):
         def replay(self, context: ForwardContext, entry: CUDAGraphEntry) -> None:
@@ -38,7 +38,7 @@ class ReplaysAtOnce(Offloads):
 
 @mutant("M-CG-7", "CRASH:CAPTUREERROR", twin="cg-offload")
 class NeverJoins(Offloads):
-    """Copies for the next forward are part of a capture, and nobody joins their stream before it ends."""
+    """Copies for the next forward are part of a capture, and the captured stream does not join their stream."""
 
     class Unjoined(CUDAGraphWrapper):
         def join(self, context: ForwardContext) -> None:

@@ -1,7 +1,7 @@
 """Variants of dual-batch overlap: the mutants of specification 4.13 that need no graph.
 
-Each is the healthy protocol with one thing done wrong. Where a mistake is a race on what threads share in Python, the
-variant says by a call on a flag where the threads meet, so that both orders are tried (`Program.ordered_by_flags`).
+Each is the healthy protocol with one mistake. Some mistakes are races on Python state that threads share. Their variant
+calls a flag where the threads meet, so that a search tries both orders (`Program.ordered_by_flags`).
 
     protocol: {name: dbo, form: "0.33", variant: M-BT-2}       config: {enable_dbo: true}
 """
@@ -33,14 +33,14 @@ def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") ->
 
 @mutant("dbo-low-latency", None, f"{HEALTHY} M-BT-1 and M-BT-14")
 class LowLatencyForward(Forward033):
-    """The all-to-all of low latency, whose receives are completed by the next microbatch."""
+    """The all-to-all of low latency, whose receives the next microbatch completes."""
 
     all_to_all = LowLatency
 
 
 @mutant("M-BT-1", "CRASH:ATTRIBUTEERROR", twin="dbo-low-latency")
 class SkipsBarrier(LowLatencyForward):
-    """Nobody waits until all are there: a microbatch leaves its receive to one that has not registered yet."""
+    """No thread waits until all are there: a microbatch leaves its receive to one that has not registered yet."""
 
     class Skipped(ReadyBarrier):
         async def meet(self, number: int) -> None:
@@ -65,7 +65,7 @@ class DoesNotClear(Forward033):
 
 @mutant("M-BT-3", "CRASH:WRONGFORWARD")
 class DoesNotRestore(Forward033):
-    """After a yield the forward context is left as the other microbatch had it."""
+    """After a yield the forward context stays that of the other microbatch."""
 
     class Context(UBatchContext):
         def restore(self) -> None:
@@ -77,7 +77,7 @@ class DoesNotRestore(Forward033):
 
 @mutant("M-BT-6", "HANG:FLAG:THREAD_ENDED")
 class SetsItsOwn(Forward033):
-    """The baton goes to the microbatch that has it: the other one is never let go."""
+    """A microbatch hands the baton to itself: nothing ever releases the other one."""
 
     class Context(UBatchContext):
         def next_event(self) -> Flag:
@@ -88,7 +88,7 @@ class SetsItsOwn(Forward033):
 
 @mutant("dbo-first-is-last", None, f"{HEALTHY} M-BT-7")
 class FirstIsLast(Forward033):
-    """The first microbatch yields once more than the second, which is through before it (4.7)."""
+    """The first microbatch yields once more than the second, which ends before it (4.7)."""
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
         hidden = await super().mixture(layer, attended)
@@ -99,7 +99,7 @@ class FirstIsLast(Forward033):
 
 @mutant("M-BT-7", "CRASH:WRONGSUM", twin="dbo-first-is-last")
 class InOrderOfCompletion(FirstIsLast):
-    """Outputs are put together in the order in which they came."""
+    """The wrapper concatenates outputs in the order of their arrival."""
 
     class Wrapper(UBatchWrapper):
         def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
@@ -110,7 +110,7 @@ class InOrderOfCompletion(FirstIsLast):
 
 @mutant("M-BT-11", "HANG:FLAG:*")
 class YieldsOnceMore(Forward033):
-    """The second microbatch yields once more than the first, as a loop over chunks of its own size would."""
+    """The second microbatch yields once more than the first, as a loop over its own number of chunks would."""
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
         if layer and self.dbo.current_ubatch_id == 1:
@@ -137,10 +137,10 @@ class MainAsks(Forward033):
 @mutant(
     "M-BT-4",
     None,
-    "performance only: what is waited for is more than needed, and nothing waits in a circle",
+    "performance only: a stream waits for more than it needs, and nothing waits in a circle",
 )
 class RecordsLate(Forward033):
-    """That computing is done is recorded after the yield: communication waits for the other microbatch, too."""
+    """A microbatch records the end of its computing after the yield: communication waits for the other one, too."""
 
     class Context(UBatchContext):
         def signal_compute_done(self) -> None:
@@ -155,7 +155,7 @@ class RecordsLate(Forward033):
 
 @mutant("M-BT-5", "RACE:BUFFER")
 class DoesNotWaitForComm(Forward033):
-    """The compute stream does not wait for the communication that it goes on from."""
+    """The compute stream does not wait for the communication whose results it uses."""
 
     class Context(UBatchContext):
         def wait_comm_done(self) -> None:
@@ -166,7 +166,7 @@ class DoesNotWaitForComm(Forward033):
 
 @mutant("M-BT-10", "RACE:BUFFER")
 class KeepsEvents(Forward033):
-    """Device events outlive their step: one that was recorded once is taken for the one of now."""
+    """Device events outlive their step: a microbatch takes an event of an earlier step for the current one."""
 
     class Context(UBatchContext):
         def signal_comm_done(self) -> None:
@@ -192,7 +192,7 @@ class SharedHandle(Forward033):
 
 @mutant("M-BT-14", "RACE:BUFFER", twin="dbo-low-latency")
 class OwnHook(LowLatencyForward):
-    """A microbatch registers the hook of its receive on itself, and runs it after it has read what was to come."""
+    """A microbatch registers the hook of its receive on itself, and runs it after it has read the result."""
 
     class Context(UBatchContext):
         def hook_owner(self) -> UBatchContext:
@@ -203,7 +203,7 @@ class OwnHook(LowLatencyForward):
 
 @mutant("M-BT-17", "RACE:REUSED_IN_FLIGHT")
 class FreesCrossing(Forward033):
-    """What another stream still uses is freed without a word: the allocator gives it to the other microbatch."""
+    """A microbatch frees a buffer that another stream still uses: the allocator gives it to the other microbatch."""
 
     class Frees(HighThroughput):
         def drop(self, buffer: Buffer, used_on: Stream) -> None:

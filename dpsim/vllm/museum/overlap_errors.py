@@ -1,7 +1,7 @@
-"""Variants of a microbatch that raises: mutants of specification 4.7 and 4.13, and a bug that an engine had.
+"""Variants of a microbatch that raises: mutants of specification 4.7 and 4.13, and a bug of engines.
 
-The healthy twin is refused by a kernel in one microbatch, on every rank, releases the other one, and runs the step as a
-whole. No release does that (`0.33-repaired`). Each variant is that with one thing done wrong.
+In the healthy twin a kernel refuses one microbatch, on every rank. The rank releases the other one, and runs the step
+without microbatches. No release does that (`0.33-repaired`). Each variant is the twin with one mistake.
 
     protocol: {name: dbo, variant: ubatch-parked-sibling}       config: {enable_dbo: true}
 """
@@ -32,7 +32,7 @@ class Refused(RuntimeError):
 
 @mutant("dbo-falls-back", None, f"{HEALTHY} ubatch-parked-sibling, M-BT-12 and M-BT-18")
 class FallsBack(ForwardRepaired):
-    """The first microbatch is refused in its second layer, on every rank; the step then runs as a whole."""
+    """A kernel refuses the first microbatch in its second layer, on every rank; the step then runs as a whole."""
 
     class Wrapper(RepairedWrapper):
         async def run_ubatches(self, parts: Any) -> Outputs:
@@ -73,7 +73,7 @@ class ParksSibling(FallsBack):
 
 @mutant("M-BT-12", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class LeavesSilently(FallsBack):
-    """A microbatch that raises does not let the next one go on."""
+    """A microbatch that raises does not release the next one."""
 
     class SilentWrapper(FallsBack.Wrapper):
         def failed(self, error: Exception, running: Running) -> None:
@@ -92,7 +92,7 @@ class LeavesSilently(FallsBack):
 
 @mutant("M-BT-18", "CRASH:TOOFEWSMS", twin="dbo-falls-back")
 class KeepsBudget(FallsBack):
-    """Multiprocessors are given back at the end of microbatches, and not when one of them raised."""
+    """A rank gives multiprocessors back at the end of microbatches, but not when one of them raised."""
 
     class Forgets(SMControl):
         @contextmanager

@@ -1,4 +1,4 @@
-"""Variants of microbatches that are captured: mutants of specification 4.13, and bugs that engines had.
+"""Variants of captured microbatches: mutants of specification 4.13, and bugs of engines.
 
 protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: true, capture_graphs: true}
 """
@@ -22,7 +22,7 @@ from dpsim.vllm.overlap.wrapper import MicrobatchGraph, UbatchMetadata, UBatchWr
 
 @mutant("M-BT-8", "CRASH:RUNTIMEERROR")
 class JoinsAfterCapture(Forward033):
-    """The capture ends before the threads have: what they do later is no part of it."""
+    """The capture ends before the threads do: their later calls are not part of it."""
 
     class Wrapper(UBatchWrapper):
         async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -39,7 +39,7 @@ class JoinsAfterCapture(Forward033):
 
 
 class OwnHandles(Library):
-    """No handle is kept for the next thread."""
+    """A thread keeps no handle for the next one."""
 
     def leave(self) -> None:
         for key in [key for key in self.workspaces if key[0] == self.rank.thread]:
@@ -51,7 +51,7 @@ class OwnHandles(Library):
 
 @mutant("M-BT-9", "CRASH:CAPTUREERROR")
 class StartsInCapture(Forward033):
-    """Threads start after the capture began, and there use the library for the first time: handles are their own."""
+    """Threads start after the capture began, and there use the library for the first time, with new handles."""
 
     class Wrapper(UBatchWrapper):
         async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
@@ -65,9 +65,9 @@ class StartsInCapture(Forward033):
 
 @mutant("M-BT-15", "CRASH:CAPTUREDAGAIN")
 class KeyOfFirst(Forward033):
-    """A graph is looked up under twice the tokens of the first microbatch: with an odd number it is never found.
+    """A step looks a graph up under twice the tokens of the first microbatch: with an odd number it never finds one.
 
-    So it is in source 001 and in release 0.14.
+    Source 001 and release 0.14 do this.
     """
 
     graph_keys = Keys001
@@ -93,7 +93,7 @@ class LeavesModeFull(Forward033):
 
 @mutant("M-BT-19", "CRASH:ASSERTIONERROR")
 class CapturesPlain(Forward033):
-    """A batch that was not split looks for a plain graph, where there is one of microbatches only."""
+    """A batch that is not split looks up a plain graph, although there is only one of microbatches."""
 
     class Wrapper(UBatchWrapper):
         async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
@@ -104,7 +104,7 @@ class CapturesPlain(Forward033):
 
 @mutant("dbo-thread-workspace", "STALE:FREED")
 class WorkspaceOfThread(Forward033):
-    """Workspaces are their threads', and end with them: a graph goes on using them (pytorch issue 192061)."""
+    """Workspaces end with their threads, but a graph still uses them (pytorch issue 192061)."""
 
     class Freed(OwnHandles):
         def give_up(self, workspace: Buffer) -> None:
@@ -113,9 +113,9 @@ class WorkspaceOfThread(Forward033):
     library_of = Freed
 
 
-@mutant("dbo-fresh-pool", None, "healthy: graphs of microbatches have memory of their own")
+@mutant("dbo-fresh-pool", None, "healthy: each graph of microbatches has separate memory")
 class FreshPool(Forward033):
-    """Each graph of microbatches gets its memory from a pool of its own."""
+    """Each graph of microbatches gets its memory from a separate pool."""
 
     class Wrapper(UBatchWrapper):
         pool = None
@@ -126,13 +126,13 @@ class FreshPool(Forward033):
 # ---- the communication library's own thread
 
 CAPTURE_NS = 400_000_000
-"""So long a capture takes the host: as long as a few turns of a watchdog."""
+"""The time of a capture on the host: a few turns of a watchdog."""
 
 
 @mutant("watchdog-flush", None, f"{HEALTHY} watchdog-query-capture")
 class Flushes(Forward033):
-    """The library of the communicator has a thread that asks whether its work is done. What it has not asked for yet is
-    flushed before a capture begins (pytorch pull request 104487).
+    """The library of the communicator has a thread that polls whether its work is done. Before a capture begins, the
+    rank waits until that thread has polled all of it (pytorch pull request 104487).
     """
 
     class Flushed(CUDAGraphWrapper):
@@ -150,7 +150,7 @@ class Flushes(Forward033):
             return await super().capture(context, inputs)
 
         async def watched(self, stream: Stream) -> Thread:
-            """What the stream has is done, and the watchdog has yet to find that."""
+            """Wait for the stream's work, which the watchdog still has to poll."""
             self.work = stream.record()
             await self.work.synchronize("capture.drain")
             return self.captures.rank.start("watchdog", self.asks)
@@ -163,7 +163,7 @@ class Flushes(Forward033):
 
 @mutant("watchdog-query-capture", "CRASH:CAPTUREERROR", twin="watchdog-flush")
 class Queries(Flushes):
-    """Work is not flushed before a capture, and the watchdog asks for its event while a graph is captured in mode
+    """The rank does not wait for the watchdog before a capture. The watchdog polls its event during a capture in mode
     "global" (pytorch pull requests 102542 and 148594, sglang issue 29235).
     """
 
@@ -179,7 +179,7 @@ class Queries(Flushes):
 
 @mutant("watchdog-thread-local", None, "healthy: a capture in thread-local mode, which no other thread can break")
 class ThreadLocal(Queries):
-    """Work is not flushed, and captures refuse calls of their own thread alone."""
+    """The rank does not wait for the watchdog, and a capture refuses only calls of its thread."""
 
     class OwnThread(Queries.Unflushed):
         def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
@@ -188,7 +188,7 @@ class ThreadLocal(Queries):
     wrapper = OwnThread
 
 
-# ---- weights that come layer by layer
+# ---- weights that a rank copies layer by layer
 
 
 @mutant("dbo-offload", None, f"{HEALTHY} dbo-offload-unsynced")
@@ -214,7 +214,7 @@ class MicrobatchesOffload(Forward033):
 
 @mutant("dbo-offload-unsynced", "RACE:BUFFER", twin="dbo-offload")
 class ReplaysUnsynced(MicrobatchesOffload):
-    """A replay of microbatches does not wait for weights that an eager forward asked for."""
+    """A replay of microbatches does not wait for weights that an eager forward requested."""
 
     class Wrapper(UBatchWrapper):
         def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:

@@ -1,6 +1,6 @@
-"""Variants of how a batch is cut into microbatches, run: mutants of specification 3.10, and bugs that engines had.
+"""Variants of how a rank cuts a batch into microbatches, run: mutants of specification 3.10, and bugs of engines.
 
-What decides whether a batch is cut at all is in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
+Variants of the decision to cut a batch are in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
 
     protocol: {name: dbo, form: "0.33", variant: M-UB-7}       config: {enable_dbo: true}
 """
@@ -25,7 +25,7 @@ from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 
 
 class AmbiguousTruth(RuntimeError):
-    """What the library of tensors raises where a program asks whether several numbers are true."""
+    """The error of a tensor library if a program asks for the truth value of several numbers."""
 
 
 @mutant("M-UB-5", "CRASH:ASSERTIONERROR")
@@ -57,7 +57,7 @@ class SidesSwapped(Forward033):
 
 @mutant("M-UB-7", "CRASH:WRONG*")
 class ShortensInPlace(Forward033):
-    """A request that is cut is made shorter for all: the next microbatch sees what was meant for this one."""
+    """A cut makes a request shorter for all microbatches: the next one sees the length meant for this one."""
 
     class Cut(MetadataCut):
         def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
@@ -68,7 +68,7 @@ class ShortensInPlace(Forward033):
 
 @mutant("M-UB-8", "CRASH:WRONG*")
 class ForgetsEarlier(Forward033):
-    """Tokens of earlier microbatches are taken off a request's length, too."""
+    """The cut also subtracts tokens of earlier microbatches from a request's length."""
 
     class Cut(MetadataCut):
         def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
@@ -81,7 +81,7 @@ class ForgetsEarlier(Forward033):
 
 @mutant("M-UB-9", "CRASH:WRONG*")
 class OwnSlicesInGraph(Forward033):
-    """A graph gets metadata cut by the own slices, with fewer requests than it was captured for."""
+    """A graph gets metadata cut by the unpadded slices, with fewer requests than it was captured for."""
 
     class Cut(Slicing033):
         class Own(Slices):
@@ -96,7 +96,7 @@ class OwnSlicesInGraph(Forward033):
 
 @mutant("M-UB-11", "CRASH:KERNELERROR")
 class CountsOfBatch(Forward033):
-    """A microbatch is told the counts of the whole batch: its all-to-all has twice the rows that there are."""
+    """A microbatch gets the counts of the whole batch: its all-to-all has twice the rows that exist."""
 
     def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
         return context.counts
@@ -116,7 +116,7 @@ class SharesMetadata(Forward033):
 
 @mutant("dbo-embeds-truth", "CRASH:AMBIGUOUSTRUTH")
 class AsksForTruth(Forward033):
-    """Whether a step has embeddings is asked of their value: a tensor of several numbers has no truth.
+    """A step checks for embeddings by their truth value, which a tensor of several numbers does not have.
 
     Source page 001 and releases up to 0.17 (4.12).
     """
@@ -132,9 +132,9 @@ class AsksForTruth(Forward033):
 
 @mutant("dbo-slice-metadata", "CRASH:WRONG*")
 class CacheWithoutNumber(Forward033):
-    """Metadata is kept under a key without the number of the microbatch: the second gets that of the first.
+    """The cache of metadata has a key without the number of the microbatch: the second gets that of the first.
 
-    Vllm pull request 48659; the others of this entry are M-UB-8 (56031) and what `MetadataCut` refuses (29933).
+    Vllm pull request 48659; the others of this entry are M-UB-8 (56031) and the refusals of `MetadataCut` (29933).
     """
 
     class Cut(MetadataCut):

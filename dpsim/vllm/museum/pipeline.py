@@ -1,6 +1,6 @@
 """Variants of hidden states and of the queue of batches: the mutants of specification 7.8, area 3.
 
-As `dpsim.vllm.museum.tokens`, which says more. M-PS-7 and the second half of M-PS-8 are in `dpsim.vllm.museum.steps`,
+`dpsim.vllm.museum.tokens` explains more. M-PS-7 and the second half of M-PS-8 are in `dpsim.vllm.museum.steps`,
 M-PS-2 and -14 in `dpsim.vllm.museum.tensor_parallel`, M-PS-10 and -11 in `dpsim.vllm.museum.remote_calls`.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-3}
@@ -22,7 +22,7 @@ from dpsim.vllm.pipeline.transfer import Transfer, WaitsForDescription
 
 @mutant("M-PS-1", "RACE:BUFFER")
 class NeverWaitsForSends(WaitsForDescription):
-    """The next forward overwrites what is still being sent."""
+    """The next forward overwrites buffers that a send still reads."""
 
     def wait_sent(self, sent: Event) -> None:
         pass
@@ -30,7 +30,7 @@ class NeverWaitsForSends(WaitsForDescription):
 
 @mutant("M-PS-3", WRONG)
 class AnotherOrder(WaitsForDescription):
-    """The sender goes through its tensors in another order than the one that it told: hidden and residual swapped."""
+    """The sender sends its tensors in another order than the one that it described: hidden and residual swapped."""
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
         return reversed(list(super().in_order(tensors)))
@@ -38,7 +38,7 @@ class AnotherOrder(WaitsForDescription):
 
 @mutant("M-PS-4", "RACE:BUFFER")
 class LooksAtOnce(WaitsForDescription):
-    """Tensors are read before they came."""
+    """The main stream reads tensors before they arrive."""
 
     def wait_received(self, ready: Event) -> None:
         pass
@@ -46,7 +46,7 @@ class LooksAtOnce(WaitsForDescription):
 
 @mutant("M-PS-5", "CRASH:RUNTIMEERROR")
 class WaitsTwice(Transfer):
-    """A handle of a send over host memory is waited for twice: gloo then blocks for ever."""
+    """The host awaits a handle of a send over host memory twice: gloo then blocks without end."""
 
     async def wait_handle(self, handle: Awaitable[HostArray]) -> None:
         await handle
@@ -55,7 +55,7 @@ class WaitsTwice(Transfer):
 
 @mutant("M-PS-6", "[CH]*")
 class SendsEmptySteps(Stage):
-    """A step without tokens is told to the next stage, which takes it for the next step's."""
+    """A stage describes a step without tokens to the next stage, which takes that for its next step's description."""
 
     async def execute(self, batch: Batch) -> StepResult | None:
         result = await super().execute(batch)
@@ -64,7 +64,7 @@ class SendsEmptySteps(Stage):
         return result
 
 
-@mutant("M-PS-8", None, "performance only: the queue holds a batch less than there are stages, and one stage idles")
+@mutant("M-PS-8", None, "performance only: the queue holds one batch fewer than there are stages, and one stage idles")
 class ShallowQueue(PipelineScheduler):
     """The queue of batches is one too short."""
 
@@ -74,7 +74,7 @@ class ShallowQueue(PipelineScheduler):
 
 @mutant("M-PS-9", "CRASH:ASSERTIONERROR")
 class NewestFirst(Stage):
-    """The newest result is taken out of the queue and told as that of the oldest batch."""
+    """The engine takes the newest result out of the queue and reports it as that of the oldest batch."""
 
     def next_result(self) -> StepResult | None:
         return self.results.pop()
@@ -83,10 +83,10 @@ class NewestFirst(Stage):
 @mutant(
     "M-PS-12",
     None,
-    "not fatal: what the aborted request says once more is its next token, and nobody hears of it",
+    "not fatal: what the aborted request samples once more is its next token, and no client receives it",
 )
 class AbortsLate(PipelineScheduler):
-    """Aborts wait until a result was told: the aborted request runs once more."""
+    """Aborts wait until the scheduler has a result: the aborted request runs once more."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -103,9 +103,9 @@ class AbortsLate(PipelineScheduler):
 
 @mutant("M-PS-13", "RACE:REUSED_IN_FLIGHT")
 class FreesSent(WaitsForDescription):
-    """A tensor is sent from memory of its own, which is free again as soon as its send is posted: the next one's is it.
+    """A stage sends a tensor from separate memory and frees it when it has posted the send: the next tensor gets it.
 
-    Nobody keeps the tensor until it is sent, and nobody tells the allocator of the stream that reads it.
+    No rank keeps the tensor until it is sent, and the allocator does not know the stream that reads it.
     """
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterator[tuple[str, Buffer]]:
@@ -117,7 +117,7 @@ class FreesSent(WaitsForDescription):
             own.free()
 
 
-@mutant("M-PS-15", None, "performance only: batches run one after the other, and tokens are there earlier than needed")
+@mutant("M-PS-15", None, "performance only: batches run one after the other, and tokens arrive earlier than needed")
 class WaitsAtOnce(PipelineScheduler):
     """The engine waits for each batch instead of filling the queue."""
 

@@ -1,7 +1,7 @@
-"""Historical bugs of pipelines, area 3: what engines did wrong, made here in ten lines, each where it was reported.
+"""Historical bugs of pipelines, area 3: bugs of engines, each in ten lines at the place of the report.
 
-Where a bug needs a schedule or a transport that the protocol does not have, a healthy extension has it, registered
-beside the bug and named as its `twin`: the bug alone is the difference between the two.
+Some bugs need a schedule or a transport that the protocol does not have. A healthy extension adds it, beside the bug,
+and the bug names it as its `twin`: the bug alone is the difference between the two.
 
 Not here: pp-captured-recv, which needs graphs (`dpsim.vllm.museum.graph_bugs`).
 
@@ -43,7 +43,7 @@ class Page002(Page002Tokens):
 
 @mutant("pp-unmatched-bcast", "HANG:COLLECTIVE:MISSING_RANK")
 class ForgetsToSend(SampledTokens):
-    """The receive came with a merge, the send did not (vllm-omni pull request 7393; vllm 33701, 40749)."""
+    """A merge brought the receive, but not the send (vllm-omni pull request 7393; vllm 33701, 40749)."""
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return True
@@ -51,7 +51,7 @@ class ForgetsToSend(SampledTokens):
 
 @mutant("pp-gate-from-mirror", "DISAGREEMENT:NEED")
 class GateFromMirror(SampledTokens):
-    """Each stage decides from its own lengths whether a token is needed, and only the last takes rejected drafts back.
+    """Each stage decides by its own lengths whether a row needs its token. Only the last subtracts rejected drafts.
 
     The mirrors drift apart until one side broadcasts and the other does not (vllm issue 54260).
     """
@@ -63,10 +63,10 @@ class GateFromMirror(SampledTokens):
 
 @mutant("pp-record-stream", "RACE:REUSED_IN_FLIGHT")
 class GathersOnSide(Stage):
-    """Drafts are gathered on the side stream, and nobody tells the allocator that it reads the mapping there.
+    """The side stream gathers drafts, and the allocator does not know that it reads the mapping there.
 
-    The next step's mapping gets the memory and overwrites it (vllm issue 56470, pull request 55745). What the drafts
-    are gathered from is a copy here, and told.
+    The next step's mapping gets the memory and overwrites it (vllm issue 56470, pull request 55745). The drafts come
+    from a copy here, and the allocator knows of it.
     """
 
     def draft_tokens(self, input_batch: InputBatch) -> None:
@@ -92,14 +92,14 @@ WARM_UP = (
     Batch(1, (), (), (Row(SYNTHETIC, 1, 1, 1, 4, 1),)),
     Batch(2, (SYNTHETIC,), (), ()),
 )
-"""A request of nobody is prefilled and decodes at once: no step waits until the token of the one before is there."""
+"""A request without a client is prefilled and decodes at once: no step waits for the token of the step before."""
 
 
 @mutant("pp-warms-up", None, f"{HEALTHY} pp-warmup-bcast")
 class WarmsUp(Stage):
-    """Synthetic steps come before serving. What communicates does so in one order, which is that of the steps.
+    """Synthetic steps come before serving. All communication has one order, which is that of the steps.
 
-    There are no more of them than staging buffers, so the host waits for its device once, at the end.
+    There are no more steps than staging buffers, so the host waits for its device once, at the end.
     """
 
     warm = False
@@ -114,7 +114,7 @@ class WarmsUp(Stage):
         await super().run()
 
     def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
-        """After the hidden states of this step."""
+        """Sample behind the hidden states of this step."""
         assert self.tokens is not None
         assert self.transfer is not None
         self.tokens.side.wait_stream(self.transfer.sending())
@@ -124,11 +124,11 @@ class WarmsUp(Stage):
         return result
 
     def before_next(self, stream: Stream, side: Stream) -> None:
-        """The tokens come before the hidden states of the next step."""
+        """Order the tokens before the hidden states of the next step."""
         stream.wait_stream(side)
 
     def drop(self, result: StepResult | None) -> None:
-        """Nobody hears of it."""
+        """Free a result, which no client receives."""
         assert result is not None
         for buffer in (result.inputs, result.tokens, result.counts):
             if buffer is not None:
@@ -139,8 +139,8 @@ class WarmsUp(Stage):
 class WarmsUpUnordered(WarmsUp):
     """In the warm-up a receive of tokens, which spins on the device, has no order with hidden states of the next step.
 
-    The last stage cannot send tokens while a receive of those hidden states holds its device, and they do not come from
-    a stage that spins (vllm pull request 56956, open).
+    The last stage cannot send tokens while a receive of those hidden states holds its device. They do not arrive,
+    because the stage that would send them spins (vllm pull request 56956, open).
     """
 
     def before_next(self, stream: Stream, side: Stream) -> None:
@@ -153,7 +153,7 @@ class WarmsUpUnordered(WarmsUp):
 
 @mutant("pp-both-ways", None, f"{HEALTHY} pp-blocking-metadata", form="0.33")
 class BothWays(Transfer):
-    """Neighbours first tell each other what they hold, a table that is too large to be sent eagerly."""
+    """Neighbours first send each other what they hold, a table that is too large for an eager send."""
 
     async def receive(self) -> Received:
         await self.exchange(self.before)
@@ -164,7 +164,7 @@ class BothWays(Transfer):
         await super().send(tensors)
 
     async def exchange(self, neighbour: int | None) -> None:
-        """Both post a send before they receive."""
+        """Post a send, then receive. Both neighbours do so."""
         assert neighbour is not None
         self.handles.append(self.host.send(np.zeros(TABLE, np.int64), neighbour, site="table.send"))
         await self.wait_for_description()
@@ -173,7 +173,7 @@ class BothWays(Transfer):
 
 @mutant("pp-blocking-metadata", "HANG:P2P:*", form="0.33", twin="pp-both-ways")
 class BlockingMetadata(BothWays, WaitsForDescription):
-    """What is posted as a send waits until it was taken, and both neighbours send first.
+    """A posted send waits until the receiver takes it, and both neighbours send first.
 
     Vllm pull request 49274.
     """
@@ -193,7 +193,7 @@ class Driven:
 class DrivenSends(WaitsForDescription):
     """A send over host memory moves only while its sender waits for it; and the host waits until tensors were taken.
 
-    That they were is told by the receiver: NCCL may end a send before, of up to 64 MiB between two H200s.
+    The receiver says that it took them, as NCCL may end a send earlier, one of up to 64 MiB between two H200s.
     """
 
     def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
@@ -219,7 +219,7 @@ class DrivenSends(WaitsForDescription):
 
 @mutant("trt-isend-unwaited", "HANG:P2P:*", twin="pp-driven-sends")
 class IsendUnwaited(DrivenSends):
-    """The host waits for its tensors first, and what says that they come never moves.
+    """The host waits for its tensors first, and the send of their description never moves.
 
     TensorRT-LLM pull request 10665; certain where launches block.
     """
@@ -233,7 +233,7 @@ class IsendUnwaited(DrivenSends):
 
 @mutant("kv-loaded", None, f"{HEALTHY} kv-free-inflight")
 class LoadsCache(Stage):
-    """A request's cache is filled from elsewhere when it gets its slot, on a stream of its own."""
+    """When a request gets its slot, a separate stream fills its cache from elsewhere."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -249,22 +249,22 @@ class LoadsCache(Stage):
             self.main.wait_stream(self.loader)
 
     def fence(self) -> None:
-        """Steps in flight write to slots of requests that are gone: they come first."""
+        """Order the load behind steps in flight, which write to slots of requests that are gone."""
         self.loader.wait_stream(self.main)
 
 
 def load(cache: Any, slots: tuple[int, ...]) -> None:
-    """Kernel: what came for some slots: nothing yet."""
+    """Kernel: load the cache of some slots, here with zeros."""
     for slot in slots:
         cache[:, slot] = 0
 
 
 @mutant("kv-free-inflight", "RACE:BUFFER", twin="kv-loaded")
 class FreesInFlight(LoadsCache):
-    """A slot is loaded while a step in flight still writes what its former request computes.
+    """A load fills a slot while a step in flight still writes the cache of its former request.
 
-    Vllm pull requests 45357 and 47728. There a step is under way whose request ends with the result of the one before;
-    here the request is aborted. A cache is one buffer here: this is exact where there is one slot.
+    Vllm pull requests 45357 and 47728. There the request ends with the result of the step before; here the client
+    aborts it. The whole cache is one buffer here, so the finding is exact if there is one slot.
     """
 
     def fence(self) -> None:

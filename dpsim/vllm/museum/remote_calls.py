@@ -1,6 +1,6 @@
-"""Variants of the engine's remote calls: in another order, for nothing, or with a grammar that is not up to date.
+"""Variants of the engine's remote calls: in another order, for nothing, or with an old grammar.
 
-Mutants of specification 7.8 and 10.8, as `dpsim.vllm.museum.tokens`, which says more.
+Mutants of specification 7.8 and 10.8. `dpsim.vllm.museum.tokens` explains more.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-10}
 """
@@ -18,7 +18,7 @@ from dpsim.vllm.pipeline.stage import Stage
 
 @mutant("M-PS-10", "CRASH:EXECUTEFAILED")
 class SamplesFirst(Stage):
-    """A batch is sampled before it is executed: there is no record, or that of the batch before."""
+    """The engine samples a batch before it executes it: there is no record, or that of the batch before."""
 
     async def execute(self, batch: Batch) -> StepResult | None:
         self.early = super().sample_tokens() if batch.rows else None
@@ -30,7 +30,7 @@ class SamplesFirst(Stage):
 
 @mutant("M-PS-10-twice", "CRASH:ASSERTIONERROR")
 class ExecutesTwice(Stage):
-    """Two batches are executed and then sampled: a worker has one record, and the second overwrites the first."""
+    """The engine executes two batches, then samples them: a worker has one record, and the second overwrites it."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -48,7 +48,7 @@ class ExecutesTwice(Stage):
 
 @mutant("M-PS-11", WRONG)
 class NeverDefers(PipelineScheduler):
-    """Nothing is put off: masks are made of the tokens that happen to be known when a batch is scheduled."""
+    """The engine defers nothing: it makes masks of the tokens that it knows when it schedules a batch."""
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
         return False
@@ -56,7 +56,7 @@ class NeverDefers(PipelineScheduler):
 
 @mutant("M-ES-10", "CRASH:EXECUTEFAILED")
 class SamplesEmptySteps(Stage):
-    """A batch without tokens is sampled as well: nothing was executed, and the engine takes that for a failure."""
+    """The engine also samples a batch without tokens: no batch was executed, and it takes that for a failure."""
 
     def is_sampled(self, batch: Batch) -> bool:
         return True
@@ -64,7 +64,7 @@ class SamplesEmptySteps(Stage):
 
 @mutant("M-ES-11", "HANG:COLLECTIVE:MISSING_RANK")
 class SamplesDummies(Stage):
-    """After a dummy step its record, which only the last stage has cleared, is sampled.
+    """After a dummy step the engine samples its record, which only the last stage has cleared.
 
     The stages before the last post the receive of its tokens, and the last has none to send.
     """

@@ -1,8 +1,8 @@
-"""Variants of what requests are to the scheduler: stop tokens seen late, drafts by row, admission, sessions.
+"""Variants of the scheduler's requests: stop tokens seen late, drafts by row, admission, sessions.
 
-As `dpsim.vllm.museum.tokens`, which says more. No report of these bugs is known: they put in another place what
-specification 6.2, 6.5, 6.9 and 7.6 say of results that come late, of the width of a broadcast, of preemption, and of
-an id that comes again while its last batch is under way.
+`dpsim.vllm.museum.tokens` explains more. No report of these bugs is known. Each moves a rule of specification 6.2, 6.5,
+6.9 or 7.6 to another place. The rules are of late results, of the width of a broadcast, and of preemption. One is of an
+id that comes again while its last batch is under way.
 
     protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
@@ -21,9 +21,9 @@ from dpsim.vllm.pipeline.stage import Stage
 
 @mutant("pp-late-results", "CRASH:WRONGEND")
 class TellsWasted(PipelineScheduler):
-    """What steps say that were under way when a request ended is told to its client all the same (I-PS-12).
+    """A client also receives the results of steps that were under way when its request ended (I-PS-12).
 
-    Nobody notices while requests end by their number of tokens, which is known before: then no step is wasted.
+    If all requests end by their number of tokens, this does not show: the scheduler knows the end, and wastes no step.
     """
 
     def drops(self, state: RequestState) -> bool:
@@ -35,7 +35,7 @@ class TellsWasted(PipelineScheduler):
 
 @mutant("pp-width-of-all", "MISMATCH:COLLECTIVE:COUNT")
 class ExpectsDraftsOfAll(SampledTokens):
-    """The receivers make room for drafts only if every row has some: where some rows have none, they expect less."""
+    """The receivers make room for drafts only if every row has some: if some rows have none, they expect less."""
 
     def received_width(self, rows: Sequence[Row]) -> int:
         return 1 + self.drafts if all(row.drafts for row in rows) else 1
@@ -61,9 +61,9 @@ class SamplesInt32(Stage):
 
 @mutant("pp-admits-preempting", "CRASH:WRONGADMISSION")
 class AdmitsWhilePreempting(PipelineScheduler):
-    """A request gets a slot in the step in which another one had to give its own back.
+    """A request gets a slot in the step in which another one had to give its slot back.
 
-    It is the one that lost its slot: there was no room for it with drafts, there is without, and so it comes and goes.
+    It is the same request: with drafts it had no room, without drafts it has. So it comes and goes.
     """
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
@@ -72,9 +72,9 @@ class AdmitsWhilePreempting(PipelineScheduler):
 
 @mutant("pp-session-generation", WRONG)
 class KeepsGeneration(Stage):
-    """A session that goes on comes as a new request with an id that has a slot; nobody notes that it was given back.
+    """A session goes on as a new request with an id that has a slot, and no stage notes that the slot was given back.
 
-    What its former request still has under way is then taken over by the next, which has the same slot.
+    The next request has the same slot, and takes over the tokens that are on their way to the former one.
     """
 
     def slot_for(self, admission: Admission) -> int:
@@ -85,7 +85,7 @@ class KeepsGeneration(Stage):
 
 @mutant("pp-session-result", WRONG)
 class ResultsById(PipelineScheduler):
-    """A result is that of whoever has the id when it comes: of the next request of a session, or of a reused id."""
+    """A result goes to the request that has the id when it arrives: the session's next, or one that reuses the id."""
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
         now = next((one for one in (*self.running, *self.waiting) if one.key == state.key), state)

@@ -1,8 +1,8 @@
 """Variants of the start-up: the mutants of specification 8.7 and 9.5.
 
-Each is the healthy protocol with one thing done wrong, in the piece that does it. Mutants of what is compared need a
-start that is refused, and a start that was refused everywhere is no hang: their twin is one whose participants end
-without an exception once they have told and left.
+Each is the healthy protocol with one mistake, in the piece concerned. Mutants of the comparison need a start that the
+front end refuses, and such a start is not a hang. So their twin is one whose participants end without an exception
+after they have reported and left.
 
 "One engine" and "one worker" are the last of them.
 
@@ -42,7 +42,7 @@ def mutant(
 
 @mutant("start-refused", None, reason=f"{HEALTHY} M-CF-2, M-CF-3, M-CF-14 and eplb-flag-mismatch")
 class Refused(Startup):
-    """A start that failed everywhere ends without an exception: whoever gives up has told why, and left."""
+    """A start that failed everywhere ends without an exception: each participant has reported its reason, and left."""
 
     probes = ()
     replaced = MappingProxyType({Compared: ComparedFields})
@@ -65,7 +65,7 @@ class HashesTheRank(Compared):
 
 
 class Forgetful(ComparedFields):
-    """Some fields are not compared."""
+    """It does not compare some fields."""
 
     forgotten: tuple[str, ...] = ()
 
@@ -82,7 +82,7 @@ class ForgetsSync(Forgetful):
 
 @mutant("M-CF-2", "HANG:COLLECTIVE:*", twin="start-refused")
 class SyncNotCompared(Refused):
-    """Where ranks agree, over gloo or NCCL, is not compared: the first agreement hangs."""
+    """The front end does not compare whether ranks agree over gloo or NCCL: the first agreement hangs."""
 
     replaced = MappingProxyType({Compared: ForgetsSync})
 
@@ -93,7 +93,7 @@ class ForgetsBalancedness(Forgetful):
 
 @mutant("M-CF-3", "*:COLLECTIVE:*", twin="start-refused")
 class BalancednessNotCompared(Refused):
-    """Whether the balancedness of experts is logged is not compared, and takes a collective."""
+    """The front end does not compare whether engines log the balancedness of experts, which takes a collective."""
 
     replaced = MappingProxyType({Compared: ForgetsBalancedness})
 
@@ -105,7 +105,7 @@ class ForgetsShapes(ComparedFields):
 
 @mutant("M-CF-14", "*:COLLECTIVE:*", twin="start-refused")
 class ShapesNotCompared(Refused):
-    """Sizes of graphs are in no hash: engines that have other ones capture less, and the others hang."""
+    """No hash has the sizes of graphs: engines with fewer sizes capture less, and the others hang."""
 
     replaced = MappingProxyType({Compared: ForgetsShapes})
 
@@ -126,7 +126,7 @@ class FirstInFirstOut(EngineCore):
 
 @mutant("M-CF-5", "CRASH:NOBODYCAME")
 class RetriesAlone(ListedPorts):
-    """The first member goes on to the next port when one is taken, and the others do not hear of it."""
+    """The first member goes on to the next port when one is taken, and the others do not learn of it."""
 
 
 @mutant("M-CF-12", "CRASH:NOBODYCAME", form="0.14")
@@ -141,7 +141,7 @@ class CompletedTwice(EngineCore):
 
 @mutant("M-ST-6", "CRASH:NOBODYCAME", form="0.14")
 class WorkersFirst(EngineCore):
-    """Workers are spawned before the engine DP group is made, and pop its port."""
+    """An engine starts its workers before it makes the engine DP group, and they pop its port."""
 
     async def start(self, ports: InitPorts, workers: Store) -> None:
         self.spawn(ports.copy(), workers)
@@ -150,7 +150,7 @@ class WorkersFirst(EngineCore):
 
 @mutant("M-ST-14", "CRASH:NOBODYCAME", form="0.14")
 class PopsOnceMore(EngineCore):
-    """On one node a port is popped too many before the workers get their copies."""
+    """On one node an engine pops one port too many before the workers get their copies."""
 
     def spawn(self, ports: InitPorts, workers: Store) -> None:
         if self.rank.node:
@@ -190,7 +190,7 @@ class SyncsAlone(EngineCore):
 
 @mutant("M-ST-11", "HANG:MAILBOX:NO_MESSAGE")
 class ReadyTooEarly(EngineCore):
-    """An engine says READY before the coordinator does: the first START may come before its subscription."""
+    """An engine reports READY before the coordinator does: the first START may come before its subscription."""
 
     async def be_ready(self, head: Child) -> None:
         self.say_ready(head)
@@ -200,7 +200,7 @@ class ReadyTooEarly(EngineCore):
 
 @mutant("M-ST-12", "HANG:MAILBOX:NO_MESSAGE")
 class CountsOneLess(Coordinator):
-    """The coordinator says READY when one subscription is still on its way."""
+    """The coordinator reports READY when one subscription is still on its way."""
 
     def expected(self) -> int:
         return super().expected() - 1

@@ -1,4 +1,4 @@
-"""Historical bugs of configuration and ports, area 5: what engines did wrong, in ten lines.
+"""Historical bugs of configuration and ports, area 5: bugs of engines, each in ten lines.
 
 protocol: {name: startup, variant: port-toctou}       ports: [{port: 20004, late: true}]
 """
@@ -42,7 +42,7 @@ class LocalFieldsCompared(ComparedFields):
 
 @mutant("multinode-shape-config", "MISMATCH:COLLECTIVE:COUNT")
 class OwnLimits(StartupWorker):
-    """A worker on a node of its own sizes the memory profile by what its own command line says.
+    """A worker on a separate node sizes the memory profile by its own command line.
 
     Vllm pull request 44718.
     """
@@ -53,7 +53,7 @@ class OwnLimits(StartupWorker):
 
 @mutant("port-toctou", "CRASH:NOBODYCAME")
 class FoundThenBound(ListedPorts):
-    """A port is found free, and bound when another program may have taken it: one member retries with the next.
+    """A member finds a port free, and binds it when another program may have taken it. It retries with the next.
 
     Vllm issues 39015 and 28498; pull request 51018 picks the port when it is bound.
     """

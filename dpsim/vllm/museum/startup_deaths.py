@@ -1,7 +1,7 @@
-"""Variants of the start-up in which a death is not noticed: the mutants of I-ST-10 (specification 9.3).
+"""Variants of the start-up that do not notice a death: the mutants of I-ST-10 (specification 9.3).
 
-That a rank dies, and that those end who learn of it, is no fault of the protocol, so exhibits switch these classes off;
-what is left is who waits for ever.
+A death, and the end of those that learn of it, are not mistakes of the protocol. So the exhibits switch these classes
+off, and report those that wait without end.
 
     protocol: {name: startup_watched, variant: startup-no-sentinel}
 """
@@ -22,8 +22,8 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
 
 @mutant("startup-no-sentinel", "HANG:MAILBOX:DEAD_RANK")
 class NoSentinel(WatchingEngine):
-    """An engine core waits for answers of its workers and does not look at their processes: one that is killed sends
-    none, and the front end waits with it.
+    """An engine core waits for answers of its workers and does not watch their processes. One that is killed sends no
+    answer, and the front end waits with the engine core.
     """
 
     def watched(self) -> tuple[str, ...]:
@@ -32,7 +32,7 @@ class NoSentinel(WatchingEngine):
 
 @mutant("startup-no-death-pipe", "HANG:COLLECTIVE:DEAD_RANK")
 class NoDeathPipe(WatchedWorker):
-    """A worker does not look at its engine core, and stays in its collective when that has given up."""
+    """A worker does not watch its engine core, and stays in its collective when that has given up."""
 
     async def death_pipe(self, rank: Rank) -> None:
         return

@@ -15,7 +15,7 @@ from dpsim.vllm.startup.worker import ALL2ALL, StartupWorker
 
 @mutant("M-ST-1", "DISAGREEMENT:GROUP")
 class OwnListsOnly(Groups):
-    """A worker creates the groups that it is a member of, and no others."""
+    """A worker creates the groups of which it is a member, and no others."""
 
     async def create(self, kind: str, members: Members) -> None:
         if self.rank.rank in members:
@@ -43,7 +43,7 @@ class SiblingsWhereNeeded(Groups):
 
 @mutant("M-ST-4", "CRASH:VALUEERROR")
 class RootZero(Groups):
-    """The first member is named by its place in the group, where a global rank is asked for."""
+    """The root of a broadcast is a place in the group, although the call takes a global rank."""
 
     def root(self, members: Members) -> int:
         return 0
@@ -60,7 +60,7 @@ class Swapped(Kinds):
 
 @mutant("M-ST-7", "CRASH:CAPTUREERROR")
 class NotWarmedUp(Groups):
-    """Communicators are not used once when they are made, and so are first used in a capture."""
+    """Workers do not use their communicators when they make them, so the first use is in a capture."""
 
     async def warm_up(self, kind: str) -> None:
         return
@@ -68,7 +68,7 @@ class NotWarmedUp(Groups):
 
 @mutant("M-ST-8", "HANG:COLLECTIVE:MISSING_RANK")
 class SizesByMemory(Forwards):
-    """Which sizes a worker warms up depends on what its device has free."""
+    """The free memory of a device decides which sizes its worker warms up."""
 
     def sizes(self) -> tuple[int, ...]:
         sizes = super().sizes()
@@ -78,7 +78,7 @@ class SizesByMemory(Forwards):
 
 @mutant("M-ST-9", "HANG:COLLECTIVE:MISSING_RANK")
 class SamplerOfOneReplica(Forwards):
-    """The last stage of the first replica alone warms its sampler up."""
+    """The last stage of the first replica alone warms up its sampler."""
 
     def warms_sampler(self) -> bool:
         return super().warms_sampler() and not self.topology.position(self.rank.rank).dp
@@ -86,7 +86,7 @@ class SamplerOfOneReplica(Forwards):
 
 @mutant("M-ST-10", "CRASH:NOMEMORY")
 class SnapshotTooEarly(StartupWorker):
-    """The memory is measured before there are communicators, whose buffers the KV cache then takes as well."""
+    """A worker measures its memory before it has communicators, and the KV cache then takes their memory as well."""
 
     async def create_groups(self, groups: Groups) -> int:
         free = self.memory.free - ALL2ALL

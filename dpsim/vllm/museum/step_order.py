@@ -24,9 +24,9 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-ES-1", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class AgreesOnOldBatch(DataParallelStep):
-    """Ranks agree before they take over what the scheduler has for them, so on the batch of the step before.
+    """Ranks agree before they take over the scheduler's batch, so on the batch of the step before.
 
-    Where a batch is larger than the last one, the forward has no room for all of its tokens.
+    If a batch is larger than the last one, the forward has no room for all of its tokens.
     """
 
     old: Batch | None = None
@@ -38,9 +38,9 @@ class AgreesOnOldBatch(DataParallelStep):
 
 @register_variant("M-ES-2", protocol="dp_batch", form="source-000", expected="CRASH:WRONG*")
 class PreparesTooEarly(CapturedForward):
-    """Inputs and slots are prepared before the agreement, for as many requests as the rank has.
+    """A rank prepares inputs and slots before the agreement, for its own number of requests.
 
-    The padded graph finds behind them the slots of an earlier step, and writes into rows that are in use.
+    Behind them the padded graph finds the slots of an earlier step, and writes into rows that are in use.
     """
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
@@ -49,7 +49,7 @@ class PreparesTooEarly(CapturedForward):
 
 @register_variant("M-ES-5", protocol="dp_batch", form="source-000", expected="CRASH:WRONGCACHE")
 class DummiesWrite(CapturedForward):
-    """A dummy batch has a slot, that of the rank's first request, and writes its nothing there."""
+    """A dummy batch has the slot of the rank's first request, and writes there."""
 
     def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
         metadata = super().metadata_of(batch, num_tokens, mode)
@@ -60,7 +60,7 @@ class DummiesWrite(CapturedForward):
 class ReusesTheAgreement(Drafter):
     """The later forwards of the drafter reuse the list of its first one, each rank with its own new count in it.
 
-    They have a token for each request, where the first had all tokens: no two ranks have the same list.
+    They have a token for each request, and the first had all tokens: no two ranks have the same list.
     """
 
     kept: tuple[int, ...] | None = None
@@ -78,10 +78,10 @@ class ReusesTheAgreement(Drafter):
     protocol="dp_batch",
     form="source-000",
     expected=None,
-    reason="performance only: all ranks wait for their own device in each step, and scheduling ahead is worth nothing",
+    reason="performance only: all ranks wait for their own device in each step, and scheduling ahead gains nothing",
 )
 class ReadsAtOnce(DataParallelStep):
-    """The host reads what came of a forward before it goes on, although scheduling is asynchronous."""
+    """The host reads the results of a forward before it goes on, although scheduling is asynchronous."""
 
     async def execute(self, execution: Execution) -> None:
         await super().execute(execution)
@@ -91,9 +91,9 @@ class ReadsAtOnce(DataParallelStep):
 
 @register_variant("M-ES-13", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
 class OneRankEagerly(DataParallelStep):
-    """One rank runs eagerly what the others replay.
+    """One rank runs eagerly while the others replay.
 
-    Sizes are equal, and NCCL runs through. An all-to-all that waits on the host, which no replay does, hangs.
+    Sizes are equal, and NCCL completes. An all-to-all that waits on the host, which no replay does, hangs.
     """
 
     async def coordinate(self, batch: Batch) -> Execution:

@@ -1,5 +1,5 @@
-"""Variants of what goes on beside the tokens: dummy steps of replicas, a queue of batches that is too deep, what comes
-after sampling in another order, and slots that one stage gives back late.
+"""Variants beside the tokens: dummy steps of replicas, a queue of batches that is too deep, and steps after sampling
+in another order. Others give slots of one stage back late.
 
 Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smallest world that shows each.
 
@@ -20,8 +20,8 @@ from dpsim.vllm.pipeline.stage import Stage
 @mutant(
     "M-PP-16",
     None,
-    "performance only, against the specification: the queue keeps its length, tokens are taken over before they are "
-    "needed, and the main stream waits for them",
+    "performance only, against the specification: the queue keeps its length, stages take tokens over before they "
+    "need them, and the main stream waits for them",
 )
 class DummyTakesOver(Stage):
     """A dummy step takes an entry from the queue of tokens, and puts an empty one in."""
@@ -43,7 +43,7 @@ class DummyPushes(Stage):
 
 @mutant("M-PS-7", "HANG:*")
 class DummyReceives(Stage):
-    """The last stage runs its dummy steps like any step, and waits for hidden states that nobody sends."""
+    """The last stage runs its dummy steps like any step, and waits for hidden states that no stage sends."""
 
     async def dummy(self) -> None:
         if self.transfer is not None and self.is_last:
@@ -53,7 +53,7 @@ class DummyReceives(Stage):
 
 @mutant("M-PS-8-deep", "RACE:BUFFER")
 class DeepQueue(PipelineScheduler):
-    """The queue holds a batch more than there are staging buffers: one is written anew while it is in use."""
+    """The queue holds one batch more than there are staging buffers: the host overwrites one that is in use."""
 
     def depth(self) -> int:
         return super().depth() + 1
@@ -65,11 +65,11 @@ class DeepQueue(PipelineScheduler):
 @mutant(
     "M-ES-8",
     None,
-    "performance only: the same goes over the same communicator in the same order; tokens come later, by the time of "
-    "the drafter, and the main stream stands behind them",
+    "performance only: the same goes over the same communicator in the same order. Tokens arrive later, by the time of "
+    "the drafter, and the main stream waits behind them",
 )
 class TokensAfterDrafts(Stage):
-    """The last stage broadcasts its tokens on the main stream, and only when the drafter is through."""
+    """The last stage broadcasts its tokens on the main stream, and only after the drafter has ended."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -89,9 +89,9 @@ class TokensAfterDrafts(Stage):
 
 @mutant("M-ES-14", WRONG)
 class ShiftsInPlace(Stage):
-    """Sampled tokens are shifted in place, so that the drafter finds the last one, and are copied to the host after.
+    """The last stage shifts sampled tokens in place, so that the drafter finds the last one, and then copies them.
 
-    Where nothing else reads them, as on a single stage, clients get other text. In a pipeline the broadcast races.
+    If nothing else reads them, as on a single stage, clients get other text. In a pipeline the broadcast races.
     """
 
     def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
@@ -100,7 +100,7 @@ class ShiftsInPlace(Stage):
 
 
 def shift(sampled: Any, tokens: Any) -> None:
-    """Kernel: the last token of each row in its first place."""
+    """Kernel: copy the last token of each row to its first place."""
     for row in range(tokens.shape[0]):
         tokens[row, 0] = tokens[row, sampled[row] - 1]
 
@@ -111,8 +111,8 @@ def shift(sampled: Any, tokens: Any) -> None:
 @mutant(
     "M-ES-16",
     None,
-    "equivalent: a slot that is given back late was nobody's meanwhile, for a step that preempts admits none; tokens "
-    "that still reach it are written over, and slots may differ between stages (M-PP-18)",
+    "equivalent: no request had the slot meanwhile, for a step that preempts admits none. The next request overwrites "
+    "tokens that still reach it, and slots may differ between stages (M-PP-18)",
 )
 class FreesPreemptedLate(Stage):
     """The first stage gives the slots of preempted requests back with the next step, before it hands slots out."""
@@ -129,7 +129,7 @@ class FreesPreemptedLate(Stage):
 
 @mutant("M-ES-16-behind", "CRASH:INDEXERROR")
 class FreesPreemptedBehind(Stage):
-    """The first stage does that behind the step's admissions: it takes a request that came again for the old one."""
+    """The first stage does that after the step's admissions: it takes a request that came again for the old one."""
 
     late: tuple[int, ...] = ()
 

@@ -1,6 +1,6 @@
 """Variants of the slices that tensor-parallel ranks send: mutants of specification 7.8.
 
-Each is wrong in one place of `dpsim.vllm.pipeline.transfer`: who sends which slice, or what a stage gathers.
+Each is wrong in one place of `dpsim.vllm.pipeline.transfer`: which rank sends which slice, or what a stage gathers.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
 """
@@ -22,7 +22,7 @@ class SendsWhole(WaitsForDescription):
 
 @mutant("M-PS-14", "HANG:COLLECTIVE:MISSING_RANK")
 class SkipsOne(WaitsForDescription):
-    """One rank of a stage leaves a tensor out, for to it alone it is empty: the others gather it, and wait for it."""
+    """One rank of a stage leaves out a tensor, which is empty on it alone: the others gather it, and wait for it."""
 
     def gathered(self, received: Received) -> list[str]:
         names = super().gathered(received)

@@ -1,8 +1,8 @@
 """Variants of sampled tokens: the mutants of specification 6.11, area 3.
 
-Each is the healthy protocol with one thing done wrong; `scenarios/museum/` has the smallest world that shows it. What
-harms nothing but speed, or nothing at all, says why; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it
-whole. Hidden states are in `dpsim.vllm.museum.pipeline`, dummy steps in `dpsim.vllm.museum.steps`, historical bugs in
+Each is the healthy protocol with one mistake; `scenarios/museum/` has the smallest world that shows it. A variant that
+costs only speed, or nothing, says why; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely.
+Hidden states are in `dpsim.vllm.museum.pipeline`, dummy steps in `dpsim.vllm.museum.steps`, historical bugs in
 `dpsim.vllm.museum.pipeline_bugs`.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PP-2}
@@ -22,7 +22,7 @@ from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 
 WRONG = "CRASH:WRONG*"
-"""Any difference from the oracle: which of them comes first depends on the world."""
+"""Any difference from the oracle: the world decides which of them is the first."""
 
 
 def mutant(
@@ -33,9 +33,9 @@ def mutant(
 
 @mutant("M-PP-1", WRONG)
 class NoGeneration(SampledTokens):
-    """Nobody looks at generations: a slot's new request gets a token of the old one.
+    """The stages ignore generations: a slot's new request gets a token of the old one.
 
-    Its last token is right soon after, so what shows are its length, its history and its count of computed tokens.
+    Its last token is right soon after. Its length, its history and its count of computed tokens stay wrong.
     """
 
     def outdated(self, entry: PendingTokens, row: int) -> bool:
@@ -44,7 +44,7 @@ class NoGeneration(SampledTokens):
 
 @mutant("M-PP-2", WRONG)
 class LongerQueue(SampledTokens):
-    """The queue has one entry too many: a token is taken over one step after the request runs again."""
+    """The queue has one entry too many: a stage takes a token over one step after the request runs again."""
 
     def length(self) -> int:
         return super().length() + 1
@@ -53,10 +53,10 @@ class LongerQueue(SampledTokens):
 @mutant(
     "M-PP-3",
     None,
-    "performance only: tokens are taken over before they are needed, and the main stream waits for them, a bubble",
+    "performance only: stages take tokens over before they need them, and the main stream waits for them, a bubble",
 )
 class ShorterQueue(SampledTokens):
-    """The queue has one entry too few: the main stream waits for tokens that are not needed yet."""
+    """The queue has one entry too few: the main stream waits for tokens that it does not need yet."""
 
     def length(self) -> int:
         return super().length() - 1
@@ -64,7 +64,7 @@ class ShorterQueue(SampledTokens):
 
 @mutant("M-PP-4", WRONG)
 class SkipsEmptySteps(Stage):
-    """A step without tokens takes nothing from the queue, which then lags behind."""
+    """In a step without tokens a stage takes nothing from the queue, which then lags behind."""
 
     def before_inputs(self, batch: Batch) -> None:
         if batch.rows:
@@ -74,7 +74,7 @@ class SkipsEmptySteps(Stage):
 
 @mutant("M-PP-5", WRONG)
 class OneStepEarly(PipelineScheduler):
-    """A request runs again one step before its token is there."""
+    """A request runs again one step before its token arrives."""
 
     def cadence(self) -> int:
         return super().cadence() - 1
@@ -82,9 +82,9 @@ class OneStepEarly(PipelineScheduler):
 
 @mutant("M-PP-6", "MISMATCH:COLLECTIVE:COUNT")
 class ReceivesWidest(SampledTokens):
-    """The receivers expect room for drafts in every step (source page 002), the sender has it where there are drafts.
+    """The receivers expect room for drafts in every step (source page 002), the sender only in steps with drafts.
 
-    NCCL hangs until the watchdog ends it, and all ranks say that they joined (pull request 46994).
+    NCCL hangs until the watchdog ends it, and all ranks report that they joined (pull request 46994).
     """
 
     def received_width(self, rows: Sequence[Row]) -> int:
@@ -93,10 +93,10 @@ class ReceivesWidest(SampledTokens):
 
 @mutant("M-PP-7", "*:COLLECTIVE:*")
 class SendsAlways(SampledTokens):
-    """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's.
+    """The last stage also sends tokens that no row needs. The others do not receive them, or take them for later ones.
 
-    It has two faces: where the root of a broadcast waits, a hang; where it does not, as on NCCL, the run gets through
-    and the ledger names the step.
+    It has two faces. If the root of a broadcast waits, the run hangs. If it does not, as on NCCL, the run completes and
+    the ledger names the step.
     """
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
@@ -113,7 +113,7 @@ class WaitsForNothing(SampledTokens):
 
 @mutant("M-PP-9", "RACE:BUFFER")
 class SendsUnsampled(SampledTokens):
-    """The last stage's side stream does not wait for the main stream: it sends what is not sampled yet."""
+    """The last stage's side stream does not wait for the main stream: it sends tokens before they are sampled."""
 
     def join_side(self) -> None:
         if not self.is_last:
@@ -122,7 +122,7 @@ class SendsUnsampled(SampledTokens):
 
 @mutant("M-PP-10", "RACE:REUSED_IN_FLIGHT")
 class KeepsNothing(SampledTokens):
-    """The allocator is not told that the other stream uses the tokens, and hands their memory out again."""
+    """The allocator does not know that the other stream uses the tokens, and hands their memory out again."""
 
     def keep(self, buffer: Buffer) -> None:
         pass
@@ -130,7 +130,7 @@ class KeepsNothing(SampledTokens):
 
 @mutant("M-PP-10-counts", "RACE:REUSED_IN_FLIGHT")
 class KeepsTokensOnly(SampledTokens):
-    """The allocator is told of the tokens, and not of the two arrays of counts, which are sources as well."""
+    """The allocator knows of the tokens, but not of the two arrays of counts, which the side stream reads as well."""
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
         return sources[:1]
@@ -138,7 +138,7 @@ class KeepsTokensOnly(SampledTokens):
 
 @mutant("M-PP-11", WRONG)
 class TakesOverLate(Stage):
-    """Tokens are taken over after the inputs are read: the first stage embeds the token before."""
+    """A stage takes tokens over after it reads the inputs: the first stage embeds the token before."""
 
     def before_inputs(self, batch: Batch) -> None:
         self.update_slots(batch)
@@ -154,14 +154,14 @@ class TakesOverLate(Stage):
 @mutant(
     "M-PP-12",
     None,
-    "performance only: the next step takes them over, before others could be put there; so in all 5,906 small worlds",
+    "performance only: the next step takes them over before others arrive there; so in all 5,906 small worlds",
 )
 class OldestPlace(SampledTokens):
     """A step's tokens go into the oldest place of the queue, not into the newest.
 
-    Against the specification, which says that the order of steps is scrambled. A place is taken in the next step, so
-    there is never more than one entry: tokens come as early as in M-PP-3, and none is lost. The worlds: two or three
-    stages, one or two slots, up to three requests, none or one draft (tests/vllm/pipeline/test_scopes.py).
+    The specification says that this scrambles the order of steps. But the next step takes the place, so there is never
+    more than one entry. Tokens come as early as in M-PP-3, and none is lost. The worlds: two or three stages, one or
+    two slots, up to three requests, none or one draft (tests/vllm/pipeline/test_scopes.py).
     """
 
     def put(self, entry: PendingTokens) -> None:
@@ -170,9 +170,9 @@ class OldestPlace(SampledTokens):
 
 @mutant("pp-mapping-unfiltered", WRONG)
 class MappingOfTheBatch(Stage):
-    """Tokens are taken over with the mapping that the batch had, also where rows were dropped since.
+    """A stage takes tokens over with the mapping of the batch, even if rows were dropped since.
 
-    It is right, and spares a copy, where nothing was dropped. No report of this is known.
+    If none was dropped, this mapping is right, and spares a copy. No report of this is known.
     """
 
     def mapping_of(self, arrived: Arrived) -> Buffer:
@@ -187,11 +187,11 @@ class MappingOfTheBatch(Stage):
 class OneCommunicator(SampledTokens):
     """Tokens go over the communicator of the hidden states.
 
-    A stage's next send then stands behind the tokens of this step, and nothing overlaps. For ranks to wait in a circle,
-    as the specification suspects, two of them would have to put a step's tokens and another step's hidden states on
-    the communicator in opposite order. Here each stage works through the same calls one by one, whatever is eager, also
-    where a grammar puts sampling off (7.5): every worker samples at the same place of its sequence, and none of 1,260
-    small worlds with sampling put off shows more.
+    So a stage's next send waits behind the tokens of this step, and nothing overlaps. The specification suspects a
+    circle. Then two ranks would have to put a step's tokens and another step's hidden states on the communicator
+    in opposite order. Here each stage does the same calls one by one, even if a grammar defers sampling (7.5). So every
+    worker samples at the same place of its sequence, whatever is eager. None of 1,260 small worlds with deferred
+    sampling shows more.
     """
 
     def communicator(self) -> DeviceCommunicator:
@@ -200,9 +200,9 @@ class OneCommunicator(SampledTokens):
 
 @mutant("M-PP-14", WRONG)
 class FinishedByBound(SampledTokens):
-    """A decode whose optimistic count says that it will be finished is left out (source page 002).
+    """A decode needs no token if its optimistic count says that its request ends (source page 002).
 
-    If drafts are rejected it lives on, and the earlier stages go on from its old token (pull request 54436).
+    If the target rejects drafts, the request goes on, and the earlier stages use its old token (pull request 54436).
     """
 
     def row_needs(self, row: Row) -> bool:
@@ -211,7 +211,7 @@ class FinishedByBound(SampledTokens):
 
 @mutant("M-PP-15", WRONG)
 class DraftsOfDropped(Stage):
-    """Drafts are stored with -1 left in the mapping, which as an index is the last slot: another request's."""
+    """A stage stores drafts with -1 left in the mapping. As an index, -1 is the last slot: another request's."""
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         last = self.slots.count - 1
@@ -222,7 +222,7 @@ class DraftsOfDropped(Stage):
 
 @mutant("M-PP-17", WRONG)
 class CountsExchanged(Stage):
-    """Numbers of sampled and of rejected tokens are taken for each other."""
+    """A stage exchanges the counts of sampled and of rejected tokens."""
 
     def take_over(self, arrived: Arrived) -> None:
         swapped = self.main.alloc(arrived.counts.shape, "int32", "counts.swapped")
@@ -232,7 +232,7 @@ class CountsExchanged(Stage):
 
 
 def swap_rows(rows: Any, swapped: Any) -> None:
-    """Kernel: the two rows of a table, exchanged."""
+    """Kernel: exchange the two rows of a table."""
     swapped[0], swapped[1] = rows[1], rows[0]
 
 

@@ -1,15 +1,15 @@
 """Dispatch and combine of the experts, and where in them a microbatch yields (specification 4.4).
 
 Both forms send each token to the rank of its expert and bring it back. A whole batch goes through the same code: then
-nothing yields, and all is on the stream of the forward.
+no microbatch yields, and all ops are on the stream of the forward.
 
     high throughput   the kernels run on the comm stream. A microbatch yields before each, and once more before it takes
                       back what a combine brought
-    low latency       a kernel sends, and the network does the rest beside all streams. That the receive is complete is
-                      left to a hook, which the next microbatch runs once its own computing is enqueued
+    low latency       a kernel sends, and the network works beside all streams. A hook completes the receive; the next
+                      microbatch runs that hook after it has enqueued its own computing
 
-Buffers that cross streams are freed as soon as they were used by the last call, with `record_stream`: the allocator
-keeps them until the other stream is through.
+A rank frees buffers that cross streams right after their last call, with `record_stream`: the allocator
+keeps them until the other stream is done.
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ class AllToAll(ABC):
 
     @abstractmethod
     async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
-        """Send own tokens to their experts. The result: those that the own expert got, on the compute stream."""
+        """Send this rank's tokens to their experts. Returns the tokens for its own expert, on the compute stream."""
 
     @abstractmethod
     async def combine(self, outgoing: Buffer, num_tokens: int) -> Buffer:
-        """Send them back. The result: the own tokens, in their places. Frees `outgoing`."""
+        """Send the tokens back. Returns this rank's tokens in their places. Frees `outgoing`."""
 
     # ---- what both have
 
     def route(self, layer: int) -> Route:
-        """By the counts of the forward context, which are those of this microbatch on all ranks."""
+        """Route by the counts of the forward context, which are those of this microbatch on all ranks."""
         forward = self.state.told()
         counts = [rows for rows in forward.context.counts for _ in range(self.shares)]
         return Route.of(layer, forward.first_token, counts, self.experts.index)
 
     def handle(self) -> int:
-        """Where the handle of a dispatch is kept until its combine."""
+        """The key of a dispatch's handle, which the rank keeps until the combine."""
         return self.dbo.current_ubatch_id
 
     def permuted(self, route: Route, hidden: Buffer) -> tuple[Buffer, Buffer]:
-        """What is sent, and room for what comes."""
+        """Permute the rows to send. Returns them, and a buffer for the rows to receive."""
         stream = self.dbo.stream
         sent = stream.alloc(hidden.shape, "int32", "dispatch.sent")
         received = stream.alloc(sum(route.output_sizes), "int32", "dispatch.received")
@@ -63,7 +63,7 @@ class AllToAll(ABC):
     def exchange(
         self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], stream: Stream, site: str
     ) -> None:
-        """The collective. `to` and `come`: rows to each rank, and from each."""
+        """Run the collective. `to` and `come`: rows to each rank, and from each."""
         self.sms.check(self.dbo.enabled)
         self.experts.all_to_all(output, source, stream, output_sizes=come, source_sizes=to, site=site)
 
@@ -78,7 +78,7 @@ class AllToAll(ABC):
         )
 
     def drop(self, buffer: Buffer, used_on: Stream) -> None:
-        """Nobody needs it any more, once `used_on` is through with it."""
+        """Free a buffer whose last use is on `used_on`."""
         buffer.record_stream(used_on)
         buffer.free()
 
@@ -115,10 +115,10 @@ class HighThroughput(AllToAll):
         return hidden
 
     def shared_experts(self) -> None:
-        """What every token goes through is computed here, beside the combine. This model has none."""
+        """Compute the shared experts here, beside the combine. This model has none."""
 
     async def receive(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
-        """Take back what the combine brought."""
+        """Put the combined rows back in their places."""
         self.dbo.switch_to_comm()
         stream = self.dbo.stream
         self.unpermuted(route, combined, hidden)
@@ -127,11 +127,11 @@ class HighThroughput(AllToAll):
 
 
 class ReceivedTwice(AssertionError):
-    """A receive is completed another time: it would take what the next one brings, or wait for it (I-BT-7)."""
+    """A receive completes twice: the second time it would take the next message, or wait for it (I-BT-7)."""
 
 
 class Receive:
-    """The hook of a receive: from then on `stream` has what `done` marks the arrival of."""
+    """The hook of a receive: it orders `stream` behind `done`, which marks the arrival."""
 
     def __init__(self, stream: Stream, done: Event) -> None:
         self.stream, self.done = stream, done
@@ -168,7 +168,7 @@ class LowLatency(AllToAll):
         return hidden
 
     async def send(self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], site: str) -> None:
-        """Send, leave the receive to the next microbatch, and yield."""
+        """Send, register the receive's hook at the next microbatch, and yield."""
         stream, network = self.dbo.stream, self.rank.stream("network")
         network.wait_stream(stream)
         self.exchange(output, source, to, come, network, site)

@@ -1,11 +1,11 @@
 """The ready barrier: microbatches and the main thread meet before the first microbatch runs (specification 4.1).
 
-Without it a microbatch could run before its successor has registered, and in a capture a late thread would initialise
-its library while the capture is under way (M-BT-1). Two forms:
+Without it a microbatch could run before its successor has registered. In a capture a late thread would initialise its
+library while the capture is under way (M-BT-1). Two forms:
 
-    ReadyBarrier     one party for each microbatch, and the main thread: each says that it is there, main lets all go
-    LiteralBarrier   source 001: literally three parties, whoever they are, as Python's `threading.Barrier(3)`. The
-                     fourth that comes stands, until two more have come
+    ReadyBarrier     one party for each microbatch, and the main thread: each signals its arrival, main releases all
+    LiteralBarrier   source 001: exactly three parties, in any order, as in Python's `threading.Barrier(3)`. The
+                     fourth that arrives waits until two more have arrived
 
 They are the same for two microbatches.
 """
@@ -18,39 +18,39 @@ from dpsim.contract.interface import Rank
 
 
 class ReadyBarrier:
-    """The barrier of a rank. `begin` and `main` are called by the main thread, before and after the threads start."""
+    """The barrier of a rank. The main thread calls `begin` before the threads start, and `main` afterwards."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.expected = 0
 
     def begin(self, num_ubatches: int) -> None:
-        """Nobody is there yet: the barrier is used once more (I-BT-10)."""
+        """Reset the barrier for another use: no party has arrived (I-BT-10)."""
         self.expected = num_ubatches
         for number in range(num_ubatches):
             self.rank.flag(f"ready.{number}").clear("ready.renew")
         self.rank.flag("ready.all").clear("ready.renew")
 
     async def meet(self, number: int) -> None:
-        """A microbatch is there, and stands until all are."""
+        """Arrive as a microbatch, and wait until all have arrived."""
         self.rank.flag(f"ready.{number}").set("ready.here")
         await self.rank.flag("ready.all").wait("ready.meet")
 
     async def main(self) -> None:
-        """So does the main thread."""
+        """Wait as the main thread until all have arrived, then release them."""
         for number in range(self.expected):
             await self.rank.flag(f"ready.{number}").wait("ready.main")
         self.rank.flag("ready.all").set("ready.go")
 
     def abort(self) -> None:
-        """Let go on who stands here, since somebody will not come."""
+        """Release all that wait here, since one of them will not arrive."""
         for number in range(self.expected):
             self.rank.flag(f"ready.{number}").set("ready.abort")
         self.rank.flag("ready.all").set("ready.abort")
 
 
 class LiteralBarrier(ReadyBarrier):
-    """Three parties. Whoever comes last of three lets the other two go on; the next three begin anew."""
+    """Three parties. The last of three releases the other two; the next three form another round."""
 
     parties = 3
 
@@ -60,7 +60,7 @@ class LiteralBarrier(ReadyBarrier):
         self._broken = False
 
     def begin(self, num_ubatches: int) -> None:
-        """As `threading.Barrier.reset`, where somebody did not come the last time."""
+        """Reset as `threading.Barrier.reset` does, if a party was missing in the last round."""
         if self._broken:
             self._tickets, self._broken = count(), False
             for generation in range(2):
@@ -73,13 +73,13 @@ class LiteralBarrier(ReadyBarrier):
         await self._wait()
 
     def abort(self) -> None:
-        """As `threading.Barrier.abort`, but whoever comes goes on: it is told where it asks for the baton."""
+        """Break as `threading.Barrier.abort` does, but raise nothing here: a party raises where it takes the baton."""
         self._broken = True
         for generation in range(2):
             self.rank.flag(f"ready.{generation}").set("ready.abort")
 
     async def _wait(self) -> None:
-        self.rank.flag("ready.tickets").set("ready.come")  # so that all who come here are tried in every order
+        self.rank.flag("ready.tickets").set("ready.come")  # so that a search tries all orders of arrival
         if self._broken:
             return
         generation, place = divmod(next(self._tickets), self.parties)

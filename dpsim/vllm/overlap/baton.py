@@ -1,16 +1,16 @@
 """The context of a microbatch, and the baton: exactly one microbatch of a rank runs at a time (specification 4.2).
 
-The right to run is the set state of a microbatch's *wait event*, a flag. To yield is to set the event of the next
-microbatch of the ring and to wait for one's own:
+A microbatch may run while its *wait event*, a flag, is set. To yield is to set the event of the next microbatch of the
+ring, and to wait for one's own event:
 
     u0: attention | set event 1, wait for 0 ...                     | clear 0, all-to-all | set 1 ...
     u1:                       wait returns, clear 1 | attention     | set event 0, wait for 1 ...
 
-All microbatches share one stream to compute and one to communicate. That a thread leaves the compute stream it marks
-with an event *before* it yields: what the other microbatch computes meanwhile is not waited for, and that is the
-overlap. Between microbatches no device event is needed, as the streams are filled in baton order (4.5).
+All microbatches share one stream to compute and one to communicate. A thread that leaves the compute stream records an
+event *before* it yields. So it does not wait for what the other microbatch computes meanwhile, and this is the overlap.
+Microbatches need no device event between them, as they fill the streams in baton order (4.5).
 
-`UBatchContext` is made to be varied: each method is one operation of 4.2.
+Variants override methods of `UBatchContext`: each method is one operation of 4.2.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Aborted(RuntimeError):
 
 
 class UBatchContext:
-    """One microbatch of one step. All flags and events are as new in every step."""
+    """One microbatch of one step. Every step renews all flags and events."""
 
     def __init__(
         self, number: int, rank: Rank, state: ForwardState, barrier: ReadyBarrier, forward: OverlapContext, comm: Stream
@@ -47,13 +47,13 @@ class UBatchContext:
         self.signal_event = self.wait_event
 
     def signal(self, to: UBatchContext) -> None:
-        """Put it into the ring: `to` is who runs after it."""
+        """Put it into the ring: `to` runs after it."""
         self.signal_event = to.wait_event
 
     # ---- in and out
 
     async def enter(self) -> None:
-        """Register, meet the others, wait for the baton for the first time."""
+        """Register, meet the others, and wait for the baton for the first time."""
         self.registry(self.id, "context.register")
         self.state.register(self.rank.thread, self)
         await self.meet()
@@ -62,8 +62,8 @@ class UBatchContext:
         self.update_stream(self.compute_stream)
 
     def registry(self, number: int, site: str) -> None:
-        """A place among the contexts that all threads share is written or read next. That is a call on a flag of this
-        place, so that a search tries all orders of such calls that no barrier and no baton settles.
+        """Note that this thread next reads or writes a place among the contexts that all threads share. The call on a
+        flag of the place lets a search try all orders that no barrier and no baton settles.
         """
         self.rank.flag(f"ubatch.{number}.context").set(site)
 
@@ -71,7 +71,7 @@ class UBatchContext:
         await self.barrier.meet(self.id)
 
     async def take(self) -> None:
-        """Stand until it is this microbatch's turn. Raises Aborted if there is none any more."""
+        """Wait for this microbatch's turn. Raises Aborted if another microbatch has raised."""
         await self.wait_event.wait("baton.wait")
         self.clear_own()
         if self.state.aborted:
@@ -82,7 +82,7 @@ class UBatchContext:
         self.wait_event.clear("baton.clear")
 
     def exit(self) -> None:
-        """Unregister, run a hook that is left, let the next one go on. Whatever happened in between."""
+        """Unregister, run a pending hook, and release the next one, whatever happened in between."""
         self.state.unregister(self.rank.thread, self)
         self.state.give(self.id)
         self.maybe_run_recv_hook()
@@ -90,7 +90,7 @@ class UBatchContext:
         self.wait_event.clear("baton.leave")
 
     def let_go(self) -> None:
-        """It is the next one's turn."""
+        """Release the next microbatch."""
         self.next_event().set("baton.set")
 
     def next_event(self) -> Flag:
@@ -99,19 +99,19 @@ class UBatchContext:
     # ---- the forward context and the current stream
 
     def restore(self) -> None:
-        """Put the own forward context where layers ask for it."""
+        """Install this microbatch's forward context, which layers read."""
         self.state.forward = self.forward
 
     def update_stream(self, stream: Stream) -> None:
-        """From now on the work of this thread goes there."""
+        """Direct the work of this thread to a stream from now on."""
         self.current_stream = stream
 
     # ---- yields
 
     async def cpu_yield(self) -> None:
-        """Hand the baton to the next microbatch, and stand until it comes back.
+        """Hand the baton to the next microbatch, and wait until it comes back.
 
-        Raises AssertionError if another forward context than the own one is installed, or the own event is set.
+        Raises AssertionError if the installed forward context is not this microbatch's, or if its event is set.
         """
         if self.state.forward is not self.forward:
             raise WrongForward(f"microbatch {self.id} runs with the forward context of another one (I-BT-2)")
@@ -122,13 +122,13 @@ class UBatchContext:
         self.restore()
 
     async def yield_(self) -> None:
-        """Yield on whatever stream the thread is."""
+        """Yield on any stream, and return to it."""
         stream = self.current_stream
         await self.cpu_yield()
         self.update_stream(stream)
 
     async def yield_and_switch_from_compute_to_comm(self) -> None:
-        """Communicate next, after what was computed so far, and not after what others compute until then."""
+        """Communicate next. It waits for this microbatch's computing so far, not for what others compute until then."""
         assert self.current_stream is self.compute_stream, f"microbatch {self.id} is not on its compute stream"
         self.signal_compute_done()
         await self.cpu_yield()
@@ -136,7 +136,7 @@ class UBatchContext:
         self.wait_compute_done()
 
     async def yield_and_switch_from_comm_to_compute(self) -> None:
-        """Compute next, after the own communication."""
+        """Compute next, after this microbatch's communication."""
         assert self.current_stream is self.comm_stream, f"microbatch {self.id} is not on its comm stream"
         self.signal_comm_done()
         await self.cpu_yield()
@@ -178,7 +178,7 @@ class UBatchContext:
     # ---- hooks (4.3)
 
     def hook_owner(self) -> UBatchContext:
-        """Who runs the hooks of this microbatch: the next one. AttributeError follows where it has left (4.7)."""
+        """The microbatch that runs this one's hooks: the next one. If that has left, AttributeError follows (4.7)."""
         following = (self.id + 1) % len(self.state.contexts)
         self.registry(following, "hook.register")
         return cast(UBatchContext, self.state.contexts[following])
@@ -192,11 +192,11 @@ class UBatchContext:
             hook()
 
     def get_previous_event(self, capture: Callable[[Stream], T]) -> T:
-        """What a library notes of the compute stream before the thread yields."""
+        """What a library records of the compute stream before the thread yields."""
         return capture(self.compute_stream)
 
 
 def ring(contexts: list[UBatchContext]) -> None:
-    """Close the ring: each lets the next one go on, and the last one the first."""
+    """Close the ring: each microbatch releases the next one, and the last one releases the first."""
     for context in contexts:
         context.signal(contexts[(context.id + 1) % len(contexts)])

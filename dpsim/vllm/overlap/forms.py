@@ -1,9 +1,9 @@
-"""What releases differ in where batches are split: the forward, and the step around it.
+"""The differences of releases for split batches: the forward, and the step around it.
 
 OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs
 Forward014       a party for each microbatch
-Forward033       lists of boundaries, and one key for all that is stored and looked up
-ForwardV2        the V2 runner: an empty last microbatch is run, and a size is captured whole as well as split
+Forward033       lists of boundaries, and one key to store and look up
+ForwardV2        the V2 runner: it runs an empty last microbatch, and captures a size whole as well as split
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ class Forward014(OverlapForward):
 
 
 class Forward033(Forward014):
-    """0.33: lists of boundaries, and one key for all that is stored and looked up."""
+    """0.33: lists of boundaries, and one key to store and look up."""
 
     slicing: type[Slicing] = Slicing033
     graph_keys: type[GraphKeys] = Keys033
 
 
 class WrapperV2(UBatchWrapper):
-    """The V2 runner's: what a microbatch raised is raised once all threads have ended."""
+    """The V2 runner raises the error of a microbatch after all threads have ended."""
 
     def surface(self, running: Running) -> None:
         for error in running.errors:
@@ -45,7 +45,7 @@ class WrapperV2(UBatchWrapper):
 
 
 class ForwardV2(CapturedForwardV2, Forward033):
-    """The V2 runner's: a last microbatch of padding only is run, and keeps a request."""
+    """The V2 runner runs a last microbatch that is all padding, with a request."""
 
     wrapper_of: type[UBatchWrapper] = WrapperV2
 
@@ -69,4 +69,4 @@ class OverlapStep(DataParallelStep):
 
 
 class OverlapStepV2(DataParallelStepV2, OverlapStep):
-    """The same of the V2 runner."""
+    """The step of one rank on the V2 runner."""

@@ -1,14 +1,14 @@
 """From a batch and an agreement to microbatches (specification 3.5, 3.6 and 4.8).
 
-Attention is told of each microbatch by metadata cut for it, which lies in buffers of its own: a graph reads them
-wherever it is replayed. Inputs, forward contexts and counts are cut by the padded slices; attention metadata by them in
-mode FULL, and else by the own ones.
+Attention reads metadata for each microbatch, cut from that of the batch. It lies in separate buffers, where a graph
+reads it in every replay. The padded slices cut inputs, forward contexts and counts. They also cut attention metadata in
+mode FULL; in other modes the unpadded slices cut it.
 
-A step with encoder inputs hands the model embeddings in the place of ids, and microbatches get slices of these
+A step with encoder inputs passes the model embeddings instead of ids, and microbatches get slices of these
 (`InputsCut`). The ids of such a step are void.
 
-Of the sizes that are captured before serving, those of decodes that reach the threshold are captured as microbatches,
-and others are not.
+Before serving, a rank captures the sizes of decodes that reach the threshold as microbatches, and the other sizes
+without.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class OverlapForward(OverlapLayers):
         )
         self.of_tokens: dict[tuple[int, int], tuple[Buffer, ...]] = {}
         self.embeds: Buffer | None = None  # of the step in progress, if it has encoder inputs
-        self.room: Buffer | None = None  # where embeddings lie, once a step had some
+        self.room: Buffer | None = None  # the buffer of embeddings, once a step had some
 
     # ---- before serving
 
@@ -74,7 +74,7 @@ class OverlapForward(OverlapLayers):
         return super().targets() if self.config.capture_graphs else []
 
     def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
-        """Split, where all wish it, if it is for a FULL graph of decodes."""
+        """The batch of a capture. It may be split if it is for a FULL graph of decodes."""
         split = target.mode is RuntimeMode.FULL and target.key.uniform
         return super().capture_batch(target, mode, inputs)._replace(allow_microbatching=split)
 
@@ -83,7 +83,7 @@ class OverlapForward(OverlapLayers):
         inputs = self.capture_inputs(target)
         agreed = await self.agree_on(target, mode, inputs, agree)
         wanted = (mode, key if mode is not RuntimeMode.NONE else Descriptor(key.num_tokens))
-        assert (agreed.mode, agreed.key) == wanted, f"{wanted} was to be run, and {agreed} was agreed (5.6)"
+        assert (agreed.mode, agreed.key) == wanted, f"the rank wanted to run {wanted}, the agreement is {agreed} (5.6)"
         metadata = self.capture_metadata(inputs)
         self.put(key.num_tokens, (), stream)
         self.put_metadata(metadata, self.metadata, stream)
@@ -96,7 +96,7 @@ class OverlapForward(OverlapLayers):
     # ---- a step
 
     async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
-        """This rank's rows. The caller frees the buffer."""
+        """Run the model. Returns this rank's rows. The caller frees the buffer."""
         mode = agreed.mode if self.config.capture_graphs else RuntimeMode.NONE
         key, counts = self.graph_key(batch, agreed), agreed.counts
         num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
@@ -110,7 +110,7 @@ class OverlapForward(OverlapLayers):
         return self.logits(outputs), slice(0, num_tokens)
 
     def put_embeds(self, batch: Batch, num_tokens: int) -> Buffer:
-        """What stands in for the ids, which are void then."""
+        """Write the embeddings of a step, and void its ids."""
         if self.room is None:
             self.room = self.main.alloc(self.ids.shape, "int32", "input.embeds")
         written, void = self.room.view(0, num_tokens), self.inputs_of(num_tokens)
@@ -119,7 +119,7 @@ class OverlapForward(OverlapLayers):
         return self.room
 
     def inputs_of_step(self, num_tokens: int) -> tuple[Buffer, ...]:
-        """Of a whole forward: ids, or the embeddings in their place."""
+        """The inputs of a whole forward: ids, or the embeddings that replace them."""
         return self.inputs_of(num_tokens) if self.embeds is None else (self.embeds.view(0, num_tokens),)
 
     async def told_of(
@@ -131,11 +131,11 @@ class OverlapForward(OverlapLayers):
             return await self.ubatches(forward, inputs, parts)
 
     def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[UbatchMetadata]:
-        """The microbatches of a forward, each with what attention is told of it."""
+        """The microbatches of a forward, each with its attention metadata."""
         assert context.counts, "microbatches need the tokens of all ranks (their DP metadata)"
         full = context.mode is RuntimeMode.FULL
         num_tokens, num_reqs = context.counts[self.index], context.num_reqs
-        assert num_reqs is not None, "a forward that attention hears nothing of cannot be split"
+        assert num_reqs is not None, "a forward without attention metadata cannot be split"
         slices = self.slicing().slices(scheduled, num_tokens, num_reqs, self.config.num_ubatches)
         whole = attention_metadata(metadata, num_reqs if full else len(scheduled))
         told = slices.for_attention(context.mode)
@@ -153,7 +153,7 @@ class OverlapForward(OverlapLayers):
         whole: AttentionMetadata,
         metadata: Metadata,
     ) -> UbatchMetadata:
-        """One microbatch. `own`: the slice that attention is told of."""
+        """One microbatch. `own`: the slice that attention reads."""
         cut = self.metadata_cut().cut(whole, own)
         starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
         into = self.ubatch_metadata[number]
@@ -169,7 +169,7 @@ class OverlapForward(OverlapLayers):
         return padded.counts(len(context.counts))
 
     def part_inputs(self, tokens: range) -> tuple[Buffer, ...]:
-        """The inputs of a microbatch: for each at the same place."""
+        """The inputs of a microbatch. Microbatches of the same tokens get the same views."""
         key = tokens.start, tokens.stop
         if self.embeds is not None:
             return self.cut_inputs(tokens)
@@ -183,7 +183,7 @@ class OverlapForward(OverlapLayers):
 
 
 def attention_metadata(metadata: Metadata, num_reqs: int) -> AttentionMetadata:
-    """What is cut: metadata of so many requests, padded ones among them."""
+    """The metadata of this number of requests, with padded ones. The microbatches get slices of it."""
     starts = np.array(metadata.starts[: num_reqs + 1], np.int32)
     lengths = np.array(metadata.lengths[:num_reqs], np.int32)
     longest = int(np.diff(starts).max())

@@ -4,10 +4,10 @@
     001, 0.14     first + second             2 x first
     0.17 - 0.24   first + second             all
     0.33          all                        all
-    V2 runner     all                        all; a batch that is not split has a graph of its own
+    V2 runner     all                        all; a batch that is not split has a separate graph
 
-All agree for two microbatches and an even number of tokens, and only there. Where they do not, no graph is ever found,
-and each step captures another one (vllm issue 43145).
+All releases agree only for two microbatches and an even number of tokens. If the two keys differ, a step never finds a
+graph, and captures another one (vllm issue 43145).
 
     >>> Keys001().stored([32, 33]), Keys001().looked_up([32, 33])
     (65, 64)
@@ -26,14 +26,14 @@ class GraphKeys(ABC):
 
     @abstractmethod
     def stored(self, tokens: Sequence[int]) -> int:
-        """Where a capture puts its graph."""
+        """The key under which a capture stores its graph."""
 
     @abstractmethod
     def looked_up(self, tokens: Sequence[int]) -> int:
-        """Where a step looks for one."""
+        """The key that a step looks up."""
 
     def plain(self, num_tokens: int) -> int:
-        """Where a batch that is not split looks."""
+        """The key that a batch looks up if it is not split."""
         return num_tokens
 
 
@@ -71,5 +71,5 @@ class KeysV2(Keys033):
     """The V2 runner of 0.33, which captures a size as a whole as well as for microbatches."""
 
     def plain(self, num_tokens: int) -> int:
-        """Never at graphs of microbatches, of which none has no token."""
+        """A key that matches no graph of microbatches, as each of these has tokens."""
         return 0

@@ -1,8 +1,8 @@
-"""The operations of a microbatch for whoever does not know whether he is in one (specification 4.3).
+"""The operations of a microbatch for code that runs with and without microbatches (specification 4.3).
 
-Layers and the all-to-all call these in every forward. While no microbatch is registered they do nothing, and work
-stays on the stream that the forward has. While some are, the thread that calls has to be one of them: KeyError for the
-main thread (M-BT-20).
+Layers and the all-to-all call these in every forward. While no microbatch is registered, they do nothing, and work
+stays on the stream of the forward. While some are registered, the calling thread has to be one of them. The main
+thread gets KeyError (M-BT-20).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Dbo:
 
     @property
     def context(self) -> UBatchContext | None:
-        """The microbatch of the thread that asks; None while there are no microbatches."""
+        """The microbatch of the calling thread; None while there are no microbatches."""
         if not self.state.ids:
             return None
         return cast(UBatchContext, self.state.contexts[self.state.ids[self.rank.thread]])
@@ -36,12 +36,12 @@ class Dbo:
 
     @property
     def current_ubatch_id(self) -> int:
-        """0 where there are none."""
+        """The microbatch of the calling thread; 0 if there are none."""
         return 0 if self.context is None else self.context.id
 
     @property
     def stream(self) -> Stream:
-        """Where the work of the calling thread goes."""
+        """The stream of the calling thread."""
         context = self.context
         return self.state.told().context.stream if context is None else context.current_stream
 
@@ -74,7 +74,7 @@ class Dbo:
             context.switch_to_compute_sync()
 
     def register_recv_hook(self, hook: Callable[[], None]) -> None:
-        """Let the next microbatch complete a receive. Without microbatches it is completed now."""
+        """Let the next microbatch complete a receive. Without microbatches the receive completes now."""
         if (context := self.context) is not None:
             context.register_recv_hook(hook)
         else:

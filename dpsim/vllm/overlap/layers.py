@@ -2,11 +2,11 @@
 
     project | attention | permute | dispatch | expert | combine | unpermute | project | attention | ...
 
-They are those of `dpsim.vllm.data_parallel.layers`, with two things changed. The experts are on all ranks, and
-tokens go there and come back in two all-to-alls. And nothing is handed down that differs between microbatches: a layer
+They are those of `dpsim.vllm.data_parallel.layers`, with two changes. The experts are on all ranks, and two all-to-alls
+carry tokens there and back. And no caller passes values that differ between microbatches: a layer
 asks the forward context for attention metadata, counts and the stream.
 
-With all of it right a forward leaves the tokens that it found, so the witness of `dp_batch` judges them.
+If all of it is right, a forward leaves its tokens unchanged, and the witness of `dp_batch` compares them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class OverlapLayers(CapturedForward):
         self.exchange = self.all_to_all(rank, self.state, self.dbo, self.sms, self.shares)
 
     def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
-        """What is between two attention ops, or before the first one or after the last."""
+        """The piece before the first attention op, between two, or after the last."""
 
         async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             [hidden] = inputs
@@ -63,7 +63,7 @@ class OverlapLayers(CapturedForward):
         return run
 
     async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
-        """The first half of a layer. Room for what attention leaves is made here, so that it is part of the graph."""
+        """The first half of a layer. It allocates the output of attention, so that the graph owns that memory."""
         stream, weights = self.dbo.stream, self.layer_weights(layer, context)
         query = stream.alloc(hidden.shape, "int32", "query")
         attended = stream.alloc(hidden.shape, "int32", "attended")
@@ -72,7 +72,7 @@ class OverlapLayers(CapturedForward):
         return Outputs((query, attended), owned=True)
 
     def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
-        """Attention, by the metadata of the forward context."""
+        """Run attention, by the metadata of the forward context."""
         told = self.state.told()
         num_reqs = told.context.num_reqs
         if num_reqs is None:
@@ -93,7 +93,7 @@ class OverlapLayers(CapturedForward):
         return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
 
     async def mixture(self, layer: int, attended: Buffer) -> Buffer:
-        """The second half of a layer: to the experts, through the own one, and back."""
+        """The second half of a layer: to the experts, through the rank's own one, and back."""
         received = await self.exchange.dispatch(layer, attended)
         outgoing = await self.run_expert(layer, received)
         received.free()

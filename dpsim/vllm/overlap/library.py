@@ -1,8 +1,8 @@
-"""What a library allocates for each thread and stream that uses it, at first use (specification 4.8).
+"""Memory that a library allocates at first use, for each thread and stream (specification 4.8).
 
-The first call of a thread on a stream makes a workspace, for which the host waits: no capture allows that. So the
-threads of a capture touch the library for both streams before it begins. A thread of a later step, which is another one
-of the same number, finds the handle of the one before it, and with it the workspaces.
+The first call of a thread on a stream allocates a workspace, for which the host waits: no capture allows that. So the
+threads of a capture touch the library for both streams before it begins. The thread of a later step is another one, but
+has the same number. It finds the handle of the one before it, and with it the workspaces.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dpsim.contract.interface import Buffer, Rank, Stream
 
 
 class Library:
-    """The handles of one rank: one a thread name, as handles go back to where the next thread takes its own from."""
+    """The handles of one rank, one for each thread name. A thread returns its handle, and the next one takes it."""
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
@@ -26,4 +26,4 @@ class Library:
         return self.workspaces[key]
 
     def leave(self) -> None:
-        """The calling thread is about to end. Its handle is kept for the next one."""
+        """Keep the handle of the calling thread, which is about to end, for the next one."""

@@ -1,8 +1,8 @@
 """Which expert each token goes to: uneven sizes that all ranks know (specification 3.7 and 4.4).
 
-A router would look at the token, and ranks would tell each other how many go where. Here the place in the batch says
-it, so that sizes follow from the counts of all ranks: wrong counts are wrong sizes. One expert is on each rank of the
-group.
+A router would look at the token, and ranks would exchange how many tokens go where. Here the place in the batch
+decides, so sizes follow from the counts of all ranks: wrong counts are wrong sizes. Each rank of the group has one
+expert.
 
     >>> [owner(token, layer=0, ranks=2) for token in range(6)]
     [0, 1, 1, 0, 0, 1]
@@ -10,8 +10,8 @@ group.
     >>> route.order, route.source_sizes, route.output_sizes
     ((0, 1), (1, 1), (2, 1))
 
-What an expert does to a token is to add its mark. Whoever gets the token back takes the mark of that expert off again,
-and so comes to another number if the token was anywhere else, or its place is another token's.
+An expert adds its mark to each token. The rank that gets the token back subtracts the mark of the right expert. So the
+result differs if the token was anywhere else, or if its place belongs to another token.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ def mark(expert: int, layer: int) -> int:
 
 
 class Route(NamedTuple):
-    """A dispatch of one rank, which its combine undoes. `order`: own rows as they are sent, by expert. `marks`: what
-    the experts add to the rows as they are sent. `source_sizes`: rows to each rank, `output_sizes`: rows from each.
+    """A dispatch of one rank, which its combine undoes. `order`: its rows in the order of sending, by expert. `marks`:
+    what the experts add to these rows. `source_sizes`: rows to each rank; `output_sizes`: rows from each.
     """
 
     order: tuple[int, ...]
@@ -57,17 +57,17 @@ class Route(NamedTuple):
 
 
 def permute(hidden: Any, sent: Any, order: tuple[int, ...]) -> None:
-    """Kernel: rows by expert."""
+    """Kernel: sort rows by expert."""
     sent[:] = hidden[of_host(hidden, order)]
 
 
 def expert(received: Any, workspace: Any, outgoing: Any, added: int) -> None:
-    """Kernel: what an expert makes of the tokens that it got. The library notes something in its workspace."""
+    """Kernel: an expert marks the tokens that it received. The library writes to its workspace."""
     workspace[:] = received.shape[0]
     outgoing[:] = received + added
 
 
 def unpermute(combined: Any, hidden: Any, order: tuple[int, ...], marks: tuple[int, ...]) -> None:
-    """Kernel: rows back in their places, without the marks."""
+    """Kernel: put rows back in their places, without the marks."""
     own = combined - of_host(combined, marks)
-    hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch puts in what is of its type
+    hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch assigns its dtype only

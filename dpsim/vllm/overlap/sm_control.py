@@ -1,8 +1,8 @@
-"""Streaming multiprocessors, shared out while microbatches run (specification 4.10).
+"""Streaming multiprocessors: communication gets a share while microbatches run (specification 4.10).
 
-A communication kernel that spins until its peers come holds its multiprocessors all the while. So that computing goes
-on beside it, communication gets `c` of them for as long as microbatches run or are captured, and all get all of them
-again afterwards: also after an exception, and before a replay.
+A communication kernel that spins until its peers arrive holds its multiprocessors meanwhile. So that computing goes on
+beside it, communication gets `c` of them while microbatches run or a rank captures them. Afterwards both kinds of
+kernel get all of them again, also after an exception, and before a replay.
 
     input                                    what follows
     no expert parallelism                    no all-to-all is set up; computing still leaves `c` of them free
@@ -11,7 +11,7 @@ again afterwards: also after an exception, and before a replay.
     the kernels of experts are not DeepGEMM  computing is not set up
     the platform is not CUDA                 AssertionError, with or without microbatches in a step
 
-A kernel that was set up for another number refuses to be launched, as cooperative ones do.
+A kernel that was set up for another number refuses the launch, as cooperative kernels do.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ class TooFewSMs(AssertionError):
 
 
 class SMControl:
-    """The multiprocessors of one rank. `expert_parallel`: whether experts communicate in an all-to-all that can be set
-    up. Raises AssertionError off CUDA, and if nothing were left to compute.
+    """The multiprocessors of one rank.
 
-    `wanted`: what the environment asks for; `most`: what the all-to-all can use, None without a maximum. `cuda`: the
-    platform; `deep_gemm`: the library whose kernels can be set up.
+    `expert_parallel`: whether experts communicate in an all-to-all with a setup. `wanted`: the number that the
+    environment asks for. `most`: the number that the all-to-all can use, None without a maximum. `cuda`: the platform.
+    `deep_gemm`: the library whose kernels have a setup. Raises AssertionError off CUDA, and if none
+    is left to compute.
     """
 
     total = 132
@@ -47,18 +48,18 @@ class SMControl:
 
     @property
     def budget(self) -> int:
-        """What communication gets while microbatches run. The maximum of the all-to-all counts with experts alone."""
+        """The share of communication while microbatches run. The all-to-all's maximum counts with experts alone."""
         return self.wanted if self.most is None or not self.expert_parallel else min(self.wanted, self.most)
 
     def shares(self) -> tuple[int, int]:
-        """Those of communication and of computing while microbatches run."""
+        """The shares of communication and of computing while microbatches run."""
         budget = self.budget
         comm = budget if budget and self.expert_parallel else self.total
         return comm, self.total - budget if budget and self.deep_gemm else self.total
 
     @contextmanager
     def shared_out(self) -> Iterator[None]:
-        """For a run or a capture of microbatches."""
+        """Set the shares for a run or a capture of microbatches."""
         self.comm, self.compute = self.shares()
         try:
             yield
@@ -69,8 +70,8 @@ class SMControl:
         self.comm = self.compute = self.total
 
     def check(self, microbatched: bool) -> None:
-        """Before an all-to-all, and the expert that follows it. Raises TooFewSMs if one of the two shares is wrong, or
-        microbatches communicate on more multiprocessors than the all-to-all has buffers for.
+        """Check the shares before an all-to-all, and before the expert that follows. Raises TooFewSMs if a share is
+        wrong, or if microbatches communicate on more multiprocessors than the all-to-all has buffers for.
         """
         comm, compute = self.shares() if microbatched else (self.total, self.total)
         if self.comm != comm:

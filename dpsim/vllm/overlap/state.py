@@ -1,16 +1,16 @@
-"""What all host threads of a rank share: who is which microbatch, and the one forward context (specification 4.1).
+"""The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
-In the engine these are variables of the process. A layer does not get its attention metadata and its token counts
-handed down: it asks the *forward context*, of which there is one for all threads. So a thread that goes on has to put
-its own there first, and whoever does not computes with the numbers of the other microbatch.
+In the engine these are variables of the process. No caller passes a layer its attention metadata and token counts. The
+layer reads the *forward context*, of which there is one for all threads. So a thread that continues first installs its
+own context. If it does not, it computes with the numbers of the other microbatch.
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left
-    forward    what the running forward is told
+    forward    the context of the running forward
     holder     the microbatch that has the baton: between its wait and its set of the next one's event (I-BT-1)
-    aborted    one microbatch has raised: nobody else goes on
+    aborted    one microbatch has raised: no other one goes on
 
-A `ForwardState` is plain Python. Only one thread of a rank may run at a time that touches it, which the baton sees to.
+A `ForwardState` is plain Python. Only one thread of a rank may touch it at a time, and the baton ensures this.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from dpsim.vllm.capture.wrapper import ForwardContext
 
 
 class OverlapContext(NamedTuple):
-    """The forward context. `context`: mode, graph, counts of all ranks (the DP metadata), and the requests that
-    attention is told of. `metadata`: where it finds starts, lengths and slots of them. `first_token`: place in the
-    rank's batch of the first token, which is equal on all ranks.
+    """The forward context. `context`: mode, graph, counts of all ranks (the DP metadata), and the number of requests
+    for attention. `metadata`: the buffers with their starts, lengths and slots. `first_token`: the place of the first
+    token in the rank's batch, which is equal on all ranks.
     """
 
     context: ForwardContext
@@ -35,7 +35,7 @@ class OverlapContext(NamedTuple):
 
 
 class Registered(Protocol):
-    """What is registered: a `dpsim.vllm.overlap.baton.UBatchContext`."""
+    """A registered context: a `dpsim.vllm.overlap.baton.UBatchContext`."""
 
     id: int
 
@@ -59,7 +59,7 @@ class ForwardState:
         self.aborted = False
 
     def begin(self, num_ubatches: int) -> None:
-        """Nobody has entered yet."""
+        """Reset the state: no microbatch has entered yet."""
         self.contexts = [None] * num_ubatches
         self.holder, self.aborted = None, False
 
@@ -68,24 +68,24 @@ class ForwardState:
         self.contexts[context.id] = context
 
     def unregister(self, thread: str, context: Registered) -> None:
-        self.ids.pop(thread, None)  # it may have raised before it entered
+        self.ids.pop(thread, None)  # the thread may have raised before it entered
         self.contexts[context.id] = None
 
     def take(self, number: int) -> None:
-        """A microbatch goes on. Raises TwoRun where another one has not stopped."""
+        """Note that a microbatch runs. Raises TwoRun if another one has not stopped."""
         if self.holder is not None:
             raise TwoRun(f"microbatch {number} goes on while microbatch {self.holder} runs (I-BT-1)")
         self.holder = number
 
     def give(self, number: int) -> None:
-        """A microbatch stops."""
+        """Note that a microbatch stops."""
         if self.holder == number:
             self.holder = None
 
     @contextmanager
     def during(self, forward: OverlapContext) -> Iterator[None]:
-        """Install a forward context, as the runner does around the model. Raises WrongForward if another one, or none,
-        is installed when the model is through: what comes after it would be told of a microbatch (I-BT-9).
+        """Install a forward context, as the runner does around the model. Raises WrongForward if the model leaves
+        another one, or none: the code after it would read the context of a microbatch (I-BT-9).
         """
         self.forward = forward
         try:
@@ -96,12 +96,12 @@ class ForwardState:
             self.forward = None
 
     def told(self) -> OverlapContext:
-        """What the running forward is told. Raises AssertionError outside of a forward."""
-        assert self.forward is not None, "nobody set a forward context"
+        """The context of the running forward. Raises AssertionError outside of a forward."""
+        assert self.forward is not None, "there is no forward context outside of a forward"
         return self.forward
 
     def end(self) -> None:
-        """All threads have been joined: nothing of them is left (I-BT-9)."""
+        """Check, after the main thread has joined all threads, that they left nothing (I-BT-9)."""
         assert not self.ids, f"threads {sorted(self.ids)} are still registered after they were joined (I-BT-9)"
         left = [number for number, context in enumerate(self.contexts) if context is not None]
         assert not left, f"contexts of microbatches {left} are left after the join (I-BT-9)"

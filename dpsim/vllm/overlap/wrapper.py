@@ -8,16 +8,16 @@
     some           FULL               there is one             replay
     some           NONE, PIECEWISE    -                        threads, eagerly
 
-A capture runs nothing. So a step that captures while serving has no outputs, as long as nobody replays the graph: what
-the pages and releases do, and the witness of the program finds.
+A capture executes nothing. So a step that captures while serving has no outputs until a rank replays the graph. The
+pages and releases do this, and the witness of the program finds it.
 
-Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. Their outputs are kept by
-number and put together in that order.
+Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. The wrapper keeps their
+outputs by number and concatenates them in that order.
 
 A microbatch that raises hangs its siblings in every release, unless it raises behind its last yield. Then the V1 runner
-goes on with the rows of the others, and the V2 runner raises. `dpsim.vllm.overlap.repaired` lets the siblings go.
+goes on with the rows of the others, and the V2 runner raises. `dpsim.vllm.overlap.repaired` releases the siblings.
 
-`UBatchWrapper` is made to be varied, as `UBatchContext` is.
+Variants override methods of `UBatchWrapper`, as those of `UBatchContext`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpsim.vllm.overlap.state import ForwardState, OverlapContext
 
 
 class UbatchMetadata(NamedTuple):
-    """One microbatch: what its forward is told, and its inputs."""
+    """One microbatch: the context of its forward, and its inputs."""
 
     forward: OverlapContext
     inputs: tuple[Buffer, ...]
@@ -55,11 +55,11 @@ class MicrobatchGraph(NamedTuple):
 
 
 class CapturedAgain(AssertionError):
-    """Microbatches for which there is a graph are captured another time. No engine looks for it."""
+    """A rank captures microbatches for which it has a graph. No engine checks for it."""
 
 
 class Running(NamedTuple):
-    """Microbatches whose threads have been started. `results`: outputs of those that are through, by number."""
+    """Microbatches whose threads have started. `results`: outputs of those that have ended, by number."""
 
     contexts: list[UBatchContext]
     threads: list[Thread]
@@ -71,7 +71,7 @@ class UBatchWrapper:
     """The forwards of one rank. `model`: the wrapper of the plain model for mode FULL."""
 
     pool: str | None = "graphs"
-    """Where graphs get their memory: the pool that all share, or None for one each."""
+    """The memory pool of graphs: one that all share, or None for one each."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class UBatchWrapper:
     async def __call__(
         self, forward: OverlapContext, inputs: tuple[Buffer, ...], parts: Sequence[UbatchMetadata] | None
     ) -> Outputs:
-        """Run a forward whose context is installed, as microbatches where there are `parts`."""
+        """Run a forward whose context is installed, as microbatches if there are `parts`."""
         full = forward.context.mode is RuntimeMode.FULL
         if parts is None:
             if full and self.keys.plain(inputs[0].shape[0]) in self.entries:
@@ -117,34 +117,34 @@ class UBatchWrapper:
         return Outputs(entry.outputs, owned=False)
 
     def replay(self, context: ForwardContext, entry: MicrobatchGraph) -> None:
-        """Once weights that were asked for eagerly are there (5.9)."""
+        """Replay a graph, after the weights that the rank requested eagerly have arrived (5.9)."""
         self.model.before(context)
         entry.graph.replay(context.stream, "ubatches.replay")
 
     def decided(self, action: str) -> None:
-        """Which row of the table it is: on all ranks the same, as it decides on their collectives."""
+        """Record the row of the table. It is the same on all ranks, as it decides on their collectives."""
         self.rank.decide("overlap", action, "dp_cpu")
 
     # ---- without microbatches
 
     async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
-        """The plain model, past its graphs."""
+        """Run the plain model without its graphs."""
         return await self.model.runnable(context, inputs)
 
     # ---- in threads
 
     def renewed(self, parts: Sequence[UbatchMetadata]) -> list[UbatchMetadata]:
-        """Each with a forward context of its own, in mode NONE."""
+        """Each part with a separate forward context, in mode NONE."""
         return [
             part._replace(forward=part.forward._replace(context=self.inner(part.forward.context))) for part in parts
         ]
 
     def inner(self, context: ForwardContext) -> ForwardContext:
-        """What layers see of it."""
+        """The context as layers see it."""
         return context._replace(mode=RuntimeMode.NONE)
 
     async def run_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
-        """Eagerly."""
+        """Run microbatches eagerly."""
         before = self.state.forward
         try:
             running = self.start(parts, capturing=False)
@@ -155,7 +155,7 @@ class UBatchWrapper:
             self.state.forward = before
 
     def start(self, parts: Sequence[UbatchMetadata], capturing: bool) -> Running:
-        """Contexts and threads of all microbatches."""
+        """Make the contexts of all microbatches, and start their threads."""
         self.state.begin(len(parts))
         self.barrier.begin(len(parts))
         contexts = [
@@ -176,7 +176,7 @@ class UBatchWrapper:
         return self.rank.start(f"ubatch.{context.id}", ubatch)
 
     async def run_ubatch(self, context: UBatchContext, part: UbatchMetadata, running: Running, capturing: bool) -> None:
-        """All that the thread of a microbatch does. For a capture it uses the library before it enters."""
+        """Do all the work of a microbatch's thread. For a capture it uses the library before it enters."""
         try:
             if capturing:
                 await self.touch(context)
@@ -185,7 +185,7 @@ class UBatchWrapper:
                 await self.touch(context)
             outputs = await self.model(part.forward.context, part.inputs)
         except Exception as error:
-            self.failed(error, running)  # before its exit lets the next one go on
+            self.failed(error, running)  # before its exit releases the next one
             raise
         finally:
             self.leave(context, running)
@@ -193,7 +193,7 @@ class UBatchWrapper:
         self.library.leave()
 
     def leave(self, context: UBatchContext, running: Running) -> None:
-        """Its exit, which runs a hook that is left: that may raise as well, and then nobody was let go."""
+        """Exit the context. It runs a pending hook, which may raise as well: then no sibling was released."""
         try:
             context.exit()
         except Exception as error:
@@ -201,27 +201,27 @@ class UBatchWrapper:
             raise
 
     async def touch(self, context: UBatchContext) -> None:
-        """Make what the library makes at first use, on both streams."""
+        """Allocate what the library allocates at first use, on both streams."""
         for stream in (context.compute_stream, context.comm_stream):
             await self.library.workspace(stream)
 
     def keep(self, number: int, outputs: Outputs, running: Running) -> None:
-        """After its exit: the next one may be through already. No flag says who comes first, so who relies on it has to
-        say so by one, or a search with the promise does not try both (`Program.ordered_by_flags`).
+        """Keep the outputs, after the exit: the next microbatch may have ended already. No flag orders the two. Code
+        that relies on an order has to set a flag; otherwise a search tries one order only (`Program.ordered_by_flags`).
         """
         running.results[number] = outputs
 
     def failed(self, error: Exception, running: Running) -> None:
-        """A microbatch has raised. Its exit lets the next one go on once, which then waits for it without end (4.7)."""
+        """Note that a microbatch raised. Its exit releases the next one once, which then waits without end (4.7)."""
         running.errors.append(error)
 
     async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
-        """Give the baton to the first one, and wait for all."""
+        """Give the baton to the first microbatch, and wait for all."""
         running.contexts[0].wait_event.set("baton.first")
         return await self.joined(running)
 
     async def joined(self, running: Running) -> list[tuple[int, Outputs]]:
-        """Wait for all."""
+        """Wait for all threads. Returns their results by number."""
         for thread in running.threads:
             await thread.join("ubatch.join")
         self.state.end()
@@ -229,18 +229,18 @@ class UBatchWrapper:
         return self.ordered([*running.results.items()])
 
     def surface(self, running: Running) -> None:
-        """What a thread raised is printed on the V1 runner, and the step goes on with fewer rows. Without any row it
-        raises what a microbatch raised first, in the place of the engine's IndexError.
+        """Raise the first error if there are no rows; the engine raises IndexError there. With rows the V1 runner only
+        prints the error of a thread, and the step goes on with fewer rows.
         """
         if not running.results and running.errors:
             raise running.errors[0]
 
     def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
-        """By number, in whichever order they came."""
+        """Sort by number, in whatever order the microbatches ended."""
         return sorted(results, key=lambda result: result[0])
 
     def concatenated(self, results: list[tuple[int, Outputs]], stream: Stream) -> Outputs:
-        """The rows of all, one after the other, on the stream that all of them end on (I-UB-10)."""
+        """Concatenate the rows of all, on the stream on which all of them end (I-UB-10)."""
         buffers = [outputs.buffers[0] for _, outputs in results]
         whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), buffers[0].dtype, "ubatches.rows")
         stream.launch("ubatches.concatenate", concatenate, reads=buffers, writes=[whole], cost=0)
@@ -251,7 +251,7 @@ class UBatchWrapper:
     # ---- as a graph (4.8)
 
     async def capture_ubatches(self, parts: Sequence[UbatchMetadata]) -> Outputs:
-        """Threads are started and parked before the capture, and joined within it."""
+        """Start and park the threads before the capture, and join them within it."""
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
             raise CapturedAgain(f"microbatches of {tokens} tokens are captured once more: their graph was not found")
@@ -275,12 +275,12 @@ class UBatchWrapper:
 
 
 def captured(forward: OverlapContext) -> OverlapContext:
-    """The same forward, whose calls are kept and not run."""
+    """The same forward in a capture, which records its calls and does not run them."""
     return forward._replace(context=forward.context._replace(capturing=True))
 
 
 def concatenate(*buffers: Any) -> None:
-    """Kernel: all but the last one after the other, in the last one."""
+    """Kernel: concatenate all buffers but the last one into the last one."""
     *parts, whole = buffers
     start = 0
     for part in parts:

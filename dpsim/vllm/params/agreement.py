@@ -1,4 +1,4 @@
-"""The case of the conformance suite that runs a protocol: all that a step of dp_batch does, on any backend.
+"""A case of the conformance suite that runs a protocol: all ops of a step of dp_batch, on any backend.
 
 An entry point of the group `dpsim.cases` names it, and `dpsim.testing.check_backend` runs it beside its own cases.
 """

@@ -24,10 +24,10 @@ class Request(NamedTuple):
     force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
     prefix: str | None = None  # requests of one prefix begin with the same tokens
     encoder_inputs: bool = False  # its first step brings inputs for an encoder
-    stop_after: int | None = None  # output tokens until the model's stop token: no scheduler knows it before
-    drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
-    structured_output: bool = False  # its tokens follow a grammar, whose masks are made of those before
-    session: str | None = None  # goes on where the request of its session that came before it ended
+    stop_after: int | None = None  # output tokens until the model's stop token, which no scheduler knows before
+    drafts: tuple[int, ...] | None = None  # the most of its decodes in turn; the last counts for all later ones
+    structured_output: bool = False  # its tokens follow a grammar; a mask comes from the tokens before
+    session: str | None = None  # it continues where its session's request before it ended
 
     @property
     def length(self) -> int:
@@ -36,7 +36,7 @@ class Request(NamedTuple):
 
 
 SWITCHES = ("enable_eplb",)
-"""Fields of the configuration that mean nothing to a program without the part that they switch on."""
+"""Fields of the configuration that have no effect in a program without the part that they switch on."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class EngineArguments(Arguments):
     """Plain data of a world of engines.
 
     `topology` and `config` are the fields of `dpsim.vllm.config.Topology` and `dpsim.vllm.config.EngineConfig`.
-    `step_ns`: how far apart the ticks of the step clock are. `config_by_rank` has the fields that single ranks have in
-    place of those of `config`.
+    `step_ns`: the time between two ticks of the step clock. `config_by_rank` has the fields that single ranks have
+    instead of those of `config`.
     """
 
     topology: Mapping[str, Any]
@@ -59,7 +59,7 @@ class EngineArguments(Arguments):
         return {**self.config, **self.config_by_rank.get(rank, {})}
 
     def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
-        """Raise Unsuitable for the first optional field that is set and at which the program does not look.
+        """Raise Unsuitable for the first optional field that is set and that the program does not use.
 
         >>> class Small(Program):
         ...     heeds = ("stop_after",)

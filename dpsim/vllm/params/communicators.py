@@ -1,4 +1,4 @@
-"""The communicators of a topology: which groups of ranks exist, and what they are called.
+"""The communicators of a topology: its groups of ranks, and their names.
 
     tp            device (NCCL), one for each stage of a replica that has more than one tensor-parallel rank
     dcp           device, where decode context parallelism is on: the ranks that share the KV cache of a decode
@@ -12,8 +12,8 @@
     eplb_cpu      host, the same groups
     pp_broadcast  device, siblings of pp: sampled tokens on their way back
 
-A group is called by its kind where it is the only one of its kind, else `dp.0`, `dp.1`, ...; scenarios address
-collectives by these names.
+A group that is the only one of its kind has the name of the kind. Others are `dp.0`, `dp.1`, and so on. Scenarios
+address collectives by these names.
 
     >>> [spec.name for spec in communicators(Topology(data_parallel_size=2, tensor_parallel_size=2))]
     ['tp.0', 'tp.1', 'dp.0', 'dp.1', 'dp_cpu.0', 'dp_cpu.1', 'ep']
@@ -36,8 +36,8 @@ from dpsim.vllm.config import Topology
 
 
 def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorSpec, ...]:
-    """All communicators, in the order in which they are made: by kind, then by the lowest rank. Groups of one rank
-    exist too, but only of `dp` and the experts' kinds. `eplb`: whether experts move by their load.
+    """All communicators, in the order of their creation: by kind, then by the lowest rank. Groups of one rank
+    exist, too, but only of `dp` and the experts' kinds. `eplb`: whether experts move by their load.
     """
     balanced = topology.expert_groups() if eplb else []
     pipelines = topology.groups("pp") if topology.pipeline_parallel_size > 1 else []

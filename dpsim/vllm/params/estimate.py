@@ -1,4 +1,4 @@
-"""How large a run of engines is, from its requests and limits alone: about as many steps as the busiest replica makes.
+"""The size of a run of engines, from its requests and limits alone: about the steps of the busiest replica.
 
 A request takes a step for each chunk of its prompt and one for each output token. A replica runs up to `max_num_seqs`
 requests at once, and computes up to `max_num_batched_tokens` a step. So the longest request bounds the steps from
@@ -9,9 +9,9 @@ that is aborted takes no step after that.
     >>> str(estimate_of(args))
     'about 16,000,001 steps, 256,000,016 records, 106 GB'
 
-A stage has room for the longest request in each slot, also where that ends early.
+A stage has room for the longest request in each slot, even if the request ends early.
 
-The bytes are those that runs of this package took: `RECORD` of a record, `PIECE` of a request's share in a step.
+Runs of this package measured the bytes: `RECORD` of a record, `PIECE` of a request's share in a step.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dpsim.vllm.params.arguments import EngineArguments, Request
 
 RECORD, PIECE, REQUEST = 400, 200, 700
 RECORDS_A_STEP = 16
-"""Of a rank. Runs had 9 to 25."""
+"""Records of a rank in a step. Runs had 9 to 25."""
 
 CELL = 32
 """Bytes of a computed token and a position of its request, in `table`: four numbers of a kernel."""
@@ -55,13 +55,13 @@ def estimate_of(args: EngineArguments, *, table: bool = False) -> Estimate:
 
 
 def _share(request: Request, budget: int, step_ns: int) -> int:
-    """The steps of which it is a part: no more than there are ticks from its arrival to its abort, and these two."""
+    """The steps in which a request takes part: no more than the ticks from its arrival to its abort, and these two."""
     whole = -(-request.prompt_tokens // budget) + request.length
     return whole if request.abort_ns is None else min(whole, (request.abort_ns - request.arrival_ns) // step_ns + 2)
 
 
 def _longest(requests: Sequence[Request]) -> int:
-    """Positions of the longest request, whether it ends before or not. One of a session goes on where others ended."""
+    """Positions of the longest request, even if it ends early. One of a session continues where others ended."""
     sessions = Counter[str]()
     for one in requests:
         if one.session is not None:
@@ -71,7 +71,7 @@ def _longest(requests: Sequence[Request]) -> int:
 
 
 def _kept(args: EngineArguments, table: bool) -> int:
-    """Bytes that a rank has for each position, before its first step."""
+    """Bytes that a rank holds for each position, before its first step."""
     if table:
         return max(1, int(args.config["max_num_seqs"])) * SLOT
     return (len(args.requests) + 1) * CAPTURED if args.config.get("capture_graphs") else 0

@@ -1,4 +1,4 @@
-"""What the command line offers for scenarios of engines: other requests for a run.
+"""Options of the command line for scenarios of engines: other requests for a run.
 
     dpsim run quickstart --workload AzureLLMInferenceTrace_code.csv --requests 1000
 
@@ -21,7 +21,7 @@ def run(
     ] = None,
     requests: Annotated[int | None, typer.Option(metavar="N", min=1, help="Take the first N requests only.")] = None,
 ) -> Any:
-    """The same with the requests of a trace, or with the first requests only; the step duration stays.
+    """The scenario with the requests of a trace, or with the first requests only; the step duration stays.
 
     `workload`: a path from the working folder, if that file exists. Otherwise `run` looks for the name in the folder
     of the scenario and in $DPSIM_DATA. Raises ScenarioError for a name that no file can have, and for a scenario

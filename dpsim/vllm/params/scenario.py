@@ -40,7 +40,7 @@ class ProtocolChoice(protocols.ProtocolChoice):
 
 
 class EngineParameters(Parameters):
-    """The sections that a scenario of engines has, and what they mean."""
+    """The sections of a scenario of engines, and their meaning."""
 
     sections: ClassVar[tuple[str, ...]] = ("topology", "config", "workload")
     of_ranks: ClassVar[str] = "topology"
@@ -50,7 +50,7 @@ class EngineParameters(Parameters):
     config: EngineConfig = EngineConfig.model_construct()
     """The engine's configuration, in vLLM's names."""
     config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
-    """Settings of single ranks, laid over `config`: a node that was started with another flag."""
+    """Settings of single ranks, which replace those of `config`: a node with another flag."""
     workload: Workload
 
     @property
@@ -60,12 +60,12 @@ class EngineParameters(Parameters):
 
     @property
     def communicators(self) -> tuple[CommunicatorSpec, ...]:
-        """Those of the topology."""
+        """The communicators of the topology."""
         return communicators(self.topology, self.has_eplb)
 
     @property
     def has_eplb(self) -> bool:
-        """Whether experts move by their load, on some rank at least."""
+        """Whether experts move by their load on at least one rank."""
         return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
 
     def config_of(self, rank: int) -> EngineConfig:
@@ -82,7 +82,7 @@ class EngineParameters(Parameters):
         return requests_of(self.workload, base)
 
     def arguments(self, base: Path | str | None = None) -> EngineArguments:
-        """What the program is handed. Raises as `requests` does."""
+        """The arguments of the program. Raises as `requests` does."""
         return EngineArguments(
             topology=self.topology.model_dump(mode="json"),
             config=self.config.model_dump(mode="json"),
@@ -106,8 +106,8 @@ class EngineParameters(Parameters):
         return self.config.capture_graphs
 
     def problems(self) -> Iterator[Problem]:
-        """Requests that need an adapter where there are none; then what the configuration's own release has against it,
-        and against that of single ranks.
+        """Requests that need an adapter if the configuration has none. Then the rules of its release that the
+        configuration breaks, and those that single ranks break.
         """
         for i, request in enumerate(self.workload.requests or ()):
             if request.lora is not None and not self.config.enable_lora:
@@ -144,7 +144,7 @@ class EngineParameters(Parameters):
         return own
 
     def own_settings(self) -> list[str]:
-        """The same, as lines of a report."""
+        """The settings in which ranks differ, as lines of a report."""
         lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in self.differing().items()]
         return ["", "settings of single ranks, by config_by_rank:", *lines, ""] if lines else []
 
@@ -173,7 +173,7 @@ class EngineParameters(Parameters):
         return None
 
     def beyond(self) -> str:
-        """Counts are taken from the text, before any request is made; the word of a stranger opens no file."""
+        """Count from the text, before any request is made: a scenario of a stranger opens no file."""
         if self.file is not None:
             return "its workload is a file; expected requests that are written out or synthetic"
         return above({"ranks": (self.size, MOST_RANKS), **extent(self.workload)})

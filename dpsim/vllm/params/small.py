@@ -35,7 +35,7 @@ LARGEST = 1_000_000
 
 
 class Scope(NamedTuple):
-    """How far each size goes. `ranks`, `stages`: None for as many as `base` has, and no fewer."""
+    """The maximum of each size. `ranks`, `stages`: None for exactly those of `base`."""
 
     ranks: int | None = None
     requests: int = 1
@@ -51,7 +51,7 @@ class Scope(NamedTuple):
 
 
 def scope(text: str) -> Scope:
-    """From "ranks=2,steps=4"; sizes that are not named are those of `Scope`. Raises ScenarioError.
+    """From "ranks=2,steps=4"; other sizes are the defaults of `Scope`. Raises ScenarioError.
 
     >>> scope("ranks=3,requests=2")
     Scope(ranks=3, requests=2, steps=2, prompt=2, output=2, abort=0, stages=None)
@@ -73,20 +73,20 @@ def scope(text: str) -> Scope:
 
 
 def count(sizes: Scope) -> int:
-    """How many there are."""
+    """The number of scenarios."""
     total = 0
     for number in range(1, sizes.requests + 1):
         each = [_fates(sizes, step) * sizes.prompt * sizes.output for step in range(sizes.steps)]
         ways = [1 if step == 0 else 0 for step in range(sizes.steps)]
-        for _ in range(number):  # the last arrived in step k: so many ways
+        for _ in range(number):  # ways in which the last request arrived in step k
             ways = [sum(ways[: step + 1]) * each[step] for step in range(sizes.steps)]
         total += sum(ways)
     return total * (sizes.ranks or 1) * (sizes.stages or 1)
 
 
 def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
-    """All of them, the smallest first. Raises ScenarioError if there are more than a million, or where `base` cannot
-    have so few or so many ranks.
+    """All scenarios, the smallest first. Raises ScenarioError if there are more than a million, or if `base` cannot
+    have one of the numbers of ranks.
     """
     if count(sizes) > LARGEST:
         raise ScenarioError(
@@ -115,18 +115,18 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
 
 
 class Small(NamedTuple):
-    """All of them, as `dpsim explore` asks for them."""
+    """All scenarios, in the form that `dpsim explore` needs."""
 
     base: Scenario
     sizes: Scope
 
     @property
     def total(self) -> int:
-        """How many there are."""
+        """The number of scenarios."""
         return count(self.sizes)
 
     def worlds(self) -> Iterator[Scenario]:
-        """The smallest first."""
+        """All scenarios, the smallest first."""
         return small_scenarios(self.base, self.sizes)
 
 
@@ -141,7 +141,7 @@ def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
 
 
 def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[str, Any]]]:
-    """So many requests, in the order of their arrival."""
+    """All lists of this number of requests, in the order of their arrival."""
     one = [
         (step, prompt, output, abort)
         for step in range(sizes.steps)
@@ -164,5 +164,5 @@ def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[
 
 
 def _fates(sizes: Scope, step: int) -> int:
-    """Never aborted, or in one of the steps that are left."""
+    """The number of fates: never aborted, or in one of the remaining steps."""
     return 1 + (sizes.steps - step) * sizes.abort

@@ -1,20 +1,20 @@
-"""Hypothesis strategies for scenarios: write the property, let it look for the scenario that breaks it.
+"""Hypothesis strategies for scenarios: write the property, and Hypothesis looks for the scenario that breaks it.
 
     @given(scenarios(max_faults=0))
     def test_a_healthy_protocol_never_hangs(scenario):
         holds(scenario)              # dpsim.testing: explores schedules, and raises if one fails
 
-There is one for each part: topology, config, workload (with aborts), faults, delays. `scenarios` puts them together,
-and parts can be replaced by strategies of yours. What a request holds is freed when it ends, so a free in an arbitrary
-step is drawn as an abort there.
+There is one for each part: topology, config, workload (with aborts), faults, delays. `scenarios` combines them,
+and a caller can replace parts by other strategies. A request frees what it holds when it ends, so a strategy draws an
+abort for a free in an arbitrary step.
 
-Everything drawn is valid by construction, small (up to 4 ranks, 6 requests, about 30 steps), and shrinks towards
-the most boring scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So whatever a
-failing example still has, it needs. The dull value comes first in every choice, and lists shrink to nothing.
-`dump_scenario` turns a failing example into a file. What is drawn is drawn always, even where a choice made before it
-says that it is not needed: otherwise Hypothesis could not undo that choice without disturbing all that follows.
+Every drawn scenario is valid by construction and small: up to 4 ranks, 6 requests, about 30 steps. It shrinks towards
+the dullest scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So a failing example
+needs all that it still has. The dull value comes first in every choice, and lists shrink to nothing.
+`dump_scenario` turns a failing example into a file. A strategy always draws all its values, even those that an earlier
+choice makes needless. Otherwise Hypothesis could not undo that choice without disturbing all later draws.
 
-Neither schedules nor seeds are drawn: schedules are explored inside the property. So it is a function of its scenario,
+Strategies draw neither schedules nor seeds: the property explores schedules. So it is a function of its scenario,
 and a failure shrinks. No other module of this package imports Hypothesis. Prior art: Hypothesis' own
 guide to strategies that shrink well; Jepsen's nemesis.
 """
@@ -40,7 +40,7 @@ SITES = ("dp.agree", "experts.combine")
 
 STEP_NS = 20_000_000
 
-# Hypothesis looks a strategy through when it first draws from it: what every scenario draws from is made once.
+# Hypothesis looks a strategy through when it first draws from it, so this module makes shared strategies once.
 MODES = st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode))
 SEATS = st.none() | st.integers(1, 8)
 THRESHOLDS = st.none() | st.integers(0, 12)
@@ -66,9 +66,9 @@ def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, 
 
 @st.composite
 def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> EngineConfig:
-    """Valid configurations: all graph modes, short capture ladders, 1 to `max_ubatches` microbatches with
-    thresholds that fill them, 1 to `max_query_len` tokens a decode, both sync domains, adapters. In mode FULL
-    every graph holds whole decodes: 0.14 and 0.17 do not round those, and assert where a decode is padded to another
+    """Valid configurations: all graph modes, short capture ladders, both sync domains, adapters. They have 1 to
+    `max_ubatches` microbatches with thresholds that fill them, and 1 to `max_query_len` tokens a decode. In mode FULL
+    every graph holds whole decodes: 0.14 and 0.17 do not round those, and assert if a decode is padded to another
     size. Shrinks to `EngineConfig()`.
     """
     query_len = draw(st.integers(1, max_query_len))
@@ -94,7 +94,7 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> E
 
 @st.composite
 def pipelines(draw: st.DrawFn, max_stages: int = 4, max_replicas: int = 1) -> Topology:
-    """Pipelines of 1 to `max_stages` stages, and of 2 or more where there are several. Shrinks to one of two stages."""
+    """Pipelines of 1 to `max_stages` stages, and of 2 or more with several replicas. Shrinks to one of two stages."""
     stages = draw(st.sampled_from([2, 1, *range(3, max_stages + 1)]))
     replicas = draw(st.integers(1, max_replicas if stages > 1 else 1))
     return Topology(data_parallel_size=replicas, pipeline_parallel_size=stages)
@@ -102,8 +102,8 @@ def pipelines(draw: st.DrawFn, max_stages: int = 4, max_replicas: int = 1) -> To
 
 @st.composite
 def pipeline_configs(draw: st.DrawFn, max_slots: int = 4, max_drafts: int = 3, max_tokens: int = 96) -> EngineConfig:
-    """Configurations that keep a pipeline busy: few slots, so that they are used again; a small budget, so that prompts
-    are cut; drafts; a KV cache that holds a request of `max_tokens`, and hardly two. Shrinks to one slot, and no more.
+    """Configurations that keep a pipeline busy. A few slots make requests use them again, and a small budget cuts
+    prompts. They have drafts, and a KV cache for one request of `max_tokens`, hardly two. Shrinks to one slot.
     """
     slots, drafts = draw(st.integers(1, max_slots)), draw(st.integers(0, max_drafts))
     block, scarce = draw(st.sampled_from([16, 1, 5])), draw(st.booleans())
@@ -144,8 +144,8 @@ def faults(
     max_ordinal: int = 3,
     kinds: Sequence[str] = ("skip", "repeat", "alter", "die"),
 ) -> list[dict[str, Any]]:
-    """Up to `max_faults` faults at different ops, as mappings for a scenario. Which of the `kinds` are possible in this
-    example is drawn first, and noted (`dpsim.scenario.swarm` says why). Shrinks to none, then to a skip by rank 0.
+    """Up to `max_faults` faults at different ops, as mappings for a scenario. The strategy first draws and notes which
+    of the `kinds` are possible in this example (see `dpsim.scenario.swarm`). Shrinks to none, then to a skip by rank 0.
     """
     found: dict[tuple[int, str], dict[str, Any]] = {}
     possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
@@ -191,7 +191,7 @@ def scenarios(
     max_delays: int = 2,
     sites: Sequence[str] = SITES,
 ) -> Scenario:
-    """Whole scenarios, with nothing expected of them. `max_faults=0` gives healthy ones, if the form and variant
+    """Whole scenarios without expectations. `max_faults=0` gives healthy ones, if the form and variant
     are healthy.
 
     `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)` or `st.just(EngineConfig())`.
@@ -269,7 +269,7 @@ def _addresses(
 
 @st.composite
 def _changes(draw: st.DrawFn) -> dict[str, str | int]:
-    """A change of an all-reduce of int32, which is all that the protocol makes: it has no root."""
+    """A change of an all-reduce of int32, the only one of the protocol: it has no root."""
     key = draw(st.sampled_from(["count", "op", "dtype"]))
     if key == "count":
         return {"count": draw(st.integers(1, 16))}

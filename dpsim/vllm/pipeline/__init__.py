@@ -7,7 +7,7 @@ history.py          scheduler and batch queue, played from the first request to 
 slots.py            which request has which slot of the table
 request_table.py    the table of requests on the device, and its kernels
 staging.py          numbers of the host on their way to the device
-need_mask.py        which rows need the token that they come to, in two published rules
+need_mask.py        which rows need their sampled token, in two published rules
 sampled_tokens.py   the broadcast of sampled tokens, and the queue in which they wait
 page_002.py         the same as source page 002 has it, word for word
 transfer.py         hidden states from one stage to the next

@@ -4,8 +4,8 @@
     InputBatch   a stage to its kernels: the batch's rows as slots and spans of tokens
     StepResult   a stage to the engine: what the step's inputs were and, on the last stage, what was sampled
 
-All of it is data. Every stage gets equal batches, so what two of them have to do alike they compute from the batch:
-whether a row samples, how many drafts it has, how many tokens are computed at most.
+All of it is data. Every stage receives equal batches, so each stage can compute alone what all have to decide alike.
+Examples are whether a row samples, how many drafts it has, and how many tokens are computed at most.
 
     >>> row = Row(request=0, computed=4, scheduled=3, prefill=4, limit=9, position=4)
     >>> row.prefilling, row.samples, row.drafts  # a decode: the last sampled token, and two drafts
@@ -22,10 +22,11 @@ from dpsim.vllm.model.kernels import Span
 
 
 class Row(NamedTuple):
-    """A request's part of a batch. `computed`: tokens of it that count as computed before the step, as the scheduler
-    knows it: an upper bound. `prefill`: tokens that it has to compute before it decodes; `limit`: all it may have.
-    It is None for a batch of which no length is known (source page 002).
-    `position` is what only the oracle knows: the tokens that really are computed.
+    """A request's part of a batch.
+
+    `computed`: tokens that the scheduler counts as computed before the step, an upper bound. `prefill`: tokens that the
+    request computes before it decodes. `limit`: all tokens that it may have, or None for a batch whose lengths no
+    stage knows (source page 002). `position`: tokens that are really computed. Only the oracle knows it.
     """
 
     request: int
@@ -41,7 +42,7 @@ class Row(NamedTuple):
 
     @property
     def samples(self) -> bool:
-        """Whether a token comes of it: it is no chunk of a prompt with more to come."""
+        """Whether the row samples a token: it is not a chunk of a prompt whose rest follows."""
         return self.computed + self.scheduled >= self.prefill
 
     @property
@@ -50,9 +51,9 @@ class Row(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """A request that gets a slot, and the tokens that are known of it: its prompt, and after a preemption more.
+    """A request that gets a slot, and its known tokens: its prompt, and after a preemption also its output so far.
 
-    `continues`: the one of its session that held a slot until now, which is given back first (specification 6.2).
+    `continues`: the request of the same session that held the slot. The stage frees it first (specification 6.2).
     """
 
     request: int
@@ -61,10 +62,10 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What every stage does next: requests whose slots are given back, requests that get one, rows to run.
+    """What every stage does next: it frees the slots of some requests, gives slots to others, and runs rows.
 
-    `preempted`: those of `freed` that had to give their slot back, and begin anew later. `drafts`: the most that a row
-    of the batch has in its next decode, so that the last stage drafts nothing where it is 0.
+    `preempted`: the requests of `freed` that lose their slots and start again later. `drafts`: the most drafts that a
+    row of the batch has in its next decode. If it is 0, the last stage drafts nothing.
     """
 
     number: int
@@ -79,7 +80,7 @@ class Batch(NamedTuple):
         return sum(row.scheduled for row in self.rows)
 
     def spans(self) -> tuple[Span, ...]:
-        """Where the rows' tokens lie among those of the step: one row after the other."""
+        """Where the tokens of each row lie among those of the step: one row after the other."""
         ends = accumulate(row.scheduled for row in self.rows)
         return tuple(
             Span(end - row.scheduled, row.scheduled, row.prefilling, row.samples)
@@ -88,11 +89,11 @@ class Batch(NamedTuple):
 
 
 class InputBatch(NamedTuple):
-    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie.
+    """A batch as a stage runs it: the slots of its rows, on the host and on the device, and where their tokens lie.
 
-    It is also what a worker keeps between the call that executes a batch and the one that samples it, which brings
-    `masks`: of each row by place what a grammar permits. `drafts`: how many the drafter proposes for each row after the
-    batch; 0 where the step skips them.
+    A worker also keeps it between two calls: one executes the batch, the other samples it. The second call brings
+    `masks`: for each row, by place, the tokens that a grammar permits. `drafts`: how many drafts the drafter proposes
+    for each row after the batch, or 0 if the step skips them.
     """
 
     batch: Batch
@@ -110,7 +111,7 @@ class InputBatch(NamedTuple):
 
 
 class StepResult(NamedTuple):
-    """What a step leaves for the one who takes its result. `delivered`: the ops that last brought tokens, by row."""
+    """What a step leaves for the engine, which takes its result. `delivered`: by row, the op of the last tokens."""
 
     step: int
     batch: Batch

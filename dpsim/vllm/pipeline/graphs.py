@@ -2,16 +2,17 @@
 
     hidden -> [ embed, project ] -> attention -> [ mix, project ] -> attention -> [ mix ] -> output
 
-What is in brackets is a *piece*: a graph of its own in mode PIECEWISE, with eager attention between. In mode FULL all
-of it is one graph, with the copy into the output at its end. A graph cannot ask which request a token is of, or how
-many there are, so that is in buffers: of each token itself, its position, and the slot of its request. Tokens that only
-pad a batch have the slot behind the last one, which is nobody's (I-CG-11), and what they come to nobody reads.
+Each pair of brackets is a *piece*. In mode PIECEWISE each piece is its own graph, and attention runs eagerly between
+the pieces. In mode FULL all of it is one graph, which ends with the copy into the output. A graph cannot ask which
+request a token belongs to, or how many tokens there are. So buffers hold, for each token, its id, its position and the
+slot of its request. Padding tokens write to one spare slot behind the last one, and no rank reads their results
+(I-CG-11).
 
-Nobody agrees on anything before a capture: all stages have the same configuration, so all capture the same sizes, the
-largest first, and with it the buffers for outputs are made (I-CG-13). Hidden states go from stage to stage in no
-capture: a stage runs on what its own buffers hold. Afterwards all stages choose the same graph for the same batch.
+The stages need no agreement before a capture. All have the same configuration, so all capture the same sizes, the
+largest first. The first dummy run allocates the output buffers (I-CG-13). In a capture no stage sends or receives
+hidden states: it runs on what its buffers hold. Later all stages choose the same graph for the same batch.
 
-Ranks of a stage add up what each layer comes to, inside of the graph.
+The ranks of a stage reduce the output of each layer inside of the graph.
 """
 
 from __future__ import annotations
@@ -86,11 +87,11 @@ class CapturedLayers(Layers):
         self.captures.allowed = False
 
     def wanted(self) -> list[CaptureSize]:
-        """What is captured, in this order."""
+        """The captures, in their order."""
         return self.graphs.captures()
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """A run for a target: its warm-up, or its capture. Token counts are those of the target on every rank."""
+        """Run for a target: its warm-up, or its capture. Every rank runs the token count of the target."""
         tokens = target.key.num_tokens
         self.put(tokens, None, (), stream)
         if not self.output:
@@ -106,7 +107,7 @@ class CapturedLayers(Layers):
             self.graphs.record(CaptureSize(tokens, mode, target.key.uniform))
 
     async def capture_whole(self, context: ForwardContext, target: Target) -> None:
-        """All of it as one graph, with the copy into the output."""
+        """Capture all layers as one graph, with the copy into the output."""
         tokens = target.key.num_tokens
         name = f"model.{tokens}"
         graph = self.whole[tokens] = self.rank.graph(name, self.captures.pool)
@@ -134,7 +135,7 @@ class CapturedLayers(Layers):
         return {name: buffer.view(0, tokens) for name, buffer in outgoing.items()}
 
     def put(self, tokens: int, input_batch: InputBatch | None, spans: tuple[Span, ...], stream: Stream) -> None:
-        """What a forward of so many tokens reads. Without a batch, as in a capture, all of them only pad."""
+        """Write what a forward of this many tokens reads. Without a batch, as in a capture, all tokens are padding."""
         into = [self.rows(one, tokens) for one in (self.tokens, self.positions, self.slots)]
         nobody = self.cache.shape[1] - 1
         if input_batch is None:
@@ -144,7 +145,7 @@ class CapturedLayers(Layers):
             stream.launch("token.put", put_tokens, reads=reads, writes=into, args=(spans, nobody), cost=0)
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """The first rows of a buffer, always the same view: a graph finds its inputs where they were (I-CG-8)."""
+        """The first rows of a buffer. It is always the same view, as a graph finds its inputs by address (I-CG-8)."""
         if (buffer, stop) not in self.views:
             self.views[buffer, stop] = buffer.view(0, stop)
         return self.views[buffer, stop]
@@ -209,7 +210,7 @@ class CapturedLayers(Layers):
         context.stream.launch("embed", embed, reads=reads, writes=writes)
 
     def project(self, index: int, context: ForwardContext, state: Buffer) -> tuple[Buffer, Buffer]:
-        """What the cache will have of the tokens, and room for what attention leaves."""
+        """Compute what the cache keeps of the tokens, and allocate room for the output of attention."""
         stream, tokens = context.stream, self.num_tokens(context)
         kv, attention = (stream.alloc(tokens, "int64", site) for site in ("kv", "attention"))
         reads = [state, self.rows(self.positions, tokens)]
@@ -217,7 +218,7 @@ class CapturedLayers(Layers):
         return kv, attention
 
     def attend(self, index: int, context: ForwardContext, kv: Buffer, attention: Buffer) -> None:
-        """Attention, which no piece contains."""
+        """Run attention, which no piece contains."""
         stream, tokens = context.stream, self.num_tokens(context)
         if context.num_reqs is None:
             stream.launch("attention.skip", kernels.fill, writes=[attention], args=(0,), cost=0)
@@ -226,7 +227,7 @@ class CapturedLayers(Layers):
         stream.launch("attention", attend, reads=reads, writes=[self.cache, attention], args=(index,), cost=LAYER_NS)
 
     def mix(self, index: int, context: ForwardContext, state: Buffer, attention: Buffer) -> Buffer:
-        """What a layer comes to, added up over the ranks of the stage."""
+        """Compute the output of a layer, and reduce it over the ranks of the stage."""
         stream = context.stream
         mixed = stream.alloc(self.num_tokens(context), "int64", "mixed")
         stream.launch("mix", mix, reads=[attention, state], writes=[mixed], args=(self.layers[index],), cost=0)
@@ -240,7 +241,7 @@ class CapturedLayers(Layers):
 
 
 def no_tokens(tokens: Any, positions: Any, slots: Any, nobody: int) -> None:
-    """Kernel: rows that only pad."""
+    """Kernel: fill rows with padding."""
     tokens[:] = 0
     positions[:] = 0
     slots[:] = nobody
@@ -249,7 +250,7 @@ def no_tokens(tokens: Any, positions: Any, slots: Any, nobody: int) -> None:
 def put_tokens(
     inputs: Any, mapping: Any, tokens: Any, positions: Any, slots: Any, spans: tuple[Span, ...], nobody: int
 ) -> None:
-    """Kernel: a batch's tokens, their positions and slots; the rows behind them only pad."""
+    """Kernel: write a batch's tokens, their positions and slots; the rows behind them are padding."""
     no_tokens(tokens, positions, slots, nobody)
     real = inputs.shape[1]
     tokens[:real], positions[:real] = inputs[0], inputs[1]
@@ -281,5 +282,5 @@ def mix(attention: Any, state: Any, mixed: Any, layer: int) -> None:
 
 
 def share(mixed: Any, ranks: int) -> None:
-    """Kernel: of what so many equal ranks added up, what one has."""
+    """Kernel: divide what equal ranks added up by their number."""
     mixed[:] = mixed // ranks

@@ -1,8 +1,8 @@
-"""What an engine does, call by call: the scheduler and the batch queue played from the first request to the last.
+"""What an engine does, call by call: this module plays the scheduler and the batch queue to the last request.
 
-The whole history of calls is a pure function of requests and configuration, because the model's tokens are
-(`dpsim.vllm.model.oracle`): every stage computes it alone, and no machine can change it. One call is one tick of
-the step clock; ticks in which the engine has nothing to do are left out.
+The history of calls is a pure function of requests and configuration, because the model's tokens are
+(`dpsim.vllm.model.oracle`). So every stage computes it alone, and no schedule changes it. One call is one tick of the
+step clock. The history leaves out ticks in which the engine has nothing to do.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.params.arguments import Request
@@ -12,9 +12,10 @@ the step clock; ticks in which the engine has nothing to do are left out.
     >>> [call.takes for call in calls]
     [False, True, True, True, True, True]
 
-Data-parallel engines, *replicas*, get requests in turn and make their calls together, for the experts of a model are
-spread over them. One that has nothing to compute while another does, or whose batch has no tokens, runs a *dummy step*:
-
+Data-parallel engines, *replicas*, get the requests in turn.
+They make their calls together, because the experts of a model are spread over them.
+A replica runs a *dummy step* if it computes nothing while another one does:
+are spread over them. A replica runs a *dummy step* if it computes nothing while another one does:
     >>> for one in histories([Request(0, 5, 2)], 2, stages=2, config=EngineConfig()):
     ...     print(*["dummy" if call.dummy else [row.scheduled for row in call.batch.rows] for call in one.calls])
     [5] dummy [1] dummy dummy dummy
@@ -41,8 +42,10 @@ STEP_NS = 20_000_000
 
 class Call(NamedTuple):
     """One call of the engine: the batch that it schedules, whether it takes the oldest result after that, and whether
-    a dummy step follows. `masks`: with which the batch is sampled, of each row by place, empty where no row has a
-    grammar. `deferred`: it is sampled only after the result, which the masks need.
+    a dummy step follows.
+
+    `masks`: the masks of the sampler, for each row by place, empty if no row has a grammar. `deferred`: the engine
+    samples the batch only after it takes the result, because the masks need that result.
     """
 
     batch: Batch | None
@@ -53,10 +56,10 @@ class Call(NamedTuple):
 
 
 class History:
-    """All calls of an engine, for some requests; computed once, then read only.
+    """All calls of an engine, for some requests. The history is computed once, then only read.
 
-    `mine`: the numbers of the requests that are this engine's, in turn, all if None. Raises Unsuitable for a request
-    that could never end or be scheduled.
+    `mine`: the numbers of the engine's requests, in turn, or None for all. Raises Unsuitable for a request that could
+    never end, or that the scheduler could never schedule.
     """
 
     def __init__(
@@ -85,19 +88,19 @@ class History:
         self.calls: list[Call] = []
         self.ticks: list[int] = []  # of the calls
         self.mine = in_turn(requests) if mine is None else list(mine)
-        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
+        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
         self._play(scheduler(stages, config), step_ns, self.mine)
 
     @property
     def ends(self) -> dict[int, tuple[int, bool]]:
-        """Of each request: how many tokens its client is told, and whether they may be fewer, as it goes away."""
+        """For each request the tokens that its client receives, and whether fewer are right, as the client leaves."""
         own = {number: self.requests[number] for number in self.mine}
         leaving = {self.keys[number] for number, request in own.items() if request.abort_ns is not None}
         return {number: (request.length, self.keys[number] in leaving) for number, request in own.items()}
 
     @property
     def most_tokens(self) -> int:
-        """Of a request, drafts included."""
+        """Tokens of the longest request, with drafts."""
         each = zip(self.oracles, self.requests, strict=True)
         longest = max((oracle.prompt_tokens + request.output_tokens for oracle, request in each), default=1)
         return longest + 2 * self.config.uniform_decode_query_len
@@ -115,7 +118,7 @@ class History:
         self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
 
     def _oracles(self) -> list[Oracle]:
-        """Of all requests. Those of a session begin with what the ones before came to."""
+        """The oracles of all requests. Those of a session begin with the tokens of the requests before."""
         oracles: dict[int, Oracle] = {}
         ended: dict[int, tuple[int, ...]] = {}
         for number in in_turn(self.requests):
@@ -173,7 +176,7 @@ def in_turn(requests: Sequence[Request]) -> list[int]:
 
 
 def keys(requests: Sequence[Request]) -> list[int]:
-    """The session of each request, as the number of the first one of it; a request without one is alone in its own."""
+    """The session of each request, as the number of its first request. Without a session a request has its own."""
     first: dict[str, int] = {}
     found = {}
     for number in in_turn(requests):
@@ -190,7 +193,7 @@ def histories(
     step_ns: int = STEP_NS,
     scheduler: type[PipelineScheduler] = PipelineScheduler,
 ) -> list[History]:
-    """One for each data-parallel replica; sessions go round in the order in which their first requests arrive."""
+    """A history for each data-parallel replica. Sessions go round in the order in which their first requests arrive."""
     key, order = keys(requests), in_turn(requests)
     sessions = [number for number in order if key[number] == number]
     made = []

@@ -20,7 +20,7 @@ LAYERS_NS = 20_000  # reference: one small layer
 class Layers(ABC):
     """The layers of one rank.
 
-    `cache`: int64 (layers, slots, positions), with `spare_slots` that are nobody's. `hidden`: where the inputs of a
+    `cache`: int64 (layers, slots, positions), with `spare_slots` that no request gets. `hidden`: where the inputs of a
     forward are, by name.
     """
 
@@ -42,16 +42,16 @@ class Layers(ABC):
 
     @classmethod
     def largest(cls, config: EngineConfig) -> int:
-        """Tokens for which there has to be room, whatever batches come."""
+        """Tokens for which the buffers need room in any case, whatever batches the run has."""
         return 1
 
     async def capture(self, kinds: tuple[str, ...]) -> None:
-        """Before serving. `kinds`: of the communicators whose members have to capture the same (I-CG-6)."""
+        """Capture graphs before serving. `kinds`: the communicators whose members capture the same (I-CG-6)."""
         return
 
     @abstractmethod
     async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
-        """What the layers come to, one row a token, by name; `outgoing` has room for it."""
+        """Run the layers. Returns their outputs by name, one row a token; `outgoing` has room for them."""
 
 
 class EagerLayers(Layers):

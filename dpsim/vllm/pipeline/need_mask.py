@@ -1,10 +1,10 @@
-"""Which rows of a batch need the token that they come to: two published rules (specification 6.4).
+"""Which rows of a batch need the token that they sample: two published rules (specification 6.4).
 
-Both ends of the broadcast compute this alone, from the same batch. A row needs no token if it samples none, since it is
-a chunk of a prompt with more to come, or if its request ends with it.
+Both ends of the broadcast compute this alone, from the same batch. A row that samples no token needs none: it is a
+chunk of a prompt whose rest follows. A row with which its request ends needs no token either.
 
-    needs_024   also a decode ends by the count of what is computed: an upper bound where drafts may be rejected
-    needs_033   nothing is concluded from a decode: only a prompt whose first token is its last ends here
+    needs_024   a decode also ends, by its computed count: an upper bound while the target model may reject drafts
+    needs_033   a decode never counts as the end: only a prompt whose first token is its last ends here
 
     >>> decode = Row(request=0, computed=19, scheduled=3, prefill=12, limit=20, position=17)
     >>> needs_024(decode), needs_033(decode)  # example A-21: two drafts, and the request may live on
@@ -29,5 +29,5 @@ def needs_033(row: Row) -> bool:
 
 
 def reaches(limit: int | None, tokens: int) -> bool:
-    """Whether a request of so long a length ends. Without a limit no request is known to end."""
+    """Whether a request of this length ends. Without a limit the stage cannot know the end."""
     return limit is not None and tokens >= limit

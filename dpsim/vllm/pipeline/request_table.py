@@ -3,12 +3,13 @@
     last_sampled_tokens   int64 (slots,)        the token that a decode goes on from
     total_len             int32 (slots,)        tokens of the request so far
     num_computed_tokens   int32 (slots,)        those that count as computed, drafts included until they are rejected
-    num_settled_tokens    int32 (slots,)        those that count for good: the state of a recurrent layer
+    num_computed_tokens   int32 (slots,)        computed tokens, with drafts until the target model rejects them
+    num_settled_tokens    int32 (slots,)        computed tokens that are final: the state of a recurrent layer
     all_token_ids         int32 (slots, width)  all tokens
-    draft_tokens          int64 (slots, drafts) what the drafter thinks comes next
+    draft_tokens          int64 (slots, drafts) what the drafter proposes next
 
-Every stage has one. They are mirrors of each other: what comes of a step is sampled on the last stage alone, and the
-others take it over some steps later. A *mapping* says for each row of a batch which slot it belongs to; -1 is none.
+Every stage has such a table, and the tables mirror each other. The last stage alone samples, and the others take over
+the tokens some steps later. A *mapping* holds for each row of a batch the slot that it belongs to; -1 is none.
 
 Sources: specification chapters 6.2 and 6.5.
 """
@@ -24,14 +25,14 @@ from dpsim.vllm.model.kernels import MODULUS, Span, fill, guessed, layout
 
 
 def state(stream: Stream, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
-    """Memory that is there for the whole run, zero at first."""
+    """Allocate memory for the whole run, filled with zeros."""
     buffer = stream.alloc(shape, dtype, site)
     stream.launch("state.clear", fill, writes=[buffer], args=(0,), cost=0)
     return buffer
 
 
 class RequestTable:
-    """The table of one stage. All that is done to it is done on the main stream."""
+    """The table of one stage. Only the main stream works on it."""
 
     def __init__(self, main: Stream, slots: int, width: int, drafts: int) -> None:
         self.main = main
@@ -55,18 +56,18 @@ class RequestTable:
         return inputs
 
     def advance(self, mapping: Buffer, lengths: tuple[int, ...]) -> None:
-        """Rows count as computed, before it is known what is rejected."""
+        """Count rows as computed before the stage knows which drafts the target rejects."""
         self.main.launch("computed.advance", advance, reads=[mapping], writes=[self.computed], args=(lengths,))
 
     def settle(self, mapping: Buffer) -> None:
-        """What counts as computed of these rows is so for good."""
+        """Make the computed count of these rows final."""
         self.main.launch("state.settle", settle, reads=[mapping, self.computed], writes=[self.settled])
 
     def update(
         self, tokens: Buffer, sampled: Buffer, rejected: Buffer, mapping: Buffer, lengths: tuple[int, ...]
     ) -> None:
-        """Take over sampled tokens. `sampled`, `rejected`: how many of each row, int32 (rows,) or (1, rows).
-        `lengths`: of the rows, where they do not count as computed yet.
+        """Take over sampled tokens. `sampled`, `rejected`: the counts of each row, int32 (rows,) or (1, rows).
+        `lengths`: tokens of each row that do not count as computed yet.
         """
         table = [self.last, self.total, self.ids, self.computed, self.settled]
         reads = [tokens, sampled, rejected, mapping]
@@ -77,7 +78,7 @@ class RequestTable:
         self.main.launch("drafts.propose", propose, reads=[self.last, mapping], writes=[self.drafts])
 
     def store_drafts(self, drafts: Buffer, mapping: Buffer) -> None:
-        """Drafts that were proposed elsewhere, int64 (rows, drafts)."""
+        """Store drafts of another stage, int64 (rows, drafts)."""
         self.main.launch("drafts.store", store, reads=[drafts, mapping], writes=[self.drafts])
 
 
@@ -87,7 +88,7 @@ class RequestTable:
 def admit(
     total: Any, computed: Any, settled: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]
 ) -> None:
-    """Kernel: slots begin with these tokens, of which nothing is computed."""
+    """Kernel: slots begin with these tokens, and none is computed."""
     for slot, tokens in zip(slots, known, strict=True):
         total[slot] = len(tokens)
         computed[slot] = settled[slot] = 0
@@ -105,8 +106,8 @@ def prepare(
     inputs: Any,
     spans: tuple[Span, ...],
 ) -> None:
-    """Kernel: what the step's tokens are, int64 (5, tokens): the token, its position, the length of its request, a
-    digest of its request's tokens, and how many are settled. The model needs the first two; the others are looked at.
+    """Kernel: the inputs of a step, int64 (5, tokens). For each token they have its id, its position, the length of its
+    request, a digest of its request's tokens, and the settled count. The model reads two, the witness all.
     """
     xp = namespace(mapping)
     rows, offsets, prefilling = (of_host(mapping, values) for values in layout(spans))
@@ -126,12 +127,12 @@ def prepare(
 
 
 def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
-    """Kernel: rows count as computed, before it is known what is rejected."""
+    """Kernel: count rows as computed before the stage knows which drafts the target rejects."""
     add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
 
 
 def settle(mapping: Any, computed: Any, settled: Any) -> None:
-    """Kernel: what counts as computed of these rows is so for good."""
+    """Kernel: make the computed count of these rows final."""
     _settle(hits_of(mapping, computed.shape[0]), computed, settled)
 
 
@@ -147,7 +148,7 @@ def update(
     settled: Any,
     lengths: tuple[int, ...],
 ) -> None:
-    """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
+    """Kernel: take over sampled tokens. `lengths`: tokens of each row that do not count as computed yet."""
     xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
     sampled = xp.sum(hits * xp.reshape(of_rows, (1, -1)), axis=1)
     rejected = xp.sum(hits * xp.reshape(rejected_of_rows, (1, -1)), axis=1)
@@ -186,7 +187,7 @@ def gather(state: Any, mapping: Any, rows: Any) -> None:
 
 
 def store(rows: Any, mapping: Any, state: Any) -> None:
-    """Kernel: the reverse of `gather`, but for rows whose slot is -1."""
+    """Kernel: the reverse of `gather`, without rows whose slot is -1."""
     xp, hits = namespace(mapping), hits_of(mapping, state.shape[0])
     hit = xp.sum(hits, axis=1) > 0
     for number in range(state.shape[1]):

@@ -1,23 +1,24 @@
 """Sampled tokens on their way back: the broadcast of pipeline parallelism (specification chapter 6).
 
 Only the last stage samples. The others need the token before the request's next decode, and the pipeline must not
-stand still for it. So the last stage broadcasts on a *side stream* over a communicator of its own, the others post
-the receive in the same step and look at what came `stages` steps later:
+stall until it arrives. So the last stage broadcasts on a *side stream*, over a separate communicator. The other stages
+post the receive in the same step, and read the result `stages` steps later:
 
     step t             all: forward.  last: broadcast a_t;  others: receive into the newest place of a queue
     step t + stages    others: take the oldest entry, main stream waits for it, state is updated, then inputs are read
 
-The queue always holds as many entries as there are stages, `None` for a step without tokens; every step takes one and
-puts one, so its length is its clock. Meanwhile a request may end and its slot be another's: each slot counts its
-*generations*, a snapshot goes into the entry, and rows whose slot went on are left out when the entry is taken.
+The queue always holds one entry for each stage, `None` for a step without tokens. Every step takes one entry and puts
+one, so the length of the queue is its clock. Meanwhile a request may end, and another request may get its slot. So
+each slot counts its *generations*, and an entry stores those of its slots. When a stage takes the entry, it drops the
+rows whose slots have a newer generation.
 
-What both sides have to do alike, they compute from the same batch: who needs a token (`need`), and how many places a
-row has (`width`). Nothing is negotiated.
+Both sides compute two things alike, from the same batch: which rows need a token (`need`), and how many places a row
+has (`width`). They negotiate nothing.
 
-`SampledTokens` is one rank's end of it, last stage or not; each method is one decision, and a variant overrides one.
+`SampledTokens` is one rank's end of it, last stage or not. Each method is one decision, and a variant overrides one.
 
-Structure: source page 002 (vLLM 0.24). The mask (`need_mask`) and the width are those of 0.33, since those of the page
-fail with speculative decoding (6.4 and 6.5): they are the variant page-002. The broadcast of drafts is of 0.33, too.
+Structure: source page 002 (vLLM 0.24). The mask (`need_mask`), the width and the broadcast of drafts are those of 0.33.
+The mask and the width of the page fail with speculative decoding (6.4 and 6.5); they are the variant page-002.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.need_mask import needs_033
 
 DROPPED = -1
-"""In a mapping: a row that changes nothing."""
+"""In a mapping, this marks a row that changes nothing."""
 
 
 class PendingTokens(NamedTuple):
-    """Tokens that a step waits for. `step`: in which they were sampled; `slots` and `generations` of the rows then.
+    """The tokens that a step waits for. `step`: the step that sampled them; `slots`, `generations`: its rows' then.
 
-    `batch_mapping`: the slots on the device, int64 (rows,), as the batch itself had them: the entry keeps that memory.
+    `batch_mapping`: the slots on the device, int64 (rows,). It is the mapping of the batch, and the entry keeps it.
     """
 
     step: int
@@ -53,9 +54,10 @@ class PendingTokens(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None, and the slots that they
-    are for, `DROPPED` where nobody wants them any more. `batch_mapping`: the batch's own slots, on the device: right
-    where nothing was dropped. `free` all when they are used.
+    """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None.
+
+    `mapping`: the slot of each row, or `DROPPED` if no request needs its token any more. `batch_mapping`: the slots of
+    the whole batch, on the device, which are right if no row was dropped. Call `free` when all are used.
     """
 
     step: int
@@ -90,22 +92,22 @@ class SampledTokens:
         self.sent = False  # whether the tokens of this step went out, so that its drafts will
 
     def communicator(self) -> DeviceCommunicator:
-        """A sibling: the members of the pipeline, but not the communicator of the hidden states."""
+        """A sibling: it has the members of the pipeline's communicator, but carries no hidden states."""
         return self.rank.device("pp_broadcast")
 
     def length(self) -> int:
-        """Entries of the queue: as many as a token's way has steps."""
+        """Entries of the queue: one for each step that a token travels."""
         return self.group.size
 
     # ---- what both sides compute alike
 
     def need(self, rows: Sequence[Row]) -> tuple[bool, ...] | None:
-        """Which rows need the token that they come to; None if none does, and nothing is sent (6.4)."""
+        """Which rows need the token that they sample. None if no row does: then no stage sends anything (6.4)."""
         needed = tuple(self.row_needs(row) for row in rows)
         return needed if any(needed) else None
 
     def row_needs(self, row: Row) -> bool:
-        """By the rule of 0.33."""
+        """Decide by the rule of 0.33."""
         return needs_033(row)
 
     def width(self, rows: Sequence[Row]) -> int:
@@ -113,14 +115,15 @@ class SampledTokens:
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def freed(self, slot: int) -> None:
-        """A slot was given back: what is under way to it is for nobody."""
+        """Note that a request gave its slot back: no later owner takes the tokens on their way to it."""
         self.generations[slot] += 1
 
     # ---- the last stage
 
     def broadcast(self, rows: Sequence[Row], tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
-        """Send what was just sampled on the main stream: tokens int64 (rows, width), and of each row how many they are
-        and how many drafts were rejected, int32 (rows,) each. The counts are stacked on the side stream.
+        """Send what the main stream just sampled: `tokens` int64 (rows, width), `sampled` and `rejected` int32 (rows,).
+
+        They count the tokens of each row, and the drafts that the target rejected. The side stream stacks the counts.
         """
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
@@ -144,7 +147,7 @@ class SampledTokens:
         assert tokens.dtype == "int64", f"sampled tokens are {tokens.dtype}, the receivers expect int64"
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
-        """Of what the side stream reads, all belongs to the main stream, which may free it before."""
+        """The buffers that the side stream reads: all. They belong to the main stream, which may free them earlier."""
         return sources
 
     def broadcast_drafts(self, drafts: Buffer) -> None:
@@ -163,11 +166,11 @@ class SampledTokens:
         return need is None
 
     def join_side(self) -> None:
-        """The side stream goes on where the main stream is: what is sent is final, and memory is nobody's."""
+        """Order the side stream behind the main stream: what it sends is final, and the memory that it reuses free."""
         self.side.wait_stream(self.main)
 
     def keep(self, buffer: Buffer) -> None:
-        """The other stream uses this memory: it must not be reused before that stream is done with it."""
+        """Keep this memory from reuse until the other stream has used it."""
         buffer.record_stream(self.side if self.is_last else self.main)
 
     # ---- the other stages
@@ -198,7 +201,7 @@ class SampledTokens:
         return all(needed)
 
     def holds(self, mapping: Buffer) -> bool:
-        """Whether an entry keeps this mapping: it is then used and freed with the entry."""
+        """Whether an entry keeps this mapping. The stage then uses and frees it with the entry."""
         return any(entry is not None and entry.batch_mapping is mapping for entry in self.queue)
 
     def skips_receive(self, need: tuple[bool, ...] | None) -> bool:
@@ -208,7 +211,7 @@ class SampledTokens:
         return self.width(rows)
 
     def put(self, entry: PendingTokens) -> None:
-        """Into the place that `consume` made for this step."""
+        """Put an entry into the place that `consume` made for this step."""
         self.queue[-1] = entry
 
     def consume(self) -> Arrived | None:
@@ -230,7 +233,7 @@ class SampledTokens:
         return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, mapping)
 
     def excluded(self, entry: PendingTokens, row: int) -> bool:
-        """Whether a row's token is not to be taken over: it was not needed, or its slot is another request's now."""
+        """Whether the stage drops a row: the row does not need its token, or another request has its slot now."""
         return self.outdated(entry, row) or not entry.need[row]
 
     def outdated(self, entry: PendingTokens, row: int) -> bool:
@@ -243,11 +246,11 @@ class SampledTokens:
         self.main.wait(entry.arrived)
 
     def discard(self, entry: PendingTokens) -> None:
-        """Nobody waits for the tokens: their memory belongs to the side stream, which is done with it in its order."""
+        """Free tokens for which no stream waits. Their memory belongs to the side stream, which frees it in order."""
         Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
 
     def drain(self) -> list[int]:
-        """Give back what is left. Returns the steps whose tokens somebody still needs: none, if all requests ended."""
+        """Free what is left. Returns the steps whose tokens a request still needs: none, if all requests ended."""
         missed = []
         for entry in self.queue:
             if entry is not None:

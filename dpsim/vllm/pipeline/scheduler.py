@@ -1,17 +1,20 @@
 """Requests on a pipeline: the engine's scheduler, on the virtual step clock. `history` plays it.
 
-An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if there is anything to
-schedule, and puts it into the batch queue; it comes back at once while the queue has room, and else takes the oldest
-batch out, waits for its result and updates the scheduler from it (specification 7.5, the rule of 0.33: where the queue
-is not full it waits for nothing unless the scheduler has no requests left). A batch without tokens is a batch too.
+An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if it has any requests,
+and puts the batch into the batch queue. While the queue has room, the call returns at once. If the queue is full, the
+call takes the oldest batch out, waits for its result, and updates the scheduler (specification 7.5). This is the rule
+of 0.33: with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
 
-So the scheduler knows a result some steps late. What it counts as computed is an upper bound while drafts may still be
-rejected (6.4), requests end steps after their last token was sampled, and a slot can be given back, by an end, an abort
-or a preemption, at any point between the launch of a step and the arrival of its tokens. Where the model says a stop
-token before a request has all its tokens, steps were started for it that nobody needs: what comes of them is dropped.
+So the scheduler learns a result some steps late, with three consequences:
 
-Requests of a *session* are one request to the engine. When one of them has ended, its slot is held until the next one
-comes, which goes on with all tokens so far; they are computed anew. What is under way of the former is for nobody.
+* Its computed count is an upper bound while the target model may still reject drafts (6.4).
+* A request ends some steps after its last token was sampled. If that is a stop token, stages run steps for the request
+  that it does not need, and the scheduler drops their results.
+* A request can lose its slot by an end, an abort or a preemption while tokens for the slot are on their way.
+
+The requests of a *session* are one request to the engine. When one of them ends, the session keeps the slot until the
+next one arrives. The next one starts with all tokens so far, and the stages compute them again. It takes no results of
+the request before it.
 
 Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """
@@ -30,7 +33,7 @@ from dpsim.vllm.pipeline.batches import Admission, Batch, Row
 
 
 class RequestState:
-    """A request, as the scheduler sees it, and its truth. `key`: its session; `more`: another one of it will come."""
+    """A request as the scheduler sees it, with its oracle. `key`: its session; `more`: whether the session goes on."""
 
     def __init__(self, number: int, request: Request, oracle: Oracle, key: int, more: bool) -> None:
         self.number, self.key, self.more = number, key, more
@@ -53,7 +56,7 @@ class RequestState:
 
 
 class RowOutput(NamedTuple):
-    """What came of a row."""
+    """The result of a row."""
 
     state: RequestState
     sampled: int
@@ -72,7 +75,7 @@ class PipelineScheduler:
         self.queued: dict[int, deque[RequestState]] = {}  # by session: those that came while one of it is at work
         self.working: set[int] = set()  # sessions of which one waits or runs
         self.closed: set[int] = set()  # sessions whose clients went away
-        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
+        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
         self.steps = 0
         self.admits = True  # whether waiting requests may join
 
@@ -81,7 +84,7 @@ class PipelineScheduler:
         return bool(self.waiting or self.running or self.finished)
 
     def cadence(self) -> int:
-        """Steps from one that samples to the next of the same request: as long as the token is on its way (6.7)."""
+        """Steps from one sample to the next of the same request: the time that the token travels (6.7)."""
         return self.stages
 
     def depth(self) -> int:
@@ -89,11 +92,11 @@ class PipelineScheduler:
         return self.stages + int(self.config.async_scheduling)
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
-        """Whether a call waits for no result: the queue has room, and there was or is something to schedule."""
+        """Whether a call waits for no result. The queue has room, and the scheduler had or has something to do."""
         return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
 
     def add(self, state: RequestState) -> None:
-        """A request comes. One of a session waits for those before it, and does not wait for a slot that it has."""
+        """Add a request. One of a session waits for those before it. If the session has a slot, it waits for none."""
         if state.key in self.closed:
             return
         if state.key in self.working:
@@ -106,7 +109,7 @@ class PipelineScheduler:
             self.waiting.append(state)
 
     def abort(self, key: int) -> None:
-        """Drop a request, wherever it is, with all of its session. `key`: of the session, or its own number."""
+        """Drop a request and its session, in any state. `key`: the session, or the request's number."""
         holding = [*self.running, *self.held.values()]
         self.finished += [state.number for state in holding if state.key == key]
         for state in (*self.running, *self.waiting):
@@ -119,7 +122,7 @@ class PipelineScheduler:
         self.closed.add(key)
 
     def schedule(self) -> tuple[Batch, list[RowOutput]]:
-        """The next batch, and what will come of it."""
+        """The next batch, and its future results."""
         number, budget = self.steps, self.config.max_num_batched_tokens
         self.steps += 1
         rows: list[tuple[RequestState, int]] = []
@@ -138,7 +141,7 @@ class PipelineScheduler:
         while self.waiting and budget and self.may_admit(preempted) and self.has_seat(self.waiting[0]):
             state = self.waiting[0]
             state.prefill = state.num_prompt_tokens + state.num_output_tokens
-            # After a preemption all its tokens are its prompt, so those on their way are waited for.
+            # After a preemption all its tokens become its prompt, so the scheduler waits for those on their way.
             if state.in_flight or not self._fits(state, state.prefill):
                 break
             tokens = min(state.prefill, budget)
@@ -160,15 +163,15 @@ class PipelineScheduler:
         return Batch(number, freed, tuple(admitted), tuple(scheduled), tuple(sorted(preempted)), drafts), results
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
-        """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""
+        """Whether waiting requests may get a slot. They may not in a step that preempts others."""
         return self.admits and not preempted
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
-        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        """Whether the engine samples the batch only after an older result, because a grammar needs that result."""
         return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
 
     def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
-        """Of each row what the grammar permits after the tokens that are known now; empty if no row has a grammar."""
+        """For each row the tokens that the grammar permits after the known tokens; empty if no row has a grammar."""
         found = [
             state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
             if sampled and not state.ended
@@ -178,32 +181,32 @@ class PipelineScheduler:
         return tuple(found) if any(found) else ()
 
     def has_seat(self, state: RequestState) -> bool:
-        """Whether there is a slot for a request. Those that sessions hold are not free, but for the session itself."""
+        """Whether a request finds a slot. A slot that a session holds is free for this session alone."""
         return len(self.running) + len(self.held) - (state.key in self.held) < self.config.max_num_seqs
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
-        """The result of a batch."""
+        """Take over the result of a batch."""
         self.told.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
 
     def drops(self, state: RequestState) -> bool:
-        """Whether what comes of a row is for nobody: its request ended or was aborted meanwhile (I-PS-12)."""
+        """Whether the scheduler drops the result of a row: its request ended or was aborted meanwhile (I-PS-12)."""
         return state.ended
 
     def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
-        """The result of a row. Returns how many tokens its client is told."""
+        """Take over the result of a row. Returns how many tokens its client receives."""
         state.in_flight -= 1
         if self.drops(state):
             return 0
         told = min(sampled, self.ends_at(state) - state.num_output_tokens)
         state.num_output_tokens += told
-        if state in self.running:  # one that was preempted begins anew, when none is in flight
+        if state in self.running:  # a preempted request starts again when no result is in flight
             state.num_computed_tokens -= rejected
         if state.num_output_tokens == self.ends_at(state):
             self._end(state)
         return told
 
     def ends_at(self, state: RequestState) -> int:
-        """Output tokens with which a request ends: those that it wants, or as many as there are up to a stop token."""
+        """Output tokens with which a request ends: the number that it asks for, or those up to a stop token."""
         return state.length
 
     def _end(self, state: RequestState) -> None:
@@ -219,28 +222,28 @@ class PipelineScheduler:
             self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
-        """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, is known; and
-        whether it needs another one for sure.
+        """Whether a request runs in this step. By the clock its last token has arrived; without asynchronous
+        scheduling the scheduler knows it, too. And the request needs another token for sure.
         """
         if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
         return state.num_output_tokens + state.in_flight < state.max_tokens
 
     def _tokens(self, state: RequestState, budget: int) -> int:
-        """Tokens of its next step: a chunk of its prompt, or one and its drafts, as many as the budget still holds."""
+        """Tokens of its next step: a chunk of its prompt, or one token and its drafts, as far as the budget goes."""
         if state.num_computed_tokens < state.prefill:
             return min(state.prefill - state.num_computed_tokens, budget)
         return min(1 + self._drafts(state), budget)
 
     def _drafts(self, state: RequestState) -> int:
-        """Drafts that there are for its next decode."""
+        """The number of drafts for its next decode."""
         most = self.config.num_speculative_tokens
         if state.drafts is None:
             return most
         return min(most, state.drafts[min(state.decodes, len(state.drafts) - 1)])
 
     def _fits(self, state: RequestState, tokens: int) -> bool:
-        """Whether the KV cache has blocks for so many more tokens of a request."""
+        """Whether the KV cache has blocks for this number of further tokens of a request."""
         blocks, others = self.config.blocks, (other for other in self.running if other is not state)
         held = blocks(state.num_computed_tokens + tokens) + sum(blocks(other.num_computed_tokens) for other in others)
         most = self.config.num_gpu_blocks_override
@@ -248,19 +251,19 @@ class PipelineScheduler:
 
     @property
     def kv_cache_usage(self) -> float:
-        """The share of the KV cache that is held, from 0 to 1; 0 where it is never too small."""
+        """The share of the KV cache that requests hold, from 0 to 1; 0 if the cache has no limit."""
         held = sum(self.config.blocks(state.num_computed_tokens) for state in self.running)
         return held / (self.config.num_gpu_blocks_override or math.inf)
 
     def _preempt(self) -> int:
-        """The last that came has to give its slot back, and begins anew later."""
+        """Take the slot from the request that was admitted last. It starts again later."""
         victim = self.running.pop()
         victim.num_computed_tokens = victim.position = 0
         self.waiting.appendleft(victim)
         return victim.number
 
     def _run(self, state: RequestState, row: Row, number: int) -> RowOutput:
-        """What the model does with a row."""
+        """Compute what the model does with a row."""
         if not row.samples:
             state.position += row.scheduled
             return RowOutput(state, 0, 0)

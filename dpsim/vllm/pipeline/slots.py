@@ -1,7 +1,7 @@
 """Which request has which slot of the table: handed out last in, first out.
 
-Each stage does this for itself, from what the batches say. All come to the same slots, since all give them back in the
-same order. It is also noted by which op tokens came last to a slot, for the message that says what is wrong with it.
+Each stage does this for itself, from the batches. All stages assign the same slots, since all free them in the same
+order. A stage also notes which op last delivered tokens to a slot, for the message about a wrong input.
 
     >>> slots = RequestSlots(2)
     >>> slots.hand_out(request=7), slots.hand_out(request=8), slots.give_back(request=7), slots.hand_out(request=9)
@@ -35,9 +35,9 @@ class RequestSlots:
         return slot
 
     def deliver(self, slots: Iterable[int], by: str) -> None:
-        """Tokens came to these slots."""
+        """Note that the op `by` delivered tokens to these slots."""
         self._delivered.update((slot, by) for slot in slots)
 
     def delivered(self, slots: Iterable[int]) -> tuple[str | None, ...]:
-        """By which op tokens came last to each of these; None if no tokens came since it was handed out."""
+        """For each slot the op that last delivered tokens to it; None if no op did since it was handed out."""
         return tuple(self._delivered.get(slot) for slot in slots)

@@ -1,18 +1,18 @@
 """One pipeline stage, put together: the engine's calls, a worker that does them, and what must come of it.
 
-Every stage has the same history of calls (`dpsim.vllm.pipeline.history`) and works through it alone: what the
-engine tells its workers (`dpsim.vllm.pipeline.worker`) they all hear in the same order. A call of the engine is
-that of specification 7.5: execute a batch, then sample it; take the oldest result, if the queue is full; and if a
-grammar needs that result, sample only then:
+Every stage has the same history of calls (`dpsim.vllm.pipeline.history`) and works through it alone. So each worker
+(`dpsim.vllm.pipeline.worker`) receives the same calls in the same order. A call of the engine follows 7.5: it executes
+a batch and samples it; if the queue is full, it takes the oldest result.
+If a grammar needs that result, the call takes it before it samples:
 
     a batch              execute, sample, take        the next but one needs what is taken here
     with a grammar       execute, take, sample        the masks are made of the tokens just taken
     without tokens       execute, take
 
-When the engine takes a result, each stage reads what the inputs of that step were and compares them with the oracle:
-tokens, positions (so the computed counts), lengths, histories. What differs is raised, with request, step and the op
-that delivered the token. The host waits for nothing else of its device. Stages are compared with each other, too, as
-mirrors that may drift. Tensor-parallel ranks are not: each is held against the oracle, which is more (I-ES-10).
+When the engine takes a result, each stage reads the inputs of that step and compares them with the oracle. Inputs are
+tokens, positions (which show the computed counts), lengths and histories. An error names the request, the step and
+the op that delivered the token. The host waits for nothing else of its device. The run also compares the stages with
+each other, as mirrors may drift. It compares each tensor-parallel rank with the oracle, which is stricter (I-ES-10).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dpsim.vllm.pipeline.worker import PipelineWorker
 
 
 class ExecuteFailed(RuntimeError):
-    """A worker had nothing to sample: the batch before was not executed, or was sampled already."""
+    """A worker had nothing to sample: it did not execute the batch before, or sampled it already."""
 
 
 class Stage(PipelineWorker):
@@ -41,7 +41,7 @@ class Stage(PipelineWorker):
         self.witness = Witness(self.history.oracles, self.history.ends if self.is_last else {})
 
     async def run(self) -> None:
-        """All calls, then the end; where graphs are captured, their captures before."""
+        """Do all calls, then the end. If the stage captures graphs, it captures them before."""
         await self.model.capture(("ep", "pp") if self.stages > 1 else ("ep",))
         for number, call in enumerate(self.history.calls):
             self.rank.step = number
@@ -49,7 +49,7 @@ class Stage(PipelineWorker):
         await self.drain()
 
     async def call(self, call: Call) -> None:
-        """One call of the engine: of each batch with tokens one execution and one sampling, in that order (I-PS-7)."""
+        """Do one call of the engine. Each batch with tokens is executed once, then sampled once (I-PS-7)."""
         if call.batch is not None:
             self.witness.scheduled(call.batch)
             answer = await self.execute(call.batch)
@@ -59,7 +59,7 @@ class Stage(PipelineWorker):
         if call.takes:
             result = self.next_result()
             if result is None:
-                raise ExecuteFailed(f"batch {self.taken} came to nothing: when it was to be sampled, none was executed")
+                raise ExecuteFailed(f"batch {self.taken} has no result: when it was to be sampled, none was executed")
             await self.take(result)
         if call.deferred:
             self.results.append(self.sample_tokens(call.masks))
@@ -71,13 +71,13 @@ class Stage(PipelineWorker):
         return batch.num_tokens > 0
 
     def next_result(self) -> StepResult | None:
-        """The oldest: results are told in the order of the batches (I-PS-6)."""
+        """The oldest result: the engine takes results in the order of the batches (I-PS-6)."""
         return self.results.popleft()
 
     async def take(self, result: StepResult) -> None:
-        """Wait for a step's result, and look at it. The scheduler takes it for that of the oldest batch."""
+        """Wait for a step's result, and compare it. The scheduler takes it for the result of the oldest batch."""
         number, oldest = result.batch.number, self.taken
-        assert number == oldest, f"the result of batch {number} is told as that of batch {oldest}"
+        assert number == oldest, f"the result of batch {number} is reported as that of batch {oldest}"
         self.taken += 1
         self.output.wait(result.done)
         if result.inputs is None:
@@ -95,17 +95,17 @@ class Stage(PipelineWorker):
             self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.told(result.batch))
 
     def told(self, batch: Batch) -> Sequence[int]:
-        """How many tokens clients are told of each row, by the scheduler."""
+        """The number of tokens that clients receive of each row, by the scheduler."""
         return self.history.told[batch.number]
 
     async def drain(self) -> None:
-        """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
+        """End the run: await the sends, check that the queues hold no needed result, and compare the outputs."""
         if self.transfer is not None:
             await self.transfer.begin()
         assert not self.results, f"{len(self.results)} results were never taken"
         if self.tokens is not None:
             missed = self.tokens.drain()
             if missed:
-                raise LostTokens(f"somebody needs the tokens of the steps {missed}, which were never taken over")
+                raise LostTokens(f"a request needs the tokens of the steps {missed}, which were never taken over")
         self.witness.end()
         await self.table.last.read("state.read")

@@ -1,11 +1,11 @@
 """Numbers of the host on their way to the device: staging buffers, used in turn (specification I-PS-13).
 
-What the host computes for a step, as the slots of its rows, it writes into pinned memory, and the device copies it from
-there when it comes to it, which may be some steps later. So one buffer is not enough. There are as many as batches may
-be under way, and nothing waits before one is written anew: that the step which had it is over follows from the batch
-queue alone, since the host took that step's result. A fixed capacity, and a queue that is deeper breaks it.
+In each step the host writes numbers, such as the slots of its rows, into pinned memory. The device copies them when it
+reaches the copy, perhaps some steps later. So one buffer is not enough: there is one for each batch that may be under
+way. The host waits for nothing before it overwrites a buffer. The batch queue alone guarantees that the step of the
+buffer is over, since the host took that step's result. If the queue is deeper than that capacity, the guarantee fails.
 
-The host's writing is an op of a stream of its own, on which nothing is ever waited for: it happens at once.
+The host's write is an op of a separate stream, which never waits: the write happens at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Staging:
         self.used = 0
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
-        """Numbers on the device, for the main stream."""
+        """Copy numbers to the device, for the main stream."""
         staged = self.buffers[self.used % len(self.buffers)].view(0, len(values))
         self.used += 1
         self.host.launch(f"{site}.stage", kernels.put, writes=[staged], args=(values,), cost=0)

@@ -1,25 +1,25 @@
 """Hidden states from one pipeline stage to the next (specification chapter 7.2).
 
-In each step with tokens a stage first sends, over host memory, what will come (names, types and shapes: a size, then as
-many numbers), then the tensors over the device communicator, in the order in which it named them. The next stage
-allocates by the description, receives in that order, and waits before it first looks at them.
+In each step with tokens a stage first sends a description over host memory: a size, then that many numbers for names,
+types and shapes. Then it sends the tensors over the device communicator, in the described order. The next stage
+allocates by the description, receives in that order, and waits before it first reads the tensors.
 
-Among T tensor-parallel ranks each sends only its own slice of a tensor, 1/T of it, if the number of elements can be
-divided by T, and the ranks of the next stage put the slices together again, when they first look at them:
+Each of T tensor-parallel ranks sends only its slice of a tensor, 1/T of it, if T divides the number of elements. The
+ranks of the next stage gather the slices when they first read them:
 
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-Descriptions are of whole tensors: both sides conclude from the shape what is sliced (I-PS-10), and all ranks of a stage
-how often to gather, and in which order (I-PS-5). A tensor without elements is described and not sent.
+A description names whole tensors. Both sides conclude from the shape what is sliced (I-PS-10). All ranks of a stage
+conclude how often to gather, and in which order (I-PS-5). A stage describes an empty tensor but does not send it.
 
 Three published ways, one class each:
 
-    0.14         everything is in the order of the main stream; the host waits until its description was taken
-    source-002   tensors go on streams of their own, and are waited for before the next forward overwrites them (0.24)
-    0.33         the description is not waited for at once either
+    0.14         everything is in the order of the main stream; the host waits until the receiver took its description
+    source-002   tensors use separate streams; the next forward waits for them before it overwrites them (0.24)
+    0.33         the host does not wait for the description at once either
 
-A send reads buffers that the stage uses again in its next step: `begin` is what keeps the two apart (I-PS-3).
+The stage uses the buffers of a send again in its next step. `begin` orders that step behind the send (I-PS-3).
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from dpsim.contract.ops import DType
 
 
 class Received(NamedTuple):
-    """Tensors that are on their way, by name; `sliced`: the whole shapes of those of which only a slice comes. `ready`:
-    a point of the stream on which they come, None for main.
+    """Tensors on their way, by name. `sliced`: the whole shapes of those of which this rank receives only a slice.
+    `ready`: the point of the receiving stream at which they are complete, None for main.
     """
 
     tensors: dict[str, Buffer]
@@ -47,8 +47,8 @@ class Received(NamedTuple):
 class Transfer:
     """One rank's ends of the transfers, as in 0.33. Methods in the order in which a step calls them.
 
-    `tensor_parallel_size`: T, the ranks of a stage. Slices are cut along the first axis; where that cannot be divided
-    by T but the elements can, as with the shape (3, 2), all_gather says that sizes do not fit (ValueError).
+    `tensor_parallel_size`: T, the ranks of a stage. A tensor is sliced along its first axis. If T divides the elements
+    but not that axis, as with the shape (3, 2), all_gather raises ValueError: the sizes do not fit.
     """
 
     def __init__(self, rank: Rank, tensor_parallel_size: int = 1) -> None:
@@ -64,7 +64,7 @@ class Transfer:
         self.sent: Event | None = None
 
     async def begin(self) -> None:
-        """Before anything of a step: what the step before sent may be overwritten from here on."""
+        """Wait before anything else of a step: from here on the stage may overwrite what the step before sent."""
         for handle in self.handles:
             await self.wait_handle(handle)
         self.handles = []
@@ -79,14 +79,14 @@ class Transfer:
         self.main.wait(sent)
 
     def parts(self, shape: tuple[int, ...]) -> int:
-        """Into how many slices a tensor is cut, on both sides (I-PS-10)."""
+        """The number of slices of a tensor, on both sides (I-PS-10)."""
         elements = math.prod(shape)
         return self.tp_size if elements and elements % self.tp_size == 0 else 1
 
     # ---- from the stage before
 
     async def receive(self) -> Received:
-        """Take the descriptions of what comes, and post the receives."""
+        """Receive the description, and post the receives of the tensors."""
         assert self.before is not None
         size = await self.host.recv(1, "int64", self.before, site="size.receive")
         described = await self.host.recv(int(size[0]), "int32", self.before, site="description.receive")
@@ -106,11 +106,11 @@ class Transfer:
         return Received(tensors, sliced, None if stream is self.main else stream.record())
 
     def receiving(self) -> Stream:
-        """The stream on which tensors come."""
+        """The stream that receives tensors."""
         return self.rank.stream("pp_receive")
 
     def first_access(self, received: Received) -> dict[str, Buffer]:
-        """From here on the main stream may look at them, and they are whole (I-PS-4)."""
+        """Wait for the tensors on the main stream. From here on it may read them, and they are whole (I-PS-4)."""
         if received.ready is not None:
             self.wait_received(received.ready)
         whole = {name: self.gather(name, received) for name in self.gathered(received)}
@@ -120,11 +120,11 @@ class Transfer:
         self.main.wait(ready)
 
     def gathered(self, received: Received) -> list[str]:
-        """Which tensors are gathered, in the order in which they were named (I-PS-5)."""
+        """The tensors to gather, in the described order (I-PS-5)."""
         return list(received.sliced)
 
     def gather(self, name: str, received: Received) -> Buffer:
-        """A whole tensor, of the slices that the ranks of this stage received."""
+        """Gather a whole tensor of the slices that the ranks of this stage received."""
         assert self.peers is not None
         piece = received.tensors[name]
         whole = self.main.alloc(received.sliced[name], piece.dtype, f"{name}.gathered")
@@ -149,30 +149,30 @@ class Transfer:
         self.sent = None if stream is self.main else stream.record()
 
     def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
-        """Send over host memory, and give the handle."""
+        """Send over host memory. Returns the handle."""
         assert self.after is not None
         return self.host.send(array, self.after, site=site)
 
     async def wait_for_description(self) -> None:
-        """Wait until the other side took the description, or not yet."""
+        """Wait until the other side took the description. 0.33 does not wait."""
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
-        """Tensors go in the order in which they were named."""
+        """The tensors in the order in which the stage sends them, which is the described order."""
         return tensors.items()
 
     def own_slice(self, tensor: Buffer) -> Buffer:
-        """What this rank sends of a tensor."""
+        """The part of a tensor that this rank sends."""
         parts = self.parts(tensor.shape)
         rows = tensor.shape[0] // parts
         return tensor if parts == 1 else tensor.view(self.tp_index * rows, (self.tp_index + 1) * rows)
 
     def sending(self) -> Stream:
-        """The stream on which tensors go."""
+        """The stream that sends tensors."""
         return self.rank.stream("pp_send")
 
 
 class WaitsForDescription(Transfer):
-    """As up to 0.24: the host goes on when its description was taken; tensors are on their way meanwhile."""
+    """Up to 0.24: the host continues when the receiver took the description; the tensors travel meanwhile."""
 
     async def wait_for_description(self) -> None:
         for handle in self.handles:
@@ -181,7 +181,7 @@ class WaitsForDescription(Transfer):
 
 
 class Blocking(WaitsForDescription):
-    """As in 0.14: tensors, too, are sent and received in the order of the main stream."""
+    """0.14: a stage sends and receives tensors, too, in the order of the main stream."""
 
     def receiving(self) -> Stream:
         return self.main
@@ -191,7 +191,7 @@ class Blocking(WaitsForDescription):
 
 
 def describe(tensors: Mapping[str, Buffer]) -> HostArray:
-    """Names, types and shapes as numbers, int32: the text's characters."""
+    """Names, types and shapes as int32: the characters of their text."""
     lines = (f"{name} {buffer.dtype} {' '.join(map(str, buffer.shape))}" for name, buffer in tensors.items())
     return np.frombuffer("\n".join(lines).encode(), np.uint8).astype(np.int32)
 

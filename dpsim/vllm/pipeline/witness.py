@@ -1,16 +1,16 @@
-"""What goes into and comes out of a stage, held against the oracles (`dpsim.vllm.model.oracle`).
+"""Compares the inputs and outputs of a stage with the oracles (`dpsim.vllm.model.oracle`).
 
-The inputs of a step are compared as a whole, for a token alone does not show everything. One that came for the former
-owner of a slot changes the new one's length, its history or what counts as computed, and not its last token
-(specification 6.11, M-PP-1). Tokens that come out are compared at the end: an input that was wrong before says more.
+The witness compares all inputs of a step, because a token alone does not show every error. If a slot's new owner gets
+a token of its former owner, its length, history or computed count differ. Its last token is right (6.11, M-PP-1).
+The witness compares output tokens at the end, because a wrong input names an earlier cause.
 
-What differs is raised. Each thing has a class of its own, since findings are named after it, as CRASH:WRONGTOKEN:
+For each kind of difference the witness raises one exception class, and the finding has its name: CRASH:WRONGTOKEN.
 
     WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
     WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
-    LostTokens      tokens that were sent, are needed, and were never taken over
-    WrongEnd        what a client is told: more or fewer tokens than its request has
-    WrongAdmission  a request gets a slot in a step in which another one lost its own
+    LostTokens      tokens that the last stage sent, that a request needs, and that a stage never took over
+    WrongEnd        what a client receives: more or fewer tokens than its request has
+    WrongAdmission  a request gets a slot in a step in which another one lost its slot
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ class WrongOutput(Wrong):
 
 
 class LostTokens(Wrong):
-    """Tokens that somebody needs are left in the queue at the end."""
+    """At the end the queue still holds tokens that a request needs."""
 
 
 class WrongEnd(Wrong):
-    """A client is told more or fewer tokens than its request has, up to a stop token."""
+    """A client receives more or fewer tokens than its request has, up to a stop token."""
 
 
 class WrongAdmission(Wrong):
-    """A request gets a slot in a step in which another one had to give its own back."""
+    """A request gets a slot in a step in which another one had to give its slot back."""
 
 
 def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
-    """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
-    its request, a digest of all its request's tokens, and how many are settled. `delivered`: by which op tokens came
-    last to its slot.
+    """Raise the first difference in a row of a step's inputs. For each token these have its id, its position, the
+    length of its request, a digest of its request's tokens, and the settled count. `delivered`: the op that last
+    brought tokens to the slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -91,17 +91,17 @@ def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]]
 
 
 class Witness:
-    """Looks at the steps of one stage, and raises what is not as the oracles say."""
+    """Looks at the steps of one stage, and raises a difference from the oracles."""
 
     def __init__(self, oracles: Sequence[Oracle], ends: Mapping[int, tuple[int, bool]]) -> None:
-        """`ends`: of each request how many tokens its client is told in the end, and whether they may be fewer."""
+        """`ends`: for each request the number of tokens that its client receives, and whether fewer are right, too."""
         self.oracles, self.ends = oracles, ends
         self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
         self._told: Counter[int] = Counter()
 
     def scheduled(self, batch: Batch) -> None:
-        """What the scheduler says. Who gets a slot in a step that preempts takes the room of those that run (vLLM's
-        scheduler admits nobody then).
+        """Check a batch of the scheduler. vLLM's scheduler admits no request in a step that preempts: the new request
+        would take the room of those that run.
         """
         if batch.preempted and batch.admitted:
             raise WrongAdmission(
@@ -127,18 +127,18 @@ class Witness:
         counts: Sequence[int],
         told: Sequence[int],
     ) -> None:
-        """What was sampled in a step, and how much of it clients are told. It is compared at the end."""
+        """Store the tokens of a step, and count those that clients receive. `end` compares them."""
         for row, new, count, heard in zip(rows, tokens, counts, told, strict=True):
             self._told[row.request] += heard
-            # Nobody makes a mask for a request that has ended: what it says then is anything.
+            # The scheduler makes no mask for a request that has ended, so its tokens are arbitrary.
             if row.samples and (heard or not self.oracles[row.request].structured):
                 first = row.position + (row.scheduled if row.prefilling else 1)
                 said = self._sampled.setdefault(row.request, [])
                 said += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
     def end(self) -> None:
-        """Raise WrongOutput for the first token that the model would not say, WrongEnd for the first client that was
-        told too much or too little.
+        """Raise WrongOutput for the first token that the model would not say. Raise WrongEnd for the first client that
+        received too many or too few tokens.
         """
         for request, said in sorted(self._sampled.items()):
             for step, position, token in said:
@@ -151,4 +151,4 @@ class Witness:
         for request, (length, fewer) in sorted(self.ends.items()):
             told = self._told[request]
             if told > length or (told < length and not fewer):
-                raise WrongEnd(f"the client of request {request} was told {told} tokens, the request has {length}")
+                raise WrongEnd(f"the client of request {request} received {told} tokens, the request has {length}")

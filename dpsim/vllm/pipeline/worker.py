@@ -2,20 +2,20 @@
 
 Three calls exist, and a worker does one after the other, in the order in which the engine made them (7.3):
 
-    execute    one step of vLLM's V2 runner up to the hidden states (10.1): wait for the sends of the step before,
-               receive, take over the tokens that were sampled `stages` steps ago, free slots and fill them, prepare
-               the inputs, run the layers, send. A batch without tokens only takes over, frees and fills.
+    execute    one step of vLLM's V2 runner up to the hidden states (10.1).
+               It waits for the sends of the step before, receives, and takes over the tokens of `stages` steps ago.
+               Then it frees and fills slots, prepares the inputs, runs the layers, and sends. A batch without tokens
+               only takes over, frees and fills.
     sample     of the batch executed last: the last stage samples and broadcasts, the others post the receive
-    dummy      others compute, and their experts need this rank
+    dummy      other replicas compute, and their experts need this rank
 
-Between `execute` and `sample` a worker keeps one record, `executed` (10.6). `execute` sets it, also if it is set, and
-`sample` clears it; if nothing is there, `sample` answers None, which tells the engine that something is wrong. A dummy
-step leaves a record of its own, which the last stage alone clears. What a batch comes to is the answer of `sample`, and
-that of `execute` only if the batch has no tokens.
-
-Sources: specification chapters 6.8, 7.2, 7.3, 10.1 and 10.6.
+Between `execute` and `sample` a worker keeps one record, `executed` (10.6). `execute` overwrites it, also if it is set,
+and `sample` clears it. If there is no record, `sample` returns None, and the engine reports an error.
+A dummy step leaves a separate record, which the last stage alone clears. `sample` returns the result of a batch with
+tokens, `execute` that of a batch without tokens.
 
 Replicas share the experts of the model. One without tokens runs a dummy step, so that the others' experts find it.
+Sources: specification chapters 6.8, 7.2, 7.3, 10.1 and 10.6.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from dpsim.vllm.pipeline.staging import Staging
 from dpsim.vllm.pipeline.transfer import Received, Transfer
 
 DUMMY = Batch(-1, (), (), (Row(request=-1, computed=0, scheduled=1, prefill=1, limit=3, position=0),))
-"""A batch of one token, of nobody."""
+"""A batch of one token, which belongs to no request."""
 
 
 class PipelineWorker:
     """One rank's part. Methods in the order in which a run calls them."""
 
     token_dtype: DType = "int64"
-    """Of what the sampler leaves."""
+    """The dtype of what the sampler leaves."""
 
     def __init__(
         self,
@@ -81,24 +81,24 @@ class PipelineWorker:
         self.model = layers(*own)
 
     def rotations(self) -> int:
-        """Buffers for what the host tells the device: one for each batch that may be under way (I-PS-13)."""
+        """The number of staging buffers: one for each batch that may be under way (I-PS-13)."""
         return self.stages + int(self.history.config.async_scheduling)
 
     # ---- remote calls
 
     async def dummy(self) -> None:
-        """Others compute, and their experts need this rank. No request, queue or neighbour hears of it (I-PP-10)."""
+        """Run the experts alone, as other replicas compute. No request, queue or neighbour notices it (I-PP-10)."""
         self.rank.probe("pp.dummy_step")
         self.run_experts(0)
         self.executed = None if self.is_last else self.dummy_record()
 
     def dummy_record(self) -> InputBatch:
-        """Of a step in which one token of nobody ran, in the first slot."""
+        """The record of a dummy step: one token of no request, in the first slot."""
         assert self.nobody is not None, "only replicas run dummy steps"
         return InputBatch(DUMMY, (0,), self.nobody, DUMMY.spans(), self.nobody)
 
     async def execute(self, batch: Batch) -> StepResult | None:
-        """One step. Answers what came of it, or None if the batch has tokens: it is sampled by a call of its own."""
+        """Run one step. Returns its result, or None if the batch has tokens: then `sample_tokens` has the result."""
         if self.transfer is not None:
             await self.transfer.begin()
         received = None
@@ -114,9 +114,9 @@ class PipelineWorker:
         return None
 
     def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
-        """Sample the batch that was executed last. Answers what came of it, None if nothing was executed.
+        """Sample the batch that was executed last. Returns its result, or None if no batch was executed.
 
-        `masks`: of each row by place what a grammar permits; empty if no row has a grammar.
+        `masks`: for each row, by place, the tokens that a grammar permits; empty if no row has a grammar.
         """
         executed, self.executed = self.executed, None
         if executed is None:
@@ -130,19 +130,19 @@ class PipelineWorker:
         return result
 
     async def agree(self, batch: Batch) -> None:
-        """With peers of other replicas, on what runs. Here all know it (10.1, row 6)."""
+        """Agree with peers of other replicas on what runs. Here each rank knows it without a message (10.1, row 6)."""
 
     def transfers(self, batch: Batch) -> bool:
-        """Whether hidden states are sent and received in this step (I-PS-9)."""
+        """Whether stages send and receive hidden states in this step (I-PS-9)."""
         return batch.num_tokens > 0
 
     def before_inputs(self, batch: Batch) -> None:
-        """Tokens are taken over first, so that what a slot's new owner begins with comes after (6.8)."""
+        """Take over tokens, then update slots, so that a new owner's first tokens overwrite them (6.8)."""
         self.consume()
         self.update_slots(batch)
 
     def consume(self) -> None:
-        """Take over the tokens that were sampled as many steps ago as there are stages."""
+        """Take over the tokens that the last stage sampled one pipeline length of steps ago."""
         if self.tokens is None or self.is_last:
             return
         arrived = self.tokens.consume()
@@ -153,7 +153,7 @@ class PipelineWorker:
 
     def take_over(self, arrived: Arrived) -> None:
         mapping = self.mapping_of(arrived)
-        # Their lengths counted as computed when they ran, so only what was rejected is left.
+        # `advance` counted the rows as computed when they ran, so only rejected drafts are left to subtract.
         sampled, rejected = arrived.counts.view(0, 1), arrived.counts.view(1, 2)
         self.table.update(arrived.tokens, sampled, rejected, mapping, (0,) * len(arrived.mapping))
         if arrived.drafts is not None:
@@ -164,14 +164,14 @@ class PipelineWorker:
         self.slots.deliver(taken_over, f"tokens.receive of step {arrived.step}")
 
     def mapping_of(self, arrived: Arrived) -> Buffer:
-        """The slots on the device: the batch's own mapping, or a new one where rows were dropped."""
+        """The slots on the device: the mapping of the batch, or a new one if rows were dropped."""
         return arrived.batch_mapping if arrived.whole else self.put(arrived.mapping, "arrived.mapping")
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         self.table.store_drafts(drafts, mapping)
 
     def update_slots(self, batch: Batch) -> None:
-        """Free, then fill."""
+        """Free slots, then fill them."""
         for request in self.in_order(batch.freed):
             self.free(request)
         if batch.admitted:
@@ -180,7 +180,7 @@ class PipelineWorker:
             self.table.admit(slots, known)
 
     def slot_for(self, admission: Admission) -> int:
-        """A slot for a request. A session that goes on comes again as a new request, and has a slot already."""
+        """A slot for a request. If its session holds a slot, the worker frees that slot first."""
         if admission.continues is not None:
             self.free(admission.continues)
         return self.slots.hand_out(admission.request)
@@ -191,7 +191,7 @@ class PipelineWorker:
             self.tokens.freed(slot)
 
     def in_order(self, freed: Sequence[int]) -> Sequence[int]:
-        """The order of freeing is that of the slots handed out later: the same everywhere."""
+        """The order in which slots are freed. It decides which slots come next, so it is the same on all stages."""
         return sorted(freed)
 
     def prepare(self, batch: Batch) -> InputBatch:
@@ -210,7 +210,7 @@ class PipelineWorker:
         return batch.drafts == 0
 
     async def forward(self, input_batch: InputBatch, received: Received | None) -> None:
-        """This stage's layers, from the stage before to the one after."""
+        """Run this stage's layers: take the input from the stage before, and send the output to the one after."""
         count = input_batch.batch.num_tokens
         if self.transfer is not None and received is not None:
             for name, buffer in self.transfer.first_access(received).items():
@@ -223,7 +223,7 @@ class PipelineWorker:
             await self.transfer.send(self.left)
 
     def run_experts(self, tokens: int) -> None:
-        """Stands for the experts of a layer: where there are several replicas, all take part in every step."""
+        """Stand for the experts of a layer. All replicas take part in every step."""
         if self.replicas > 1:
             load = self.main.alloc((self.experts.size,), "int32", "experts.load")
             self.main.launch("experts.load", kernels.put_one, writes=[load], args=(self.experts.index, tokens))
@@ -257,7 +257,7 @@ class PipelineWorker:
         return tokens, sampled
 
     def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
-        """Tokens go out first, then the own table takes them over, then the drafter runs (10.1, rows 13 to 16)."""
+        """Send the tokens, then update this stage's table, then run the drafter (10.1, rows 13 to 16)."""
         if self.tokens is not None:
             self.tokens.broadcast(input_batch.batch.rows, tokens, sampled, rejected)
         self.table.update(tokens, sampled, rejected, input_batch.mapping, input_batch.lengths)
@@ -266,7 +266,7 @@ class PipelineWorker:
             self.draft_tokens(input_batch)
 
     def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
-        """No tokens come for a chunk of a prompt: what was computed of it is final at once, with nothing rejected."""
+        """Settle the rows that receive no tokens, such as chunks of a prompt: no stage rejects anything of them."""
         needed = need or (False,) * len(input_batch.slots)
         rest = tuple(DROPPED if waits else slot for slot, waits in zip(input_batch.slots, needed, strict=True))
         mapping = self.put(rest, "settled.mapping")
@@ -278,7 +278,7 @@ class PipelineWorker:
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def draft_tokens(self, input_batch: InputBatch) -> None:
-        """Propose what may come after the tokens just sampled, and send it after them."""
+        """Propose what may follow the tokens just sampled, and send it after them."""
         self.table.propose(input_batch.mapping)
         self.send_drafts(input_batch)
 
@@ -290,7 +290,7 @@ class PipelineWorker:
             drafts.free()
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
-        """Numbers of the host, on the device."""
+        """Copy numbers of the host to the device."""
         buffer = self.main.alloc((len(values),), "int64", site)
         self.main.launch("put", kernels.put, writes=[buffer], args=(values,), cost=0)
         return buffer

@@ -1,4 +1,4 @@
-"""The programs by name: which record a form means, which pieces a variant replaces, and what is refused.
+"""The programs by name: the record of each form, the pieces that a variant replaces, and refusals.
 
     dp_batch.py          data-parallel ranks agree on each step
     eplb.py              the same, with experts that move while steps run
@@ -6,11 +6,11 @@
     pp_tokens.py         pipelines
     engine.py            engines in lockstep: `engine`, and `engine_watched`
     startup.py           the start of a group: `startup`, and `startup_watched`
-    pieces.py            of whole engines: the forms of each piece
+    pieces.py            the forms of each piece of whole engines
     stacks.py            the stacks, and the way from a stack, swaps and a configuration to the pieces
     whole_engine_dp.py   whole engines of one worker each
-    whole_engine.py      whole engines with pipelines: `whole_engine`, and `whole_engine_watched`; who takes part
+    whole_engine.py      whole engines with pipelines: `whole_engine`, and `whole_engine_watched`; their participants
 
-They stand above `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
+They build on `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
 `engine/`.
 """

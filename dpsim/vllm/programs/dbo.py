@@ -1,13 +1,13 @@
-"""The program `dbo`: data-parallel steps whose forwards run as microbatches where the ranks agreed to split them.
+"""The program `dbo`: data-parallel steps whose forwards run as microbatches if the ranks agree to split them.
 
-A step is that of `dp_batch`: dispatch, agree, dispatch again, run, and a witness that looks at the rows that came out.
-What runs is a model with experts on all ranks, eager or captured (`config.capture_graphs`).
+A step is that of `dp_batch`: dispatch, agree, dispatch again, run, and a witness that compares the rows.
+The model has experts on all ranks, and runs eagerly or captured (`config.capture_graphs`).
 
     protocol: {name: dbo, form: source-000}
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
 
-A form is a release: its agreement, how it cuts batches, under which keys it keeps graphs, and how many parties its
-ready barrier has (`dpsim.vllm.releases`, `dpsim.vllm.overlap.forms`).
+A form is a release. It has an agreement, a way to cut batches, keys of graphs, and the parties of its ready barrier
+(`dpsim.vllm.releases`, `dpsim.vllm.overlap.forms`).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
 
 
 class OverlapSetup(NamedTuple):
-    """What all ranks share, and the pieces of the protocol: any may be a variant's."""
+    """The values that all ranks share, and the pieces of the protocol: any may be a variant's."""
 
     topology: Topology
     timeline: Timeline
@@ -49,8 +49,8 @@ class OverlapSetup(NamedTuple):
 class DualBatchOverlap(Program[OverlapSetup]):
     """Data-parallel steps with microbatches in threads.
 
-    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, or the forward,
-    which names the classes of all that it is made of.
+    A variant replaces one piece: the form of the agreement, the decisions of a rank alone (`BatchFlow`), the step, or
+    the forward. The forward names the classes of its parts.
     """
 
     threaded = True

@@ -1,9 +1,9 @@
-"""The program `dp_batch`: which forms the pieces of a data-parallel step have, and the workload as a timeline.
+"""The program `dp_batch`: the forms of a data-parallel step's pieces, and the workload as a timeline.
 
     protocol: {name: dp_batch, form: source-000}
 
-What a rank does in a step is in `dpsim.vllm.data_parallel.step`. A variant replaces pieces of it. Forms of the V2
-runner have a step of their own; all that their ranks decide alone is as on the V1 runner of their release.
+A step of a rank is in `dpsim.vllm.data_parallel.step`. A variant replaces pieces of it. Forms of the V2 runner have a
+separate step. All decisions of a rank alone are those of the V1 runner of their release.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ Piece = TypeVar("Piece")
 
 
 class DataParallelSetup(NamedTuple):
-    """What all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of ranks that
-    have a configuration of their own.
+    """The values that all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of
+    ranks with a separate configuration.
     """
 
     config: EngineConfig
@@ -54,9 +54,9 @@ class DataParallelSetup(NamedTuple):
 class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
-    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, the drafter, or
-    the forward that is captured (with `config.capture_graphs`). A rank with a configuration of its own decides by that
-    one; requests are scheduled by that of the first rank of a replica.
+    A variant replaces the form of the agreement, the decisions of a rank alone (`BatchFlow`), the step, the drafter, or
+    the captured forward (with `config.capture_graphs`). A rank with a separate configuration decides by
+    it. The configuration of a replica's first rank schedules its requests.
     """
 
     honours_config_by_rank = True
@@ -113,7 +113,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:
-        """Between two steps; where nobody says how experts move, that is how."""
+        """Experts that move between two steps, which is also the default."""
         if config.eplb_config.use_async:
             raise Unsuitable(
                 "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
@@ -137,7 +137,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
 
 def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, config: EngineConfig) -> None:
-    """Raise Unsuitable for what no form of the V2 runner looks at here."""
+    """Raise Unsuitable for a setting that no form of the V2 runner uses here."""
     if v2 is None:
         return
     wrong = {
@@ -155,5 +155,5 @@ def refuse_of_v2(v2: RunnerV2 | None, release: Release, args: EngineArguments, c
 
 
 def or_else(piece: type[Piece] | Absent | None, default: type[Piece]) -> type[Piece]:
-    """A piece of the V2 runner, or what stands there on the V1 runner, or where the V2 runner does not look at it."""
+    """A piece of the V2 runner, or the default if there is no V2 runner or it does not have the piece."""
     return default if piece is None or isinstance(piece, Absent) else piece

@@ -3,22 +3,23 @@
     protocol: {name: engine, form: "0.33"}
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
-Each request takes as many steps as it has output tokens. Front ends (`_api_process_count`) get the requests in turn, in
-the order of their arrivals, and choose their engines. A run ends when all front ends have all outputs and have said so:
-then the coordinator stops, and each engine when it is idle.
+Each request takes one step for each output token. Front ends (`_api_process_count`) get the requests in turn, in the
+order of their arrivals, and choose their engines. A run ends when all front ends have all outputs and have sent STOP.
+Then the coordinator stops, and each engine stops when it is idle.
 
-Forms differ in when ranks sync, in who wakes whom, and in pauses (specification 2.11):
+Forms differ in when ranks sync, in which process wakes which, and in pauses (specification 2.11):
 
     "0.14"   every 32 steps, one flag; front ends wake the engines; no pauses
     "0.24"   every 32 steps, two numbers; the same, and pauses in two phases, which do not wait for the device
     "0.33"   in the first step and every 16; engines alone wake the others; pauses wait for the device
 
-Front ends balance by what they have sent themselves, or, with `pieces: {counts: published}`, as the engine's do, by the
-counts that engines tell the coordinator: many more messages, so no proofs of more than one request.
+By default front ends balance by the requests that they have sent. With `pieces: {counts: published}` they balance as
+those of the engine do: by the counts that engines send to the coordinator. These are many more messages, so a search
+proves nothing for more than one request.
 
 With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
 
-`dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
+`dp_sync_interval` other than its default counts in all forms: with the true intervals no search can try all schedules.
 
 Sources: specification chapter 2.
 """
@@ -57,7 +58,7 @@ from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 
 class EngineSetup(NamedTuple):
-    """What all share."""
+    """The values that all participants share."""
 
     topology: Topology
     config: EngineConfig
@@ -68,7 +69,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def offline(self) -> bool:
-        """Whether ranks are started by somebody else's launcher, and each steps its own engine."""
+        """Whether an external launcher starts the ranks, and each steps its own engine."""
         return self.config.distributed_executor_backend == "external_launcher"
 
     @property
@@ -95,7 +96,7 @@ class Engine(Program[EngineSetup]):
         return self.prepared(args, lockstep)
 
     def prepared(self, args: EngineArguments, lockstep: Lockstep) -> EngineSetup:
-        """The same with the lockstep of any release."""
+        """Prepare with the lockstep of any release."""
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
         if topology.replica_size > topology.tensor_parallel_size:
@@ -137,7 +138,7 @@ class Engine(Program[EngineSetup]):
         return () if prepared.offline else prepared.layout.services
 
     def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
-        """Those of the workers, and that of the engines themselves."""
+        """The groups of the workers, and that of the engines themselves."""
         replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
         workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
         return *workers, ("dp_engine", "host", replicas[:1])  # type: ignore[return-value]
@@ -169,7 +170,7 @@ class Engine(Program[EngineSetup]):
             await pieces[FrontEnd](rank, layout, index, *given).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards of each rank, and how many waves came to an end."""
+        """Forwards of each rank, and the number of waves that ended."""
         ranks = journals[: prepared.topology.world_size]
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
         forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
@@ -204,7 +205,7 @@ class WatchedEngine(Engine):
 
 
 def _view(prepared: EngineSetup, frontend: int) -> ClientView:
-    """What a front end knows at first. It parts engines with those that have the same ones."""
+    """The first view of a front end. It divides engines with the front ends that have the same ones."""
     config, layout = prepared.config, prepared.layout
     balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
     balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing

@@ -1,14 +1,14 @@
 """The pieces of an engine step, and the published forms of each by name (specification 10.0).
 
     runner         the order of a step: v1 (10.2) or v2 (10.1)
-    agreement      what data-parallel ranks tell one another before a forward (chapter 1)
+    agreement      what data-parallel ranks send one another before a forward (chapter 1)
     graphs         which CUDA graph a batch runs in (chapter 5)
-    microbatches   how a batch is cut, and how its parts run (chapters 3 and 4)
+    microbatches   how a rank splits a batch, and how its parts run (chapters 3 and 4)
     experts        how experts move by their load (10.1, row 17)
     tokens         sampled tokens on their way back through a pipeline (chapter 6)
     transfer       hidden states on their way forward (chapter 7)
     finish_sync    when engines ask one another whether all are done (2.4)
-    counts         by what front ends balance: what they sent themselves, or what engines publish (2.3)
+    counts         the counts by which front ends balance: their own, or published ones (2.3)
     config         the release whose rules about parallelism hold (chapter 8)
 
     >>> FORMS["transfer"]
@@ -16,7 +16,7 @@
 
 A form of an agreement, of graphs or of microbatches belongs to one runner. The V1 runner sends sizes of graphs and
 dispatches twice; the V2 runner sends batches and looks a graph up. Forms of two runners have no common interface, so a
-stack never combines them. The names and what they mean are in `dpsim.vllm.releases`.
+stack never combines them. The names and their meaning are in `dpsim.vllm.releases`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpsim.vllm.releases import Choices, names
 
 
 class AgreementV1(NamedTuple):
-    """What the V1 runner agrees with. `flow` is made with `form` and `graphs`."""
+    """The parts of the V1 runner's agreement. `make` constructs `flow` with `form` and `graphs`."""
 
     form: type[BatchForm]
     flow: type[BatchFlow]
@@ -47,7 +47,7 @@ class AgreementV1(NamedTuple):
 
 
 class AgreementOfV2(NamedTuple):
-    """What the V2 runner agrees with."""
+    """The parts of the V2 runner's agreement."""
 
     agreement: type[AgreementV2]
     graphs: type[CandidateTable]
@@ -72,7 +72,7 @@ FORMS: Mapping[str, tuple[str, ...]] = Choices(
     counts=lambda: COUNTS,
     config=lambda: names("config"),
 )
-"""Of each piece its forms."""
+"""The forms of each piece."""
 
 OF_ONE_RUNNER = ("agreement", "graphs", "microbatches")
-"""Pieces of which each form was written for one runner."""
+"""Pieces whose forms were each written for one runner."""

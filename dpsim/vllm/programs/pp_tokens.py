@@ -1,7 +1,7 @@
 """The program `pp_tokens`: sampled tokens of pipelines, and the hidden states between their stages.
 
-What a rank does is in `dpsim.vllm.pipeline.stage`, piece by piece; here the pieces are chosen, one of them perhaps
-a variant's, and a scenario's requests become a history of calls for each replica.
+`dpsim.vllm.pipeline.stage` has a rank's part, piece by piece. This program chooses the pieces, one of them perhaps a
+variant's, and turns a scenario's requests into a history of calls for each replica.
 
     protocol: {name: pp_tokens, form: source-002}
 """
@@ -33,7 +33,7 @@ from dpsim.vllm.releases.protects import protects_of, unprotected_of
 
 
 class PipelineSetup(NamedTuple):
-    """What all ranks share: a history for each replica, and the pieces of the protocol: any may be a variant's."""
+    """The values that all ranks share: a history for each replica, and the pieces: any may be a variant's."""
 
     topology: Topology
     histories: Sequence[History]
@@ -47,9 +47,9 @@ class PipelineSetup(NamedTuple):
 class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
-    Tensor-parallel ranks of a stage all compute the whole model, and share what is sent from stage to stage. A variant
-    replaces the stage, the broadcast of tokens, the transfer of hidden states, the scheduler, or the layers that are
-    captured (with `config.capture_graphs`).
+    Tensor-parallel ranks of a stage all compute the whole model, and each sends a slice to the next stage. A variant
+    replaces the stage, the broadcast of tokens, the transfer of hidden states, the scheduler, or the captured layers
+    (with `config.capture_graphs`).
     """
 
     protects = protects_of("pp_tokens")
@@ -58,7 +58,7 @@ class PipelineTokens(Program[PipelineSetup]):
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
     def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
-        """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
+        """Tokens travel between several stages, and several replicas have dummy steps."""
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
         dummies = self.probes[2:3] if len(prepared.histories) > 1 else ()
         if prepared.layers is EagerLayers:
@@ -95,7 +95,7 @@ class PipelineTokens(Program[PipelineSetup]):
         return len(prepared.histories[0].calls)
 
     def figures(self, prepared: PipelineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Of the histories alone: they do not depend on the machine."""
+        """Figures of the histories alone: they do not depend on the machine."""
         calls = [call for history in prepared.histories for call in history.calls]
         batches = [call.batch for call in calls if call.batch is not None]
         return {

@@ -1,25 +1,25 @@
 """The two named stacks, and the way from a name to the pieces of an engine step (specification 10.0).
 
-The published pages come from several versions and two runners, so they have no composition of their own. `source` puts
-them together on the V1 runner; `current` is release 0.33. Any piece may be swapped by name:
+The published pages come from several versions and two runners, so they do not fix one composition. `source` combines
+them on the V1 runner; `current` is release 0.33. A swap by name replaces any piece:
 
     >>> pieces = resolve("source", {"graphs": "v1-0.33"}, Topology(data_parallel_size=2), EngineConfig())
     >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
     ('source-000', 'v1-0.33', 32)
 
-In `current` microbatches run on the V1 runner, unless a swap asks for the V2 runner, as the engine's variable
-VLLM_USE_V2_MODEL_RUNNER does; all else runs on the V2 runner:
+In `current` microbatches run on the V1 runner, and all else runs on the V2 runner. A swap asks for the V2 runner in
+both cases, as the engine's variable VLLM_USE_V2_MODEL_RUNNER does:
 
     >>> two = Topology(data_parallel_size=2)
     >>> [resolve("current", {}, two, EngineConfig(enable_dbo=dbo)).runner for dbo in (False, True)]
     ['v2', 'v1']
 
-A mix that the engine refuses is refused by the rule's name, unless a scenario says that it wants it all the same:
+A run refuses a mix that the engine refuses, and names the rule, unless a scenario asks for it all the same:
 
     protocol: {name: whole_engine, form: current, pieces: {runner: v2}, allow_refused: true}
 
-What was never written for one another (an agreement of one runner, graphs of the other) is refused whatever it says,
-and so is a configuration that breaks the rules of its release.
+Two refusals have no exception. One is of pieces that were never written for one another, such as an agreement of one
+runner and graphs of the other. The other is of a configuration that breaks the rules of its release.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ STACKS: Mapping[str, tuple[Release, ...]] = {
     "source": (PAGE_000, PAGE_001, PAGE_002, PAGE_003, V0_17),
     "current": (V0_33,),
 }
-"""Of each stack its records. Each piece is that of the first record which the place of the piece knows."""
+"""The records of each stack. Each piece comes from the first record that the place of the piece knows."""
 
 
 class Pieces(NamedTuple):
-    """What a step is put together of. `names`: the form of each piece; `config`: with the rules of `names["config"]`;
-    `release`: whose agreement it is, and so whose steps;
-    `ignored`: rules of the engine that were broken, and wanted so.
+    """The parts of a step. `names`: the form of each piece. `config`: with the rules of `names["config"]`.
+    `release`: the release of the agreement, and so of the steps.
+    `ignored`: rules of the engine that are broken, as the scenario asks.
     """
 
     names: Mapping[str, str]
@@ -111,8 +111,8 @@ def resolve(
 ) -> Pieces:
     """The pieces of a stack with some swapped.
 
-    Raises Unsuitable for a stack, piece or form that there is none of, for pieces of two runners, for a configuration
-    that its release refuses, and, unless `allow_refused`, for what the engine refuses to put together.
+    Raises Unsuitable for an unknown stack, piece or form, for pieces of two runners, and for a configuration that its
+    release refuses. Without `allow_refused` it also raises Unsuitable for a combination that the engine refuses.
     """
     names = chosen(stack, swaps, config)
     refuse_two_runners(names)
@@ -142,8 +142,8 @@ def resolve(
 
 
 def resolve_arguments(args: EngineArguments, absent: Mapping[str, str] = MappingProxyType({})) -> Pieces:
-    """The same for a program whose forms are the stacks and whose `pieces` are `FORMS`: what its scenario asks for.
-    `absent`: pieces that the program has no part for, whatever the configuration says, each with the reason.
+    """The pieces that a scenario asks for, in a program whose forms are the stacks and whose `pieces` are `FORMS`.
+    `absent`: pieces for which the program has no part in any configuration, each with the reason.
 
     Raises Unsuitable for a swap that no part would use.
     """
@@ -162,7 +162,7 @@ def unused(config: EngineConfig) -> Mapping[str, str]:
 
 
 def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[str, str]:
-    """The form of each piece: the swap, or the stack's, which goes by the runner."""
+    """The form of each piece: the swap, or the stack's form for the runner."""
     records = records_of(stack)
     for piece, form in swaps.items():
         if form not in FORMS.get(piece, ()):
@@ -175,7 +175,7 @@ def chosen(stack: str, swaps: Mapping[str, str], config: EngineConfig) -> dict[s
 
 
 def records_of(stack: str) -> tuple[Release, ...]:
-    """Those of a named stack, or the release of that name. Raises Unsuitable for a name that is neither."""
+    """The records of a named stack, or the release of that name. Raises Unsuitable for a name that is neither."""
     if stack in STACKS:
         return STACKS[stack]
     if stack not in names_of("stack"):
@@ -185,12 +185,12 @@ def records_of(stack: str) -> tuple[Release, ...]:
 
 
 def runner_of_stack(records: Sequence[Release], config: EngineConfig) -> Runner:
-    """The V2 runner where the first record has one and nothing is split."""
+    """The V2 runner if the first record has one and no batch is split."""
     return "v1" if config.use_ubatching or name_of("agreement", records[0], "v2") is None else "v2"
 
 
 def first_name(piece: str, records: Sequence[Release], runner: Runner) -> str:
-    """What a stack has of a piece: of the runner if it has that, else of the other one."""
+    """The form of a piece in a stack: that of the runner if it has one, else that of the other runner."""
     runners: tuple[Runner, ...] = (runner, "v1")
     found = (name_of(piece, record, one) for one in runners for record in records)
     return next(name for name in found if name is not None)
@@ -209,12 +209,12 @@ def refuse_two_runners(names: Mapping[str, str]) -> None:
 
 
 def of(names: Mapping[str, str], piece: str, get: Callable[[Release], Piece | Absent]) -> Piece:
-    """A piece of the record that is named there."""
+    """A piece of the named record."""
     return there(get(named(piece, names[piece])[0]), f"protocol.pieces.{piece}: {names[piece]}")
 
 
 def of_v2(names: Mapping[str, str], piece: str, get: Callable[[RunnerV2], Piece | Absent]) -> Piece:
-    """A piece of its V2 runner."""
+    """A piece of the named record's V2 runner."""
     return there(get(of(names, piece, lambda release: release.v2)), f"protocol.pieces.{piece}: {names[piece]}")
 
 
@@ -225,7 +225,7 @@ def microbatches_of(names: Mapping[str, str]) -> type[OverlapForward]:
 
 
 def agreement_of(names: Mapping[str, str]) -> Agreement:
-    """What ranks agree with, and the graphs that they agree on."""
+    """The agreement of the ranks, with its graphs."""
     if names["runner"] == "v2":
         return AgreementOfV2(
             of_v2(names, "agreement", lambda v2: v2.agreement), of_v2(names, "graphs", lambda v2: v2.graphs)

@@ -5,13 +5,13 @@
     protocol: {name: startup, form: "0.33"}
 
 Front ends, the coordinator and engine cores are services, workers are the ranks of the topology. `config_by_rank` is
-what the command line of a rank's node said; an engine core has that of its first worker, the front end that of all.
-Nodes: `nnodes`, or `data_parallel_size_local` replicas each. Requests are not looked at: a group that came up has done
-all that is asked of it.
+the command line of a rank's node. An engine core has that of its first worker, the front end that of all. Nodes:
+`nnodes`, or `data_parallel_size_local` replicas each. The program does not use requests: a group that came up has
+completed the run.
 
 Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). Releases compare a hash
-when engines are ready; `pieces: {compared: fields}` compares more, and before (`dpsim.vllm.startup.compared`). A
-variant replaces a participant, the ports, the groups, their kinds, the forwards, or what is compared.
+when engines are ready; `pieces: {compared: fields}` compares more, and earlier (`dpsim.vllm.startup.compared`). A
+variant replaces a participant, the ports, the groups, their kinds, the forwards, or the comparison.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 
 class StartupSetup(NamedTuple):
-    """What all participants share. `configs`: by rank; `engines`: the parallel configuration of each engine."""
+    """The values that all participants share. `configs`: by rank; `engines`: the parallel configuration of each."""
 
     layout: Layout
     config: EngineConfig
@@ -129,7 +129,7 @@ class Startup(Program[StartupSetup]):
         return made
 
     def figures(self, prepared: StartupSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """How many of the participants came up, and what became of the others."""
+        """How many participants came up, and how many of the others stopped or failed."""
         ends = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
         told = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
         counts = {word: ends.count(label) for word, label in told.items()}
@@ -157,9 +157,9 @@ class StartupWatched(Startup):
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
-    """From `nnodes`, else from `data_parallel_size_local` where it is not 1, its default; one node for all if neither.
+    """From `nnodes`, else from `data_parallel_size_local` unless it is 1, its default; one node for all if neither.
 
-    Raises Unsuitable where nodes hold no whole replicas.
+    Raises Unsuitable if nodes hold no whole replicas.
     """
     replicas, nodes = topology.data_parallel_size, config.nnodes
     if nodes > 1:
@@ -171,7 +171,7 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
 
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
-    """The configuration of an engine. A launcher of somebody else's tells it by the number of its first worker."""
+    """The configuration of an engine. An external launcher identifies it by the number of its first worker."""
     around = Surroundings.of_rank(topology.rank(engine))
     try:
         return config.parallel_config(topology, around, engine)

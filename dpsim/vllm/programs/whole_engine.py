@@ -3,17 +3,17 @@
     protocol: {name: whole_engine, form: current}
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
 
-Engine cores are services, who schedule, queue batches and meet in the finish sync; ranks are workers, who do what they
-are called for. All of one step is here: front end to core, core to workers, stage to stage, tokens back, agreement and
-experts among replicas, results to the core, finish sync among cores, waves by the coordinator.
+Engine cores are services, which schedule, queue batches and meet in the finish sync. Ranks are workers, which run
+calls. The program has all of one step. Requests go from front end to core, calls from core to workers, hidden states
+from stage to stage, and tokens back. Replicas agree and share experts, cores sync, and the coordinator relays waves.
 
 A form is one of the two stacks of specification 10.0:
 
     current   0.33's loop and transfer, the V2 runner's agreement
     source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
 
-Any piece of a stack is swapped by name (`protocol.pieces`), and what the engine refuses is refused by the rule's name.
-With `enable_dbo` batches of the V1 runner are split, which no engine does with the tokens of source 002.
+A swap by name replaces any piece of a stack (`protocol.pieces`), and a run refuses what the engine refuses, with the
+rule's name. With `enable_dbo` the V1 runner splits batches, which no engine does with the tokens of source 002.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ CORE = "engine"
 
 
 class CoreLayout(Layout):
-    """Who takes part where engine cores are processes of their own: services behind all workers.
+    """The participants if engine cores are separate processes: services behind all workers.
 
         >>> layout = CoreLayout(size=2, workers=2, frontends=1)
         >>> layout.services
@@ -105,15 +105,15 @@ class CoreLayout(Layout):
 
 
 def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
-    """What the workers of a stage agree with. Raises ValueError if no size of a graph is left."""
+    """The agreement of a stage's workers. Raises ValueError if no size of a graph is left."""
     if isinstance(agreement, AgreementOfV2):
         return OfStageV2(agreement.make(config))
     return OfStageV1(agreement.make(config))
 
 
 class WholeSetup(NamedTuple):
-    """What all share. `engine`: the loop, its coordinator and front ends; `workload`: what workers know of requests;
-    `agreement`: what those of a stage tell one another.
+    """The values that all participants share. `engine`: the loop, its coordinator and front ends; `workload`: the
+    requests, as workers know them; `agreement`: the agreement of a stage.
     """
 
     engine: EngineSetup
@@ -128,8 +128,9 @@ class WholeSetup(NamedTuple):
 class WholeEngine(Program[WholeSetup]):
     """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
 
-    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the calls
-    (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end) or of the calls
+    (`Executor`). It may also replace a piece of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or
+    the scheduler.
     """
 
     protects = protects_of("whole_engine")
@@ -142,7 +143,7 @@ class WholeEngine(Program[WholeSetup]):
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
 
     def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
-        """Batches are split where microbatches are configured."""
+        """The probes. A run splits batches only if microbatches are configured."""
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
     def estimate(self, args: EngineArguments) -> Estimate:
@@ -192,7 +193,7 @@ class WholeEngine(Program[WholeSetup]):
         return ENGINE.services(prepared.engine)
 
     def groups(self, prepared: WholeSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
-        """Those of the workers, and that of the cores."""
+        """The groups of the workers, and that of the cores."""
         topology, layout = prepared.topology, prepared.engine.layout
         pipelines, replicas, experts = topology.groups("pp"), topology.dp_groups(), topology.expert_groups()
         tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
@@ -230,7 +231,7 @@ class WholeEngine(Program[WholeSetup]):
         await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""
+        """Forwards of each engine, the number of waves that ended, and the modes of rank 0's forwards."""
         layout = prepared.engine.layout
         cores = [journals[layout.rank(engine)] for engine in range(layout.size)]
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in cores]

@@ -3,16 +3,16 @@
     protocol: {name: whole_engine_dp, form: current}
     config: {capture_graphs: true, enable_dbo: true, dp_sync_interval: 4}
 
-The coordinator, the front ends, waves, pause and resume are those of `engine`; what a forward runs is what `dp_batch`
-runs or, where batches are split (`enable_dbo`), `dbo`: graphs captured before serving, microbatches in threads. Who
-schedules what is no longer known beforehand, for requests come as messages.
+The coordinator, the front ends, waves, pause and resume are those of `engine`. The forwards are those of `dp_batch` or,
+if ranks split batches (`enable_dbo`), of `dbo`: graphs captured before serving, microbatches in threads. Requests
+arrive as messages, so no rank knows beforehand which one schedules what.
 
-A form is one of the two stacks of specification 10.0, as far as there is no pipeline:
+A form is one of the two stacks of specification 10.0, without pipelines:
 
-    current   0.33's loop, on the V2 runner; microbatches are on the V1 runner, unless `pieces: {runner: v2}` asks
+    current   0.33's loop, on the V2 runner; microbatches run on the V1 runner, unless `pieces: {runner: v2}` asks
     source    the loop of source 003, the agreement of source 000, the microbatches of source 001
 
-What the V2 runner refuses together with microbatches is refused by the rule's name (`dpsim.vllm.whole.rules`).
+A run refuses what the V2 runner refuses together with microbatches, with the rule's name (`dpsim.vllm.whole.rules`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ ENGINE = Engine()
 
 
 class WholeRankSetup(NamedTuple):
-    """What all share. `engine`: the loop, its coordinator and front ends; `flow`: what a rank decides alone."""
+    """The values that all share. `engine`: the loop, coordinator and front ends; `flow`: a rank's own decisions."""
 
     engine: EngineSetup
     requests: tuple[Request, ...]
@@ -67,8 +67,8 @@ class WholeRankSetup(NamedTuple):
 class WholeEngineDp(Program[WholeRankSetup]):
     """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
 
-    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the step
-    (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end) or of the step
+    (`DataParallelStep`, `BatchFlow`, the captured forward). It may also replace what is between them.
     """
 
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
@@ -111,7 +111,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
 
     def forward(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
-        """The step, and the forward of it that is more than a stand-in of one layer. Batches are split in threads."""
+        """The step, and its forward if that is more than a stand-in of one layer. Threads run split batches."""
         if config.use_ubatching:
             if config.has_drafter:
                 raise Unsuitable(
@@ -162,7 +162,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         await ENGINE.serve(rank, prepared.engine)
 
     def figures(self, prepared: WholeRankSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Forwards and waves, and in which modes rank 0 ran them."""
+        """Forwards and waves, and the modes of rank 0's forwards."""
         decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)
         modes = Counter(raw[DECISION_VALUE] for raw in decided)
         by_mode = {mode.name: modes[mode.name, False] + modes[mode.name, True] for mode in RuntimeMode}
@@ -175,7 +175,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
 
 
 def decides_alone(stack: Pieces) -> AgreementV1:
-    """What a rank decides alone. On the V2 runner that is what a dummy batch and a decode are, of the same release."""
+    """The own decisions of a rank. On the V2 runner these are the dummy batch and decodes, of the same release."""
     if isinstance(stack.agreement, AgreementV1):
         return stack.agreement
     release, asked = stack.release, f"protocol.pieces.agreement: {stack.names['agreement']}"
@@ -183,7 +183,7 @@ def decides_alone(stack: Pieces) -> AgreementV1:
 
 
 def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
-    """Raise Unsuitable for what the V2 runner's pieces do not look at here."""
+    """Raise Unsuitable for settings that the V2 runner's pieces do not use here."""
     if stack.v2 is None:
         return
     if stack.agreement != (stack.v2.agreement, stack.v2.graphs):

@@ -1,10 +1,10 @@
 """Releases of vLLM, and the source pages beside them, each one record in one file.
 
-    record.py      what a record has: `Release`, its parts, and `Absent` for what it lacks
+    record.py      the fields of a record: `Release`, its parts, and `Absent` for missing pieces
     places.py      the one table of names: which places accept which, and `register_release`
     page_000.py  page_001.py  page_002.py  page_003.py  page_004.py    the source pages
-    repaired.py                                                        what 0.33 leaves unprotected
-    protects.py    where a form protects and no release does
+    repaired.py                                                        repairs of what 0.33 leaves unprotected
+    protects.py    places in which a form protects and no release does
     v0_14.py  v0_17.py  v0_24.py  v0_28.py  v0_31.py  v0_33.py         the releases
 
 The pieces lie in `data_parallel/`, `overlap/`, `pipeline/`, `engine/`, `startup/`, `graphs/` and `config/`. Programs,

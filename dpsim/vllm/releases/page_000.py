@@ -1,6 +1,6 @@
-"""Source page 000: the agreement of data-parallel ranks (chapter 1), as release 0.17 has it on the V1 runner.
+"""Source page 000: the agreement of data-parallel ranks (chapter 1), as in release 0.17 on the V1 runner.
 
-Its microbatches are those of page 001, which goes on where this page ends.
+Its microbatches are those of page 001, which continues this page.
 """
 
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance

@@ -1,7 +1,7 @@
 """Source page 002: sampled tokens and hidden states of a pipeline (chapters 6 and 7), in two records.
 
-`PAGE_002` has the corrected mask and width, as the specification wants it. `PAGE_002_VERBATIM` has those of the page.
-Neither has a scheduler: a request waits until its token has arrived, as no release has it for drafts (6.10).
+`PAGE_002` has the corrected mask and width of the specification. `PAGE_002_VERBATIM` has those of the page.
+Neither has a scheduler: a request waits until its token has arrived, which no release does for drafts (6.10).
 """
 
 from dpsim.vllm.pipeline.need_mask import needs_024, needs_033

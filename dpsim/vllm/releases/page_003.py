@@ -1,4 +1,4 @@
-"""Source page 003: the engine loop and the parallel configuration (chapters 2 and 8), as release 0.14 has them."""
+"""Source page 003: the engine loop and the parallel configuration (chapters 2 and 8), as in release 0.14."""
 
 from dpsim.vllm.config import ParallelConfig
 from dpsim.vllm.releases.record import nothing

@@ -1,4 +1,4 @@
-"""Source page 004: its graph manager (chapter 5) in the place of a dispatcher."""
+"""Source page 004: its graph manager (chapter 5) instead of a dispatcher."""
 
 from dpsim.vllm.graphs.managed import Managed
 from dpsim.vllm.releases.record import nothing

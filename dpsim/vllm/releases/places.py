@@ -1,12 +1,12 @@
-"""Under which names scenarios ask for releases: the one table of names, and the way from a name to a record.
+"""The names by which scenarios ask for releases: the one table of names, and the way from a name to a record.
 
     >>> named("dp_batch", "v2-0.33")[0].name, named("agreement", "v1-0.33")[0].name, named("engine", "0.24")[0].name
     ('0.33', '0.33', '0.24')
 
 A *place* is where a scenario names a release: the form of a program, or a piece of a stack. A name is a record's own
-name. The prefix `v2-` selects the V2 runner of the release. Where a piece exists for both runners, `v1-` selects V1.
+name. The prefix `v2-` selects the V2 runner of the release. If a piece exists for both runners, `v1-` selects V1.
 
-A package of yours registers a release once. Each place that finds its pieces in the record then offers
+Another package registers a release once. Each place that finds its pieces in the record then offers
 it as the form of a program or as a piece. All three `whole_engine` programs take it as a stack, too:
 
     V0_99 = V0_33._replace(name="0.99", agreement=MyAgreement)
@@ -45,9 +45,9 @@ _records: dict[str, Release] = {one.name: one for one in (*PAGES, *RELEASES, REP
 
 
 class Place(NamedTuple):
-    """`names`: those of dpsim's own records, the first the default of a program. `pieces`: what a record has to have
-    for its name to be offered; `of_v2`: the same of its V2 runner, where that is offered, too. `before`: what stands
-    before the name of a release for its V1 runner. `programs`: those whose forms the names are.
+    """`names`: those of dpsim's own records, the first the default of a program. `pieces`: the pieces that a record
+    needs to appear there; `of_v2`: the same for its V2 runner, if that appears, too. `before`: the prefix of a
+    release's name for its V1 runner. `programs`: those whose forms the names are.
     """
 
     names: tuple[str, ...]
@@ -96,9 +96,9 @@ PLACES: Mapping[str, Place] = {
     "finish_sync": Place(("source-003", "0.24", "0.28", "0.31", "0.33"), ("lockstep",)),
     "config": Place(("source-003", "0.33"), ("config",)),
 }
-"""Of each place the names that it accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
+"""The names that each place accepts. `current` and `source` are stacks (`dpsim.vllm.programs.stacks`)."""
 
-_more: dict[str, dict[str, str]] = {}  # of places: names of registered releases, each with that of its record
+_more: dict[str, dict[str, str]] = {}  # by place: names of registered releases, each with its record's
 
 
 def names(place: str, runner: Runner | None = None) -> tuple[str, ...]:
@@ -112,19 +112,19 @@ def runner_of(name: str) -> Runner:
 
 
 def named(place: str, name: str) -> tuple[Release, Runner]:
-    """The record that a name means in a place, and of which runner. Raises Unsuitable for a name that is none there."""
+    """The record and the runner of a name in a place. Raises Unsuitable for an unknown name."""
     if name not in names(place):
         raise Unsuitable(f"protocol.form: {place} has no form {name!r}; expected one of {', '.join(names(place))}")
     return _records[name.removeprefix("v1-").removeprefix("v2-")], runner_of(name)
 
 
 def name_of(place: str, release: Release, runner: Runner = "v1") -> str | None:
-    """The name under which a place knows the runner of a record; None where it does not."""
+    """The name under which a place knows the runner of a record; None if it does not know it."""
     return next((name for name in names(place, runner) if named(place, name)[0] is release), None)
 
 
 def of_name(name: str | None) -> Release | None:
-    """The record whose own name this is, None if it is no record's."""
+    """The record with this name, None if there is none."""
     registry.protocols()  # entry points of other packages may register releases
     return None if name is None else _records.get(name)
 
@@ -174,7 +174,7 @@ def _has(record: Release | RunnerV2, pieces: tuple[str, ...]) -> bool:
 
 
 class Choices(Mapping[str, tuple[str, ...]]):
-    """The names of each piece of a program, those of releases that are registered later among them."""
+    """The names of each piece of a program, with those of releases that are registered later."""
 
     def __init__(self, **of_piece: Callable[[], tuple[str, ...]]) -> None:
         self.of_piece = of_piece

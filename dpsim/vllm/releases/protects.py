@@ -1,8 +1,8 @@
-"""Where a form protects and no release does: the one table, which `dpsim list`, reports and the documents show.
+"""Places in which a form protects and no release does: the table that `dpsim list`, reports and documents show.
 
-A form of a release does what the release does, harm included. A form that protects in its place has another name, such
-as `0.33-repaired`. Or it is a program or a piece that a scenario names. In a few places forms of releases protect all
-the same: `KEPT` has them, each with the reason.
+A form of a release does what the release does, harm included. A form that protects in such a place has another name,
+such as `0.33-repaired`. Or a scenario names a program or a piece that protects. In a few places forms of releases
+protect all the same: `KEPT` has them, each with the reason.
 
     >>> unprotected_of("pp_tokens")["0.33"][0]
     'without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits'
@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 
 class Protection(NamedTuple):
-    """One place. `protects`: the forms that protect; `leaves`: those of releases and pages that do not. `what`: what
-    protects; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request.
+    """One place. `protects`: the forms that protect; `leaves`: those of releases and pages that do not. `what`: the
+    protection; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request.
     """
 
     program: str
@@ -88,7 +88,7 @@ PROTECTIONS = (
         }.items()
     ],
 )
-"""All places, of one program each."""
+"""All places, each of one program."""
 
 
 class Kept(NamedTuple):
@@ -125,12 +125,12 @@ KEPT = (
 
 
 def protects_of(program: str) -> Mapping[str, tuple[str, ...]]:
-    """Of the forms of a program: from what each protects although no release does."""
+    """For each form of a program, the protections that no release has."""
     return _by_form([(one.protects, one.what) for one in PROTECTIONS if one.program == program and one.what])
 
 
 def unprotected_of(program: str) -> Mapping[str, tuple[str, ...]]:
-    """Of the forms of a program: what the release or page leaves unprotected."""
+    """For each form of a program, what the release or page leaves unprotected."""
     return _by_form([(one.leaves, one.harm) for one in PROTECTIONS if one.program == program and one.harm])
 
 

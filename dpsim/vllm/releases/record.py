@@ -1,9 +1,9 @@
-"""What a release of vLLM is here: one record, which names the class of each piece that differs between releases.
+"""A release of vLLM is one record, which names the class of each piece that differs between releases.
 
     V0_34 = V0_33._replace(name="0.34", flow=Flow034)
 
-Every piece has to be given, so a record without one is refused by mypy and by Python. What a release does not have, or
-what is not modelled of it, is `Absent` with the reason. A program that needs such a piece raises `Unsuitable` with
+A record needs every piece, so mypy and Python refuse one without a piece. If a release does not have a piece, or
+dpsim does not model it, the piece is `Absent` with the reason. A program that needs it raises `Unsuitable` with
 that reason (`there`):
 
     >>> there(Absent("release 0.14 has no V2 runner"), "protocol.pieces.runner")
@@ -74,7 +74,7 @@ SIZES = Absent("ranks of this V2 runner tell sizes, and have neither the agreeme
 
 
 class RunnerV2(NamedTuple):
-    """The V2 runner of a release: its steps, with microbatches and without, and what they agree with (chapter 1.7)."""
+    """The V2 runner of a release: its steps, with microbatches and without, and their agreement (chapter 1.7)."""
 
     step: type[DataParallelStep]
     drafter: type[Drafter] | Absent
@@ -84,12 +84,12 @@ class RunnerV2(NamedTuple):
 
     @property
     def agreement(self) -> type[AgreementV2] | Absent:
-        """That of its steps, in one dispatch; ranks of 0.17 tell sizes instead."""
+        """The agreement of its steps, in one dispatch; ranks of 0.17 send sizes instead."""
         return self.step.agreement if issubclass(self.step, DataParallelStepV2) else SIZES
 
     @property
     def graphs(self) -> type[CandidateTable] | Absent:
-        """The graphs that its ranks agree on."""
+        """The graphs on which its ranks agree."""
         return self.step.graphs if issubclass(self.step, DataParallelStepV2) else SIZES
 
 
@@ -121,7 +121,7 @@ class Release(NamedTuple):
 
     @property
     def version(self) -> str:
-        """As the engine writes it: 0.33.0."""
+        """The engine's spelling: 0.33.0."""
         return f"{self.name}.0"
 
 
@@ -132,7 +132,7 @@ def nothing(name: str, why: str) -> Release:
 
 
 def misfits(record: NamedTuple) -> Iterator[str]:
-    """The pieces of a record that are not what its class asks for, in words.
+    """The pieces of a record that its class does not accept, in words.
 
     >>> list(misfits(Lockstep(EngineWaves, Coordination, ClientView, Control, None)))
     ['counts: expected a class derived from RequestCounts, got None']
@@ -155,7 +155,7 @@ def misfits(record: NamedTuple) -> Iterator[str]:
 
 
 def there(piece: Piece | Absent, asked_by: str) -> Piece:
-    """The piece. Raises Unsuitable with the reason where the release does not have it. `asked_by`: which setting."""
+    """The piece. Raises Unsuitable with the reason if the release does not have it. `asked_by`: the setting."""
     if isinstance(piece, Absent):
         raise Unsuitable(f"{asked_by}: {piece.why}")
     return piece

@@ -1,6 +1,6 @@
-"""Release 0.33 with what it leaves unprotected: forms that no release has, each by this name.
+"""Release 0.33 with repairs of what it leaves unprotected: forms that no release has, each by this name.
 
-microbatches    one that raises lets its siblings go, where those of every release wait without end (4.7)
+microbatches    one that raises releases its siblings, while those of every release wait without end (4.7)
 scheduler       a request with drafts waits for its token, also without asynchronous scheduling (6.10)
 
 `dpsim.vllm.releases.protects` lists all places where a form protects.

@@ -1,4 +1,4 @@
-"""Release 0.17: the V1 runner of source page 000, and a V2 runner whose ranks tell sizes of graphs (1.7)."""
+"""Release 0.17: the V1 runner of source page 000, and a V2 runner whose ranks send sizes of graphs (1.7)."""
 
 from dpsim.vllm.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.vllm.releases.page_000 import PAGE_000

@@ -1,4 +1,4 @@
-"""Release 0.24: two numbers in the finish sync, pauses in two phases, graphs of decodes that are found (5.4).
+"""Release 0.24: two numbers in the finish sync, pauses in two phases, uniform decodes that find their graphs (5.4).
 
 Its pipelines are source page 002 as it stands (6.10).
 """

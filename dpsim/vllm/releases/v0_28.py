@@ -1,4 +1,4 @@
-"""Release 0.28: the engine loop of 0.24, and front ends that balance by what they have in flight (2.5)."""
+"""Release 0.28: the engine loop of 0.24, and front ends that balance by their requests in flight (2.5)."""
 
 from dpsim.vllm.engine.client import ClientView028
 from dpsim.vllm.engine.coordination import Coordination028

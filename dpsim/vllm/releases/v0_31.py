@@ -1,4 +1,4 @@
-"""Release 0.31: a finish sync in the first step, and a coordinator that a first request does not convince (2.5)."""
+"""Release 0.31: a finish sync in the first step; a first request does not set the coordinator's state (2.5)."""
 
 from dpsim.vllm.engine.client import ClientView028
 from dpsim.vllm.engine.coordination import Coordination031

@@ -1,10 +1,10 @@
-"""What all engines have to have alike, and when a front end compares it.
+"""The settings that all engines must share, and when a front end compares them.
 
-    hash      what releases do: READY has the hash of the parallel configuration, and the front end compares it with its
-              own where data parallelism is coordinated. Nothing else is compared: engines with other sizes start, and
+    hash      as in releases: READY has the hash of the parallel configuration, and the front end compares it with its
+              hash if data parallelism is coordinated. It compares nothing else. Engines with other sizes start, and
               hang later in captures of other sizes (specification 8.4)
-    fields    stricter than any release: engines tell the hashed fields and those that shape profile, warm-up and
-              capture, which are in no hash, before any group is made. A mismatch is named field by field
+    fields    stricter than any release: engines send the hashed fields. They also send the unhashed ones that shape
+              profile, warm-up and capture, before any group is made. The front end names each field that differs
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> one, other = EngineConfig(max_num_seqs=4), EngineConfig(max_num_seqs=8)
@@ -31,13 +31,13 @@ SHAPING = (
     *("max_num_seqs", "max_num_batched_tokens", "num_speculative_tokens", "cudagraph_mode"),
     *("cudagraph_capture_sizes", "max_cudagraph_capture_size", "capture_graphs", "enforce_eager"),
 )
-"""Fields of other configurations that decide how often, and with what sizes, all ranks run before they serve."""
+"""Fields of other configurations: they decide how often, and with what sizes, all ranks run before they serve."""
 
 Fields = tuple[tuple[str, str], ...]
 
 
 class ConfigFields(NamedTuple):
-    """What an engine tells of its configuration: fields by name, as JSON."""
+    """The configuration that an engine sends: fields by name, as JSON."""
 
     hash: str
     fields: Fields
@@ -48,13 +48,13 @@ class ConfigFields(NamedTuple):
 
 
 def shaping(config: EngineConfig) -> Fields:
-    """The fields that shape what runs before the engine serves."""
+    """The fields that shape the forwards before the engine serves."""
     data = config.model_dump(mode="json", include=set(SHAPING))
     return tuple((name, json.dumps(value)) for name, value in sorted(data.items()))
 
 
 class Compared:
-    """Of one process: what it tells, and what it makes of what others tell. As releases do, the hash alone.
+    """The comparison of one process: what it sends, and what it refuses. This is the form of releases: the hash alone.
 
     `early`: whether the front end compares before any group is made.
     """
@@ -87,7 +87,7 @@ class Compared:
 
 
 class ComparedFields(Compared):
-    """Hash and fields, before any group is made, whatever the model is. No release does this."""
+    """Hash and fields, before any group is made, for every model. No release does this."""
 
     early: ClassVar[bool] = True
 
@@ -105,7 +105,7 @@ class ComparedFields(Compared):
 
 
 COMPARED: Mapping[str, type[Compared]] = MappingProxyType({"hash": Compared, "fields": ComparedFields})
-"""Of the piece `compared` the forms."""
+"""The forms of the piece `compared`."""
 
 
 def differing(own: Mapping[str, str], other: Mapping[str, str]) -> list[str]:

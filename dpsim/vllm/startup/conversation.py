@@ -1,13 +1,13 @@
 """A parent and its children, over a store at which the parent listens: calls, answers, failures.
 
-A child answers in order, and a failure is an answer as well: whoever waits for it hears of it at once.
+A child answers in order, and a failure is an answer as well: the parent that waits for it receives it at once.
 
     child: say(bytes)            parent: await hear("engine.0", READY_NS)
     child: fail(error)                   raises OneFailed
     (a dead child)                       raises NobodyCame when the time is up
 
-A parent calls by keys, to which all its children listen. When it leaves, its store is gone, and children who wait hear
-that as `Stopped`. Sources: specification chapter 9.2, steps 3, 4, 14 and 20 (sockets and pipes), I-ST-10.
+A parent calls by keys, to which all its children listen. When it leaves, its store is gone, and children that wait get
+`Stopped`. Sources: specification chapter 9.2, steps 3, 4, 14 and 20 (sockets and pipes), I-ST-10.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parent:
-    """A parent's side. `name`: its own; `doing`: what its children are about. For errors: `titles` of children, `where`
-    they should come, and the `cure` if one does not.
+    """A parent's side. `name`: its name; `doing`: the action of its children. For errors: `titles` of children, `where`
+    they should arrive, and the `cure` if one does not.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Parent:
         self._heard: dict[str, int] = {}
 
     def call(self, key: str, value: Frozen = True) -> None:
-        """Tell all children, or those that know of the key."""
+        """Call all children, or those that know the key."""
         self.store.set(key, value, f"call.{key.partition('/')[0]}")
 
     async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
-        """The next answer of a child. Raises OneFailed, NobodyCame, and Stopped if the child was stopped by another."""
+        """The next answer of a child. Raises OneFailed, NobodyCame, and Stopped if another one stopped the child."""
         number = self._heard.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
@@ -56,12 +56,12 @@ class Parent:
         return content(answer)
 
     def missing(self, child: str, doing: str, timeout_ns: int) -> NobodyCame:
-        """The error for a child that does not come."""
+        """The error for a child that does not answer."""
         who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
         return NobodyCame(self.name, who, where, timeout_ns, self._cure)
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child. Where one has failed, it asks after the others and raises the root."""
+        """The next answer of each child. If one has failed, it asks the others without waiting, and raises the root."""
         answers: list[Frozen] = []
         errors: list[StartupError] = []
         for child in children:
@@ -75,7 +75,7 @@ class Parent:
 
 
 def content(answer: Frozen) -> Frozen:
-    """What a child said. Raises OneFailed, and Stopped if the child was stopped by another."""
+    """The content of an answer. Raises OneFailed, and Stopped if another one stopped the child."""
     assert isinstance(answer, tuple)
     if answer[0] == FAILED:
         _, who, of, text = map(str, answer)
@@ -105,7 +105,7 @@ class Child:
         self._said += 1
 
     async def obey(self, key: str) -> Frozen:
-        """What the parent calls. Raises Stopped when the parent has left."""
+        """Wait for a call of the parent. Raises Stopped when the parent has left."""
         value = await self.store.get(key, f"obey.{key.partition('/')[0]}")
         if value is None:
             raise Stopped

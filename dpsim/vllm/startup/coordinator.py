@@ -1,10 +1,10 @@
-"""The coordinator: engines subscribe to it, and what it publishes reaches those who have subscribed by then.
+"""The coordinator: engines subscribe to it, and its messages reach those that have subscribed by then.
 
     subscribe (each engine)  ->  READY, when all D have subscribed
     first                    ->  START of the wave, to all subscribers
 
-A subscription that comes after START is a START that was lost, so READY comes first, and no engine serves before it
-(I-ST-9, M-ST-11, M-ST-12). Sources: specification chapters 2 and 9.2 (steps 1 and 19).
+A subscription after START has lost that START. So READY comes first, and no engine serves before it (I-ST-9, M-ST-11,
+M-ST-12). Sources: specification chapters 2 and 9.2 (steps 1 and 19).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dpsim.vllm.startup.participant import Participant
 
 
 class Coordinator(Participant):
-    """There is one where there are several replicas."""
+    """The coordinator. A start with several replicas has one."""
 
     async def come_up(self) -> None:
         parent = await self.child_of(FRONTEND, *await self.spawned())
@@ -33,7 +33,7 @@ class Coordinator(Participant):
                 raise Stopped
             if what == "subscribe":
                 subscribed.append(number)
-                store.set("subscribed", tuple(sorted(subscribed)), "subscribed")  # for whoever waits in vain
+                store.set("subscribed", tuple(sorted(subscribed)), "subscribed")  # for an engine that waits in vain
                 if len(subscribed) == self.expected():
                     store.set("ready", True, "ready")
             else:
@@ -41,11 +41,11 @@ class Coordinator(Participant):
                 return
 
     def expected(self) -> int:
-        """How many engines subscribe."""
+        """The number of engines that subscribe."""
         return self.layout.engines
 
     def start(self, wave: int, subscribed: list[int]) -> None:
-        """Publish START: whoever has not subscribed does not get it."""
+        """Publish START. An engine that has not subscribed does not get it."""
         for engine in sorted(subscribed):
             name = engine_name(engine)
             self.rank.send(self.rank.service(name), "start", wave, f"start.{name}")

@@ -1,9 +1,9 @@
 """Engine cores: one a data-parallel rank, each with its workers.
 
-    4   HELLO, INIT: what the front end says is written into the own configuration; hash and fields are told
+    4   HELLO, INIT: the engine writes the front end's values into its configuration, and sends hash and fields
     5   the engine DP group, before any worker: its port is popped first (I-ST-5)
-    6   spawn the workers, each with a copy of the ports that are left
-    15  what their devices have free; 16  number of blocks = the smallest; with elastic EP, of all replicas
+    6   spawn the workers, each with a copy of the remaining ports
+    15  the free memory of their devices; 16  number of blocks = the smallest; with elastic EP, of all replicas
     17  warm-up and capture
     19  subscribe to the coordinator, and wait for its READY; 20  READY(hash), and serve
 
@@ -83,7 +83,7 @@ class EngineCore(Participant):
     # ---- steps 4 to 6
 
     async def handshake(self) -> Child:
-        """The answer is the line to the first front end."""
+        """Shake hands. Returns the line to the first front end."""
         node, port = await self.spawned()
         self.rank.step = 4
         own = frontend_name(self.rank.node)
@@ -97,8 +97,8 @@ class EngineCore(Participant):
         return head
 
     async def hear_init(self, head: Child) -> tuple[Frozen, ...]:
-        """The port is that of a command line, so another program may listen there, which never answers. The front end
-        waits for one HELLO after another, and this engine for all of them. Raises NobodyCame and Stopped.
+        """Wait for INIT. The port is that of a command line, so another program may listen there and never answer. The
+        front end waits for one HELLO after another, and this engine for all of them. Raises NobodyCame and Stopped.
         """
         store, patience = head.store, (1 + self.layout.engines) * HANDSHAKE_NS
         init = await store.get(f"init/{self.engine}", "obey.init", timeout_ns=patience)
@@ -111,7 +111,7 @@ class EngineCore(Participant):
         return init
 
     def written(self, coordinator: Any, node: Any, master: Any, ports: Any, store: Any, size: Any) -> None:
-        """What INIT says is written into the configuration. `ParallelConfig` is not completed again: that would pop one
+        """Write the values of INIT into the configuration. `ParallelConfig` is not completed again: that would pop one
         port more (I-CF-9).
         """
         fields = {"data_parallel_master_port": master, "data_parallel_master_port_list": tuple(ports)}
@@ -121,22 +121,22 @@ class EngineCore(Participant):
         self.master_node = int(node)
 
     def told(self) -> Frozen:
-        """Hash and fields, of the configuration as it is after INIT."""
+        """Hash and fields of the configuration after INIT."""
         return self.compared.told(self.config, self.parallel).frozen
 
     def own_ports(self) -> InitPorts:
-        """This process's own copy of the list; a single replica has none, and its workers meet at the master port."""
+        """This process's copy of the list. A single replica has none, and its workers meet at the master port."""
         if self.layout.engines == 1:
             return InitPorts([], self.parallel.master_port)
         return InitPorts.of(self.parallel)
 
     async def start(self, ports: InitPorts, workers: Store) -> None:
-        """The engine DP group, then the workers."""
+        """Make the engine DP group, then the workers."""
         await self.make_group(ports)
         self.spawn(ports, workers)
 
     async def make_group(self, ports: InitPorts) -> None:
-        """Step 5."""
+        """Step 5: make the engine DP group."""
         if self.layout.engines == 1:
             return
         self.rank.step = 5
@@ -150,7 +150,7 @@ class EngineCore(Participant):
         await self.group.barrier("members")
 
     def spawn(self, ports: InitPorts, workers: Store) -> None:
-        """Step 6: each gets a copy of the ports that are left."""
+        """Step 6: start the workers, each with a copy of the remaining ports."""
         self.rank.step = 6
         left = tuple(ports.ports), ports.master_port, self.master_node, self.coordination_port
         for worker in self.layout.workers(self.engine):
@@ -159,7 +159,7 @@ class EngineCore(Participant):
     # ---- steps 16 to 20
 
     async def blocks(self, free: list[int]) -> int:
-        """Blocks of the KV cache: what the smallest worker has; with elastic EP, the smallest replica."""
+        """Blocks of the KV cache: those of the smallest worker; with elastic EP, those of the smallest replica."""
         own = min(free)
         if not self.syncs():
             return own
@@ -169,18 +169,18 @@ class EngineCore(Participant):
         return agreed
 
     def syncs(self) -> bool:
-        """Only where ranks may be added later are the caches of all replicas alike."""
+        """Whether the caches of all replicas have equal sizes. They need to only if users may add ranks later."""
         return self.group is not None and self.config.enable_elastic_ep
 
     def offer(self, own: int) -> int:
-        """A replica on a node that was added takes what the others have."""
+        """The offer of this replica. One on a node that was added takes the size of the others."""
         return offer(UNKNOWN if self.rank.node else own)
 
     def reduced(self, offers: list[int]) -> int:
         return reduced(offers)
 
     async def be_ready(self, head: Child) -> None:
-        """Steps 19 and 20: subscribed, then ready."""
+        """Steps 19 and 20: subscribe, then report READY."""
         if self.layout.engines > 1:
             store = await self.subscribe()
             await self.all_subscribed(store)
@@ -188,7 +188,7 @@ class EngineCore(Participant):
         await head.obey("serve")
 
     async def subscribe(self) -> Store:
-        """Step 19. The answer is the coordinator's store."""
+        """Step 19. Returns the coordinator's store."""
         self.rank.step = 19
         store = await self.join(*self.coordinator, COORDINATOR, "coordinator")
         self.rank.send(self.rank.service(COORDINATOR), "events", ("subscribe", self.engine), "subscribe")
@@ -200,7 +200,7 @@ class EngineCore(Participant):
             raise NobodyCame(self.name, await self.unsubscribed(store), "to subscribe", WORKERS_NS, LATE)
 
     async def unsubscribed(self, store: Store) -> str:
-        """Who keeps the coordinator from saying READY, in words."""
+        """The engines without a subscription, which the coordinator's READY waits for, in words."""
         subscribed = await store.get("subscribed", "coordinator.subscribed", timeout_ns=0)
         there = subscribed if isinstance(subscribed, tuple) else ()
         missing = [self.layout.title(engine) for engine in range(self.layout.engines) if engine not in there]
@@ -211,13 +211,13 @@ class EngineCore(Participant):
         head.say((self.compared.hash(self.parallel), self.seed()), "ready")
 
     def seed(self) -> int:
-        """Step 18: of the engine's workers; the index tells replicas of a dense model apart, too."""
+        """Step 18: the seed of the engine's workers. The index tells replicas of a dense model apart, too."""
         return self.parallel.data_parallel_index
 
     async def serve(self) -> None:
-        """The first wave begins on all engines."""
+        """Begin the first wave, as all engines do."""
         if self.layout.engines > 1:
             self.take_start(await self.rank.mailbox("start").get("wait_for_start"))
 
     def take_start(self, start: Frozen) -> None:
-        """Nothing of interest here, either."""
+        """Take START. Nothing else depends on it here."""

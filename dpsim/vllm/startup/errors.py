@@ -1,11 +1,11 @@
-"""What a start fails with. Each says who, what was expected, and what to do; whoever fails tells its parent.
+"""The errors of a start. Each says where, what was expected, and what to do; a participant reports it to its parent.
 
     ConfigMismatch   engines were started with different settings
     PortTaken        another program listens where a group should meet
-    NobodyCame       a time-out passed: somebody is late, missing, or somewhere else
+    NobodyCame       a time-out passed: a participant is late, missing, or somewhere else
     NoMemory         the KV cache does not fit beside the communicators
-    OneFailed        another participant failed, whose error it repeats
-    Stopped          its parent gave up, and so does it, without an error of its own
+    OneFailed        another participant failed, and this one repeats its error
+    Stopped          its parent gave up, so it ends as well, without an error
 
     >>> print(NobodyCame("engine.0", "engine.1", "in the engine DP group", 100_000_000_000))
     engine.0 waited 100 s for engine.1 in the engine DP group
@@ -29,7 +29,7 @@ class PortTaken(StartupError):
 
 
 class NobodyCame(StartupError):
-    """A time-out passed. `cure`: what to look for."""
+    """A time-out passed. `cure`: the hint for the user."""
 
     def __init__(self, waits: str, missing: str, where: str, ns: int, cure: str = "") -> None:
         self.args = waits, missing, where, ns, cure
@@ -40,14 +40,14 @@ class NobodyCame(StartupError):
 
 
 class NoMemory(StartupError):
-    """A device has less memory than was asked for."""
+    """A device has less memory than the start needs."""
 
 
 LATE = "it is late, has died, or was never started"
-"""What is known of one who does not come."""
+"""The hint for a participant that does not arrive."""
 
 LEFT = "Left"
-"""In place of an error's name: all that is known is that somebody has left."""
+"""This replaces an error's name if a participant has left and no more is known."""
 
 
 class OneFailed(StartupError):
@@ -63,7 +63,7 @@ class Stopped(Exception):
 
 
 def root_of(errors: list[StartupError]) -> StartupError:
-    """The one to tell of: what went wrong comes before that somebody waited, and what others say before own waiting."""
+    """The error to report. A failure comes before a time-out, and another participant's error before an own one."""
 
     def late(error: StartupError) -> tuple[bool, bool]:
         of = error.of if isinstance(error, OneFailed) else type(error).__name__

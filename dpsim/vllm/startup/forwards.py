@@ -1,14 +1,14 @@
 """Profile, warm-up and capture: forwards that all workers make before the engine serves, each one a collective.
 
-Every data-parallel rank makes the same ones, with the same sizes, in the same order (I-ST-8): one large eager forward
-to measure memory, one of each size that is to be captured (the largest first), the captures, and one more of the last
-stages to warm the sampler up. Replicas agree on each forward; pipelines hand over hidden states; experts and
-tensor-parallel ranks reduce. Attention runs in captures only, so what it alone communicates over has to be connected by
-then.
+Every data-parallel rank makes the same ones, with the same sizes, in the same order (I-ST-8). First comes one large
+eager forward to measure memory, then one of each capture size (the largest first), then the captures. The last stages
+make one more to warm up the sampler. Replicas agree on each forward; pipelines hand over hidden states; experts and
+tensor-parallel ranks reduce. Attention runs in captures only. So a communicator that attention alone uses has to be
+connected before them.
 
     profile 8; warm_up 4, 2, 1; capture 4, 2, 1; sampler 1
 
-The sizes and the layers are stand-ins; who communicates with whom, and how often, is not. Sources: specification
+The sizes and the layers are stand-ins. The communicators and the number of calls are real. Sources: specification
 chapters 5.11 and 9.2 (steps 15 and 17).
 """
 
@@ -23,11 +23,11 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.startup.groups import WORLD, Groups, ones
 
 SIZES = (4, 2, 1)
-"""What is captured where the configuration names no sizes."""
+"""The capture sizes if the configuration names none."""
 
 
 class Forwards:
-    """What one worker runs. `config`: the one that its engine has given it."""
+    """The forwards of one worker. `config`: the configuration that its engine has given it."""
 
     def __init__(self, rank: Rank, groups: Groups, config: EngineConfig, topology: Topology) -> None:
         self.rank = rank
@@ -37,7 +37,7 @@ class Forwards:
         self.main = rank.stream("main")
         self.kept: list[Buffer] = []
 
-    # ---- what is run
+    # ---- the forwards of a start
 
     async def profile(self) -> None:
         """Step 15: the largest batch, without a graph."""
@@ -45,7 +45,7 @@ class Forwards:
         await self.forward(self.profile_tokens(), "profile")
 
     async def warm_up(self) -> None:
-        """Step 17."""
+        """Step 17: warm-up and capture."""
         self.rank.step = 17
         for size in self.sizes():
             await self.forward(size, "warm_up")
@@ -59,18 +59,18 @@ class Forwards:
         return self.config.max_num_batched_tokens
 
     def sizes(self) -> tuple[int, ...]:
-        """What is captured, the largest first; of sizes that are given, those within the token budget."""
+        """The capture sizes, the largest first. Of configured sizes it takes those within the token budget."""
         given, budget = self.config.cudagraph_capture_sizes, self.config.max_num_batched_tokens
         return tuple(sorted(SIZES if given is None else {size for size in given if size <= budget}, reverse=True))
 
     def captures(self) -> bool:
-        """Whether there are graphs at all."""
+        """Whether the worker captures graphs."""
         mode = self.config.cudagraph_mode
         graphs = mode.has_mode(RuntimeMode.FULL) or mode.has_mode(RuntimeMode.PIECEWISE)
         return graphs and not self.config.enforce_eager
 
     def warms_sampler(self) -> bool:
-        """The last stage of every replica does."""
+        """Whether this worker warms up the sampler: the last stage of every replica does."""
         return self.stage == self.stages - 1
 
     # ---- one forward
@@ -84,7 +84,7 @@ class Forwards:
         return self.groups.own["pp"].index(self.rank.rank)
 
     async def forward(self, num_tokens: int, what: str, alone: bool = False) -> None:
-        """Agree, then run. `alone`: the stage runs by itself, without those before it."""
+        """Agree, then run. `alone`: the stage runs without those before it."""
         agreed = await self.coordinate(num_tokens, what)
         hidden = self.main.alloc(self.share(num_tokens), "int32", f"{what}.hidden")
         pipeline = None if alone or self.stages == 1 else self.rank.device("pp")
@@ -101,7 +101,7 @@ class Forwards:
         rows.free()
 
     async def coordinate(self, num_tokens: int, what: str) -> int:
-        """Rows of all replicas together, as they agree on them (chapter 1), over gloo or over NCCL."""
+        """The rows of all replicas together, by agreement (chapter 1), over gloo or over NCCL."""
         if "dp" not in self.groups.own or len(self.groups.own["dp"]) == 1:
             return num_tokens
         host = self.rank.host("dp_cpu")
@@ -119,7 +119,7 @@ class Forwards:
         return int(table.sum())
 
     def layers(self, rows: Buffer, num_tokens: int, what: str, attention: bool = False) -> None:
-        """The layers of a stage: plain calls only, so that they can be captured."""
+        """Run the layers of a stage with plain calls only, so that a graph can capture them."""
         own, main = self.groups.own, self.main
         partial = main.alloc(num_tokens, "int32", f"{what}.partial")
         main.launch(f"{what}.layers", fill_both, writes=[partial, rows], cost=1_000)
@@ -137,7 +137,7 @@ class Forwards:
         partial.free()
 
     async def capture(self, size: int) -> None:
-        """Agree, and keep the layers in a graph."""
+        """Agree, and capture the layers in a graph."""
         agreed = await self.coordinate(size, "capture")
         rows = self.main.alloc(agreed, "int32", "capture.rows")
         graph = self.rank.graph(f"size.{size}", "shared")

@@ -1,12 +1,12 @@
-"""Front ends: one a node. The first starts the coordinator, shakes hands with all engines, compares, and lets serve.
+"""Front ends, one a node. The first starts the coordinator, shakes hands with all engines, compares, and lets serve.
 
     1  coordinator -> its address                    4  HELLO -> INIT(addresses, ports, D)
     2  coordination store (0.33)                     4  hash and fields of every engine, compared
-    3  spawn the engines of the own node            20  READY(hash), compared once more; serve
+    3  spawn the engines of its node            20  READY(hash), compared once more; serve
 
-Front ends of other nodes start their engines and wait for what becomes of them. A front end serves after every READY
-and every subscription (I-ST-9), and fails as soon as it hears of a failure or its time is up (I-ST-10). Sources:
-specification chapters 8.3, 8.4 and 9.2.
+Front ends of other nodes start their engines and wait for the outcome. A front end serves after every READY and every
+subscription (I-ST-9). It fails as soon as it learns of a failure, or at a time-out (I-ST-10). Sources: specification
+chapters 8.3, 8.4 and 9.2.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SameSeeds(Exception):
 
 
 class FrontEnd(Participant):
-    """That of the first node. `coordinated`: whether there is a coordination store."""
+    """The front end of the first node. `coordinated`: whether there is a coordination store."""
 
     def __init__(
         self,
@@ -85,13 +85,13 @@ class FrontEnd(Participant):
         parent.call("serve")
 
     def handshake_port(self) -> int:
-        """Engines of other nodes know it from their command lines. Those of one node are told by whoever starts them,
-        so there any that is free will do, and two groups can start on one host.
+        """The port of the handshake. Engines of other nodes have it from their command lines. If there is one node, its
+        front end passes any free port to its engines, and two groups can start on one host.
         """
         return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 
     def spawn(self, name: str, store: Store) -> None:
-        """Start a process; it finds this front end at the store."""
+        """Start a process, which finds this front end at the store."""
         self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
 
     def compare(self, told: Sequence[Frozen]) -> None:
@@ -101,7 +101,7 @@ class FrontEnd(Participant):
             self.compared.refuse(self.compared.told(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
-        """READY has the hash, which no engine may have changed since, and the seed that it draws from."""
+        """Check READY: it has the hash, which no engine may have changed since, and the seed of the engine."""
         if self.layout.engines > 1:
             own = self.compared.told(self.config, self.parallel)
             others = {
@@ -113,10 +113,10 @@ class FrontEnd(Participant):
                 self.compared.refuse(own, others)
             seeds = [one[1] for one in ready if isinstance(one, tuple)]
             if len(set(seeds)) < len(seeds):
-                raise SameSeeds(f"engines draw from the seeds {seeds}; expected a seed of its own for each")
+                raise SameSeeds(f"engines draw from the seeds {seeds}; expected a different one for each")
 
     async def serve(self) -> None:
-        """The first request wakes all engines."""
+        """Send the first request, which wakes all engines."""
         if self.layout.engines > 1:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("first", 0), "first_request")
 
@@ -127,7 +127,7 @@ class FrontEnd(Participant):
 
 
 class NodeFrontEnd(Participant):
-    """That of another node: it starts engines, and nobody asks it."""
+    """The front end of another node: it starts engines, and receives no requests."""
 
     async def come_up(self) -> None:
         self.rank.step = 3

@@ -1,14 +1,14 @@
 """Process groups and communicators of the workers, in one order for the whole world.
 
-For every kind, for every member list of that kind, all workers create a device group and then a gloo group, members or
-not: each creation is a barrier of the world (`rendezvous`). Right after the creation of its own group a member makes
-the device communicator: the unique id comes from the group's first *global* rank over gloo, and a one-element
-all-reduce warms it up, so that nothing is connected later, in a capture perhaps.
+For every member list of every kind, all workers create a device group and then a gloo group, members or not. Each
+creation is a barrier of the world (`rendezvous`). Right after it a member makes the device communicator of its group.
+The group's first *global* rank sends the unique id over gloo. A one-element all-reduce warms the communicator up, so
+that no worker connects it later, perhaps in a capture.
 
     world; tp (0, 1), (2, 3); dcp ...; pp ...; dp (0, 2), (1, 3); ep (0, 1, 2, 3); and last the siblings of pp
 
-Each creation is decided by all (`group`), so workers that are about to create different ones are found although the
-barrier lets them through. Sources: specification chapters 9.2 (steps 8 to 13) and 9.4; I-ST-1 to I-ST-4, I-ST-7.
+All workers decide each creation (`group`). So a check finds workers that are about to create different groups although
+the barrier lets them pass. Sources: specification chapters 9.2 (steps 8 to 13) and 9.4; I-ST-1 to I-ST-4, I-ST-7.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Kinds:
         self.config = config
 
     def in_order(self) -> list[Kind]:
-        """Those of step 10."""
+        """The kinds of step 10."""
         topology = self.topology
         kinds: list[Kind] = [
             ("tp", topology.groups("tp")),
@@ -57,15 +57,15 @@ class Kinds:
         return kinds
 
     def of_moving_experts(self) -> list[Kind]:
-        """What moves experts by their load has groups of its own."""
+        """The groups for moves of experts, separate from those of the experts."""
         return [("eplb", self.topology.expert_groups())]
 
     def siblings(self) -> list[Members]:
-        """Those of step 13: pipelines get a second communicator, for sampled tokens."""
+        """The siblings of step 13: pipelines get a second communicator, for sampled tokens."""
         return self.topology.groups("pp") if self.topology.pipeline_parallel_size > 1 else []
 
     def communicators(self) -> list[tuple[str, Domain, Sequence[Members]]]:
-        """What the machine has to hold ready; nobody needs one for itself alone."""
+        """The communicators of the machine. No kind needs one if all its groups have a single member."""
         world = [tuple(range(self.topology.world_size))]
         kinds = [(WORLD, world), *self.in_order(), (SIBLING, self.siblings())]
         found: list[tuple[str, Domain, Sequence[Members]]] = []
@@ -76,7 +76,7 @@ class Kinds:
 
 
 class Kinds014(Kinds):
-    """0.14: experts move in their own groups, and tokens of a pipeline have no second communicator (9.4)."""
+    """0.14: experts move in the experts' groups, and tokens of a pipeline have no second communicator (9.4)."""
 
     def of_moving_experts(self) -> list[Kind]:
         return []
@@ -86,7 +86,7 @@ class Kinds014(Kinds):
 
 
 class Groups:
-    """What one worker creates."""
+    """The groups that one worker creates."""
 
     def __init__(self, rank: Rank, world: Meeting, kinds: Kinds, memory: DeviceMemory) -> None:
         self.rank = rank
@@ -96,7 +96,7 @@ class Groups:
         self.own: dict[str, Members] = {}
 
     async def create_world(self) -> None:
-        """Step 8: the world's own groups, and the count of nodes."""
+        """Step 8: create the world's groups, and count the nodes."""
         self.rank.step = 8
         everybody = tuple(range(self.kinds.topology.world_size))
         await self.create(WORLD, everybody)
@@ -106,7 +106,7 @@ class Groups:
         self.rank.decide("nodes", int(nodes.max()) + 1, f"{WORLD}_cpu")
 
     async def create_all(self) -> None:
-        """Steps 10 and 11."""
+        """Steps 10 and 11: create all groups, and connect this worker's communicators."""
         for kind, lists in self.in_order():
             self.rank.step = 10
             for members in lists:
@@ -120,13 +120,13 @@ class Groups:
         return self.kinds.in_order()
 
     async def create_siblings(self) -> None:
-        """Step 13."""
+        """Step 13: create the siblings."""
         self.rank.step = 13
         for members in self.kinds.siblings():
             await self.create(SIBLING, members)
 
     async def create(self, kind: str, members: Members) -> None:
-        """A device group and a gloo group, by the whole world."""
+        """Create a device group and a gloo group, with the whole world."""
         for name in (kind, f"{kind}_cpu"):
             self.rank.decide("group", (name, members), f"{WORLD}_cpu")
             await self.world.barrier(name)
@@ -134,7 +134,7 @@ class Groups:
             self.own[kind] = members
 
     async def connect(self, kind: str) -> None:
-        """The device communicator of this worker's own group."""
+        """Connect the device communicator of this worker's group."""
         rank, members = self.rank, self.own[kind]
         group = rank.host(f"{kind}_cpu")
         unique = np.zeros(UNIQUE_ID, np.int32)
@@ -146,11 +146,11 @@ class Groups:
         await self.warm_up(kind)
 
     def root(self, members: Members) -> int:
-        """Who makes the unique id: the group's first global rank (I-ST-3)."""
+        """The rank that makes the unique id: the group's first global rank (I-ST-3)."""
         return members[0]
 
     async def warm_up(self, kind: str) -> None:
-        """The first use of the communicator, on all its members (I-ST-7)."""
+        """Use the communicator for the first time, on all its members (I-ST-7)."""
         main = self.rank.stream("main")
         one = main.alloc(1, "int32", f"{kind}.one")
         main.launch(f"{kind}.fill", ones, writes=[one], cost=0)

@@ -1,6 +1,6 @@
-"""Who takes part in a start, where everybody is, and how long anybody waits.
+"""The participants of a start, their nodes, and their time-outs.
 
-A front end a node, a coordinator where there are several replicas, an engine core a data-parallel rank: these are
+A front end a node, a coordinator for several replicas, and an engine core a data-parallel rank: these are
 services. Their workers are the ranks, replica after replica.
 
     >>> layout = Layout(Topology(data_parallel_size=2, tensor_parallel_size=2), per_node=1)
@@ -11,10 +11,10 @@ services. Their workers are the ranks, replica after replica.
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so whoever is nearest to what went
-wrong says so first. A child waits for its parent without a time-out: the parent's own waits are bounded, and its end
-ends theirs. INIT is the exception: who listens at the port of a command line may be no parent at all. Sources:
-specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
+Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so the participant nearest to the cause
+reports first. A child waits for its parent without a time-out: the parent's waits have one, and its end ends the
+child's wait. INIT is the exception: the program that listens at the port of a command line may not be a parent at all.
+Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COORDINATOR_NS = 120 * SECOND
 HANDSHAKE_NS = 300 * SECOND
 """For an engine's HELLO, and for the front end to listen."""
 WORKERS_NS = 900 * SECOND
-"""For workers, and whatever they wait for themselves."""
+"""For workers, which wait for others themselves."""
 READY_NS = 3600 * SECOND
 """For READY of an engine."""
 
@@ -82,13 +82,13 @@ class Layout:
 
     @cached_property
     def nodes(self) -> tuple[int, ...]:
-        """Of ranks and services."""
+        """The nodes of ranks and services."""
         ranks = [self.node_of(self.engine_of(worker)) for worker in range(self.topology.world_size)]
         frontends = list(range(self.num_nodes))
         return (*ranks, *frontends, *[0] * (self.engines > 1), *map(self.node_of, range(self.engines)))
 
     def title(self, engine: int) -> str:
-        """An engine in words, for errors: with the front end that starts it, where there are several."""
+        """An engine in words, for errors. With several front ends it names the one that starts the engine."""
         name, node = engine_name(engine), self.node_of(engine)
         return name if self.num_nodes == 1 else f"{name} of node {node} (started by {frontend_name(node)})"
 
@@ -98,7 +98,7 @@ class Layout:
         return worker_name(number) if number < size else self.services[number - size]
 
     def number(self, name: str) -> int:
-        """The rank or service of that name in words."""
+        """The number of a rank or service with that name."""
         return next(number for number in range(len(self.nodes)) if self.name(number) == name)
 
 

@@ -1,7 +1,7 @@
 """The memory of a device, in units of one block of the KV cache: communicators first, then the cache.
 
-A snapshot says what is free. It is taken when all communicators are there, since their buffers count (I-ST-6); the
-cache gets what is free then. One that was taken before gives memory away twice:
+A snapshot measures the free memory. A worker takes it when all communicators exist, since their buffers count
+(I-ST-6), and the cache gets the free memory of that time. An earlier snapshot gives memory away twice:
 
     >>> memory = DeviceMemory(total=10)
     >>> memory.take(2, "NCCL"); memory.take(memory.free, "the KV cache"); memory.free
@@ -20,11 +20,11 @@ from dpsim.vllm.startup.errors import NoMemory
 
 TOTAL = 1000
 COMMUNICATOR = 8
-"""What a device communicator takes."""
+"""The blocks of a device communicator."""
 
 
 class DeviceMemory:
-    """What was taken, by whom."""
+    """The memory of one device, with the users of its blocks."""
 
     def __init__(self, total: int = TOTAL) -> None:
         self.total = total
@@ -35,7 +35,7 @@ class DeviceMemory:
         return self.total - sum(self.taken.values())
 
     def take(self, blocks: int, what: str) -> None:
-        """Raises NoMemory."""
+        """Take blocks. Raises NoMemory."""
         if blocks > self.free:
             has = ", ".join(f"{name} {size}" for name, size in self.taken.items())
             raise NoMemory(f"{blocks} blocks for {what}: {self.free} of {self.total} are free ({has})")

@@ -1,16 +1,16 @@
-"""What all participants have in common: to come up, or to fail and tell.
+"""The common part of all participants: to come up, or to fail and report it.
 
     up        it has done its part, and serves (probe startup.serves)
-    failed    it raises one error, after it has told its parent and the groups it is in
+    failed    it raises one error, after it has reported it to its parent and its groups
     stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
 
-Whoever fails or stops leaves its stores, the youngest first, so its children hear of it, and the engine DP group, which
-was the first to come, goes last (I-ST-12). An engine tells the front end of its node that it stops, which then stops
-as well. So either all come up or all end: a child waits for its parent as long as that lives, everybody else for a
-bounded time (I-ST-10).
+A participant that fails or stops leaves its stores, the youngest first, so its children learn of it. The engine DP
+group, which came first, goes last (I-ST-12). An engine that stops tells the front end of its node, which then stops as
+well. So either all come up or all end. A child waits for its parent as long as the parent lives. All other waits have a
+time-out (I-ST-10).
 
-XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as in
-`startup_watched` its engine does. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
+XX: if a worker waits in a collective whose peer has died, it waits without end. Nothing ends it from outside, as its
+engine does in `startup_watched`, and the run reports a hang. Sources: specification chapters 9.1 and 9.3.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from dpsim.vllm.startup.rendezvous import Meeting
 SERVES, STOPPED, FAILED = "startup.serves", "startup.stopped", "startup.failed"
 
 SUPERVISES = 15
-"""From this step of the start on a front end or an engine waits for others, and does nothing itself."""
+"""From this step of the start on, a front end or an engine waits for others, and does nothing itself."""
 GONE = 21
 """The step in which a participant ends before its time."""
 
 
 class Participant(ABC):
-    """One of them. `name`: its own."""
+    """One participant. `name`: its name."""
 
     def __init__(self, rank: Rank, layout: Layout) -> None:
         self.rank = rank
@@ -44,13 +44,13 @@ class Participant(ABC):
         self.groups: list[Meeting] = []
 
     async def run(self) -> None:
-        """Its whole life."""
+        """Come up, and serve."""
         try:
             await self.come_up()
             self.rank.probe(SERVES)
             await self.serve()
         except Stopped as why:
-            for parent in self.parents[:-1]:  # the last one is gone; a front end of an engine's node is not
+            for parent in self.parents[:-1]:  # the last one is gone, but not the front end of an engine's node
                 parent.fail(why)
             self.stop()
         except Exception as error:
@@ -62,26 +62,26 @@ class Participant(ABC):
                 return
             self.leave()
             if isinstance(error, NobodyCame | OneFailed) and self.rank.step >= SUPERVISES:
-                self.rank.step = GONE  # somebody below it did something earlier, or did not come to it
+                self.rank.step = GONE  # the cause is below it, in an earlier step or a missing one
             self.rank.probe(FAILED)
             raise
 
     def stop(self) -> None:
-        """Who is to blame says so itself."""
+        """Leave without an error: the participant that failed reports it."""
         self.leave()
         self.rank.step = GONE
         self.rank.probe(STOPPED)
 
     @abstractmethod
     async def come_up(self) -> None:
-        """Until it may serve. Raises StartupError, or Stopped."""
+        """Do all before serving. Raises StartupError, or Stopped."""
 
     async def serve(self) -> None:
-        """What it does then: nothing of interest here."""
+        """Serve: no rule of the start depends on this."""
         return
 
     def leave(self) -> None:
-        """Close what it opened and joined."""
+        """Close all stores that it opened or joined."""
         while self.stores:
             self.stores.pop().close("leave")
 
@@ -103,12 +103,12 @@ class Participant(ABC):
         store = await self.rank.join_store(node, port, f"{what}.join", timeout_ns=HANDSHAKE_NS)
         if store is None:
             where = f"at port {port} of node {node}, {what}"
-            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "nobody listens there")
+            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "no process listens there")
         self.stores.append(store)
         return store
 
     async def spawned(self) -> tuple[Frozen, ...]:
-        """Wait until a parent starts this process, with what it is told then. Until then there is no process."""
+        """Wait until a parent starts this process. Returns the parent's message. Before that there is no process."""
         told = await self.rank.mailbox("spawn").get("spawned", idle=True)
         assert isinstance(told, tuple)
         return told
@@ -126,5 +126,5 @@ class Participant(ABC):
         return Child(store, self.name)
 
     def lines_at(self, store: Store, **words: Any) -> Parent:
-        """The lines to those who come to the own `store`. `words`: those of `Parent`."""
+        """The lines to the children that connect to this participant's `store`. `words`: those of `Parent`."""
         return Parent(store, self.name, **words)

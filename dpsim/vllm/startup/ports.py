@@ -1,11 +1,11 @@
 """The port at which the next group meets, in two published forms.
 
-Release 0.14: each process pops the last port of its own copy of a list that was drawn once. If another program has
-taken it meanwhile, the first member goes on to the next one, up to five times; the others see nothing of that, keep the
-old port, and wait there for nobody or for a stranger.
+Release 0.14: each process pops the last port of its copy of a list that was drawn once. If another program has
+taken the port meanwhile, the first member goes on to the next one, up to five times. The others do not know this. They
+keep the old port, and wait there in vain or connect to another program.
 
 Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store, where
-the others read it. No port is taken between being found and being bound.
+the others read it. The member binds the port when it finds it, so no other program can take it between.
 
     first member                    the others
     0.14   open 20004, else 20003   join 20004
@@ -27,14 +27,14 @@ TRIES = 5
 
 
 class GroupPorts(ABC):
-    """How one process finds the ports of its groups. `ports`: its own copy of the list; `store`: the coordination
-    store, if there is one; `node`: where first members are; `name`: of the process.
+    """How one process finds the ports of its groups. `ports`: its copy of the list. `store`: the coordination store, if
+    there is one. `node`: the node of first members. `name`: the name of the process.
     """
 
     coordinated: bool
     """Whether there is a coordination store."""
     cure: str = LATE
-    """What the first member tells who waits in vain for the others."""
+    """The hint for a first member that waits in vain for the others."""
 
     def __init__(self, rank: Rank, name: str, ports: InitPorts, store: Store | None, node: int) -> None:
         self.rank = rank
@@ -45,17 +45,17 @@ class GroupPorts(ABC):
 
     @abstractmethod
     async def bind(self, group: str) -> Store:
-        """The first member listens. Raises PortTaken."""
+        """Listen as the first member. Raises PortTaken."""
 
     @abstractmethod
     async def find(self, group: str, first: str) -> Store:
-        """The others come. Raises NobodyCame."""
+        """Connect as another member. Raises NobodyCame."""
 
     async def join(self, group: str, first: str, port: int) -> Store:
         store = await self.rank.join_store(self.node, port, f"{group}.join", timeout_ns=GROUP_NS)
         if store is None:
             where = f"at port {port} of node {self.node}, for {group}"
-            raise NobodyCame(self.name, first, where, GROUP_NS, "nobody listens there")
+            raise NobodyCame(self.name, first, where, GROUP_NS, "no process listens there")
         return store
 
 
@@ -78,10 +78,10 @@ class ListedPorts(GroupPorts):
         )
 
     def note(self, tried: list[int]) -> None:
-        """The others take the first port that was tried, and know nothing of the next ones."""
+        """Note a hint: the others take the first port that was tried, and do not know the next ones."""
         *taken, port = tried
         if taken:
-            others = f"the others come to port {taken[0]}, where another program listens"
+            others = f"the others connect to port {taken[0]}, where another program listens"
             self.cure = f"{others}: end it, as {self.name} had to go on to port {port}"
 
     async def find(self, group: str, first: str) -> Store:

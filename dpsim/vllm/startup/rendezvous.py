@@ -1,8 +1,8 @@
 """Members of a group meet at a port: barriers and reductions over a store, each with a time-out.
 
-The first member listens (`dpsim.vllm.startup.ports`), the others come. A meeting is numbered: all members tell the
-first one a value, and it tells all of them what came of it, or who failed. So a member that is missing is named once,
-and everybody hears of it.
+The first member listens (`dpsim.vllm.startup.ports`), and the others connect. A meeting has a number. All members send
+the first one a value, and it sends all of them the result, or the member that failed. So one error names a missing
+member, and all members receive it.
 
     engines = await come(ports, "engine DP group", ["engine.0", "engine.1"], 1)
     await engines.barrier("start")
@@ -25,7 +25,7 @@ from dpsim.vllm.startup.ports import GroupPorts
 
 
 class Meeting:
-    """One member's part. `index`: its position among `members`. `cure`: for the first one, who waits in vain."""
+    """One member's part. `index`: its position among `members`. `cure`: the hint if the first one waits in vain."""
 
     def __init__(
         self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int, cure: str = LATE
@@ -44,7 +44,7 @@ class Meeting:
         return len(self.members)
 
     async def reduce(self, value: Frozen, how: Callable[[list[Any]], Frozen], doing: str) -> Frozen:
-        """What `how` makes of the values of all members, in order; on every member. Raises OneFailed, NobodyCame."""
+        """Reduce the values of all members, in order, with `how`, on every member. Raises OneFailed, NobodyCame."""
         number, self._number = self._number, self._number + 1
         if self.index:
             self._other.say(value, doing)
@@ -60,13 +60,13 @@ class Meeting:
         return result
 
     async def _still_there(self) -> None:
-        """Raises OneFailed if the first member has left, for whatever reason: then no time has passed in vain."""
+        """Raises OneFailed if the first member has left, for any reason: then this was not a time-out."""
         place = self.store.node, self.store.port
         if await self.rank.join_store(*place, "first_member.listens", timeout_ns=0) is None:
             raise OneFailed(self.members[0], LEFT, f"it left {self.group}")
 
     def fail(self, error: Exception) -> None:
-        """This member cannot go on: whoever waits for it hears of that."""
+        """Report to the members that wait for this one that it cannot go on."""
         if self.index:
             self._other.fail(error)
         else:
@@ -74,11 +74,11 @@ class Meeting:
             self._first.call(f"met/{self._number}", (FAILED, self.members[0], of, str(error)))
 
     async def barrier(self, doing: str) -> None:
-        """All members come here."""
+        """Wait until all members are here."""
         await self.reduce(True, all, doing)
 
     async def _hear(self, number: int, doing: str) -> Frozen:
-        """The first member waits for the others before it answers: it gets twice its time."""
+        """Wait for the first member's answer. It waits for the others before, so it gets twice the time."""
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
             await self._still_there()
@@ -92,6 +92,6 @@ class Meeting:
 
 
 async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
-    """One member's part of a group; the others may not be there before its first barrier. Raises StartupError."""
+    """Join a group as one member. The others may not be there before its first barrier. Raises StartupError."""
     store = await (ports.find(group, members[0]) if index else ports.bind(group))
     return Meeting(ports.rank, store, group, members, index, ports.cure)

@@ -1,23 +1,23 @@
-"""Participants of `startup_watched`: the start of `startup`, in which parents look at the processes of their children.
+"""Participants of `startup_watched`: the start of `startup`, in which parents watch the processes of their children.
 
     protocol: {name: startup_watched}
     faults: [{kind: die, rank: 1, at: {site: profile.experts, ordinal: 0}}]
 
-    who            watches                                        and then
+    participant    watches                                        and then
     front end      coordinator and engines of its node            fails, and leaves
     engine core    its workers, the front end of its node         fails, tells the others, and leaves
     coordinator    the first front end                            stops
     worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
 
-So a death is noticed while others are blocked (I-ST-10), also by who waits for somebody else, and nobody stands in a
-collective for ever. On one node a parent waits for answers without a time-out, as in vLLM, for as long as its children
-live. Where there are several nodes, of which none sees the processes of another, the time-outs of `startup` remain.
+So parents notice a death while others are blocked (I-ST-10), also a parent that waits for another child. No worker
+waits in a collective without end. On one node a parent waits for answers without a time-out, as in vLLM, while its
+children live. With several nodes no node sees the processes of another, and the time-outs of `startup` remain.
 
-Answers go to a mailbox, so that a parent waits for all children and all deaths at once, as vLLM polls the handshake
-socket together with the sentinels.
+Answers go to a mailbox, so that a parent waits for all children and all deaths at once. vLLM polls the handshake socket
+together with the sentinels in the same way.
 
-XX: members that meet at a port wait there up to their time-out, whoever dies. Sources: specification chapters 9.2 and
-9.3.
+XX: members that meet at a port wait there up to their time-out, even if one of them dies. Sources: specification
+chapters 9.2 and 9.3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dpsim.vllm.startup.worker import StartupWorker
 
 ANSWERS, DEATH_PIPE = "answers", "death_pipe"
 DIED = "Died"
-"""In place of an error's name: the machine says that the process is gone."""
+"""This replaces an error's name: the machine reports that the process is gone."""
 
 
 def died(layout: Layout, number: int) -> OneFailed:
@@ -57,7 +57,7 @@ class Teller(Child):
 
 
 class Sentinels(Parent):
-    """A parent's side: it hears all children, and all deaths, in one mailbox."""
+    """A parent's side: it receives the messages of all children, and all deaths, in one mailbox."""
 
     def __init__(self, rank: Rank, layout: Layout, *given: Any, **words: Any) -> None:
         super().__init__(*given, **words)
@@ -70,7 +70,7 @@ class Sentinels(Parent):
         return answer
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child, in whatever order they come; the first failure or death ends it."""
+        """The next answer of each child, in any order of arrival. It raises the first failure or death."""
         bound = timeout_ns if self._layout.num_nodes > 1 else None
         while missing := [child for child in children if not self._said.get(child)]:
             match await self._answers.get(f"hear.{doing}", timeout_ns=bound):
@@ -84,10 +84,10 @@ class Sentinels(Parent):
 
 
 class Watching(Participant):
-    """A participant that is told of deaths where it hears its children."""
+    """A participant that receives notices of deaths in the mailbox of its children's answers."""
 
     def watched(self) -> tuple[str, ...]:
-        """Its children of its own node, and its parent there."""
+        """The children of its node, and its parent there."""
         return ()
 
     async def run(self) -> None:
@@ -126,7 +126,7 @@ class WatchingEngine(Watching, EngineCore):
         return *map(worker_name, self.layout.workers(self.engine)), frontend_name(self.rank.node)
 
     async def serve(self) -> None:
-        """A coordinator that has died before START sends none; one that ends after it has sent it."""
+        """Serve. If the coordinator dies before START, its notice arrives instead; if later, START is there first."""
         if self.layout.engines > 1:
             self.rank.watch(self.layout.number(COORDINATOR), "start", "sentinel.watch_coordinator")
         await super().serve()
@@ -140,8 +140,8 @@ class WatchingEngine(Watching, EngineCore):
 
 
 class WatchedWorker(Watching, StartupWorker):
-    """The main thread stands in a collective, maybe for ever, so another one waits for the end of the engine core. A
-    worker without peers stands in none.
+    """A worker with a second thread, which waits for the end of the engine core. The main thread may be in a collective
+    without end. A worker without peers has no collective and no second thread.
     """
 
     async def run(self) -> None:
@@ -156,7 +156,7 @@ class WatchedWorker(Watching, StartupWorker):
         await thread.join("death_pipe.join")
 
     async def death_pipe(self, rank: Rank) -> None:
-        """The host thread. It ends with the engine core, in order or not."""
+        """Run as a host thread, which ends with the engine core, in order or not."""
         match await rank.mailbox(DEATH_PIPE).get("death_pipe.notice", idle=True):
             case "gone", int():
                 for kind, domain, _ in self.kinds.communicators():

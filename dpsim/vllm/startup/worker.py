@@ -2,7 +2,7 @@
 
     7   the world: all D * W workers meet at the next port of their copy, or at the published one
     8 to 11   groups and communicators, in the one order of the whole world
-    12  what the device has free, communicators counted; 13  the sibling groups of pipelines
+    12  the memory that communicators leave free; 13  the sibling groups of pipelines
     15  profile; 16  the KV cache; 17  warm-up and capture
 
 Sources: specification chapter 9.2.
@@ -22,13 +22,13 @@ from dpsim.vllm.startup.ports import GroupPorts
 from dpsim.vllm.startup.rendezvous import Meeting, come
 
 MORE = 10
-"""No two devices have the same memory free: each has so many blocks more than the one before."""
+"""No two devices have the same free memory: each has this number of blocks more than the one before."""
 ALL2ALL = 16
-"""Blocks that the first large all-to-all takes for itself."""
+"""Blocks that the first large all-to-all allocates."""
 
 
 class StartupWorker(Participant):
-    """A worker. `config`: that of its engine; `own`: what its own node would have parsed."""
+    """A worker. `config`: that of its engine; `own`: the configuration that its node would have parsed."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class StartupWorker(Participant):
         await self.run_forwards(engine, forwards, free)
 
     async def meet_world(self, ports: tuple[int, ...], master: int, node: int, store_port: int) -> Meeting:
-        """Step 7."""
+        """Step 7: meet all workers."""
         store: Store | None = None
         if store_port:
             store = await self.join(node, store_port, FRONTEND, "coordination")
@@ -70,7 +70,7 @@ class StartupWorker(Participant):
         return world
 
     async def create_groups(self, groups: Groups) -> int:
-        """Steps 8 to 13. The answer is what is free for the KV cache (I-ST-6)."""
+        """Steps 8 to 13. Returns the free memory for the KV cache (I-ST-6)."""
         await groups.create_world()
         await groups.create_all()
         self.rank.step = 12
@@ -79,7 +79,7 @@ class StartupWorker(Participant):
         return free
 
     async def run_forwards(self, engine: Child, forwards: Forwards, free: int) -> None:
-        """Steps 15 to 20."""
+        """Steps 15 to 20: profile, size the KV cache, warm up, and wait to serve."""
         await forwards.profile()
         engine.say(free, "profiled")
         blocks = await engine.obey("blocks")

@@ -1,18 +1,18 @@
 """The loop of an engine with a batch queue: vLLM's `step_with_batch_queue` in the loop of a group (7.5).
 
-An iteration schedules a batch, if the scheduler has requests, and hands it to the worker. While the queue has room it
-comes back at once, and else it takes the oldest batch out, waits for its result and updates the scheduler from it:
+An iteration schedules a batch, if the scheduler has requests, and hands it to the worker. While the queue has room, the
+iteration ends at once. Otherwise it takes the oldest batch out, waits for its result, and updates the scheduler:
 
     depth 1   schedule, execute, sample, wait, aborts, update: the plain step
-    depth 2   a batch is scheduled before the result of the one before is known
+    depth 2   the engine schedules a batch before it knows the result of the one before
 
-A batch with tokens is executed and sampled by two calls (I-PS-7). Masks of a grammar are computed between them; if they
-need a token that is not known yet, the oldest result is taken first, and the batch is sampled, and queued, behind that:
+Two calls execute and sample a batch with tokens (I-PS-7). The engine computes masks of a grammar between them. If a
+mask needs a token that is not known yet, the engine takes the oldest result first. Then it samples the batch:
 
     schedule, execute, wait, aborts, update, sample
 
-A batch without tokens is no forward, so a dummy follows it, whatever result was taken (7.5, 2.3). A group that has
-stopped running still takes the results that are left. Aborts come before the scheduler takes a result (I-EL-12).
+A batch without tokens is no forward, so a dummy follows it, whatever result the engine took (7.5, 2.3). A group that
+has stopped running still takes the remaining results. Aborts come before the scheduler takes a result (I-EL-12).
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from dpsim.vllm.params.arguments import Request
 
 
 class Scheduled(Protocol):
-    """A batch, as far as the loop looks at it."""
+    """A batch, as far as the loop sees it."""
 
     @property
     def num_tokens(self) -> int:
-        """0: there is nothing to compute."""
+        """The number of tokens. 0: there is nothing to compute."""
 
 
 B = TypeVar("B", bound=Scheduled)
 Masks: TypeAlias = tuple[tuple[int, ...], ...]
-"""Of each row by place what a grammar permits; empty if no row has a grammar."""
+"""For each row, by place, the tokens that a grammar permits; empty if no row has a grammar."""
 
 
 def number_of(request: RequestId) -> int:
-    """The place of a request in the workload: what it is is known there, and its messages carry its name.
+    """The place of a request in the workload, which has its properties. Messages carry only its name.
 
     >>> number_of("r12")
     12
@@ -55,7 +55,7 @@ def number_of(request: RequestId) -> int:
 
 
 class LiveScheduler(Scheduler, Generic[B]):
-    """A worker's scheduler, asked step by step. `requests`: the workload."""
+    """A worker's scheduler, called step by step. `requests`: the workload."""
 
     def __init__(self, requests: tuple[Request, ...], max_num_seqs: int) -> None:
         super().__init__(max_num_seqs)
@@ -79,7 +79,7 @@ class LiveScheduler(Scheduler, Generic[B]):
         return self.num_waiting, len(self.steps) - self.num_waiting
 
     def has_requests(self, pause: PauseState) -> bool:
-        """Whether a step schedules a batch, be it one without tokens."""
+        """Whether a step schedules a batch, even one without tokens."""
         return self.has_unfinished(pause)
 
     def _forget(self, request: RequestId) -> Finished:
@@ -90,46 +90,46 @@ class LiveScheduler(Scheduler, Generic[B]):
     @property
     @abstractmethod
     def num_waiting(self) -> int:
-        """Requests that hold nothing, and wait to be admitted."""
+        """Requests that hold nothing, and wait for admission."""
 
     @abstractmethod
     def admit(self, number: int, request: Request) -> None:
-        """A request has come."""
+        """Add a new request."""
 
     @abstractmethod
     def drop(self, number: int) -> None:
-        """A request is over, or aborted."""
+        """Drop a request that has ended, or was aborted."""
 
     @abstractmethod
     def next_batch(self, pause: PauseState) -> B:
         """Schedule a batch."""
 
     def defers(self) -> bool:
-        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        """Whether the engine samples the batch only after an older result, because a grammar needs that result."""
         return False
 
     def masks(self, batch: B) -> Masks:
-        """With which the batch just scheduled is sampled, by the tokens that are known now."""
+        """The masks of the batch just scheduled, by the tokens that are known now."""
         return ()
 
     @abstractmethod
     def taken(self, batch: B) -> list[Finished]:
-        """The result of the oldest batch is here. Requests that were aborted meanwhile get nothing (I-PS-12)."""
+        """Take over the result of the oldest batch. Requests that were aborted meanwhile get nothing (I-PS-12)."""
 
 
 class BatchExecutor(EngineForward, Generic[B]):
-    """What an engine's batches are run by."""
+    """The worker, or the calls to workers, that run an engine's batches."""
 
     @abstractmethod
     async def begin(self) -> None:
-        """Before serving."""
+        """Prepare to serve."""
 
     @abstractmethod
     async def submit(self, batch: B) -> None:
-        """Execute a batch. Nobody waits for its result."""
+        """Execute a batch, without waiting for its result."""
 
     def sample(self, batch: B, masks: Masks) -> None:
-        """Sample it; where one call does both, `submit` has."""
+        """Sample a batch, unless `submit` has done so."""
 
     @abstractmethod
     async def result(self, batch: B) -> None:
@@ -137,11 +137,11 @@ class BatchExecutor(EngineForward, Generic[B]):
 
     @abstractmethod
     async def end(self) -> None:
-        """All batches are over."""
+        """End, after all batches."""
 
 
 class QueuedLoop(EngineLoop, Generic[B]):
-    """`depth`: batches that the queue holds (7.4)."""
+    """The loop with a queue. `depth`: batches that the queue holds (7.4)."""
 
     def __init__(
         self,
@@ -164,7 +164,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         await self.worker.end()
 
     async def iterate(self) -> bool:
-        """One iteration. One that made no forward, for a result was left to take, is no step of the group."""
+        """Do one iteration. One without a forward, which only takes a result, is no step of the group."""
         goes_on = await super().iterate()
         self.rank.step = max(self.steps - 1, 0)
         return goes_on
@@ -191,7 +191,7 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return executed
 
     def sample(self, batch: B) -> None:
-        """The second call, if the batch has tokens; then it is in the queue."""
+        """Sample the batch with a second call, if it has tokens, and put it into the queue."""
         if self.is_sampled(batch):
             self.worker.sample(batch, self.live.masks(batch))
         self.queue.append(batch)
@@ -201,11 +201,11 @@ class QueuedLoop(EngineLoop, Generic[B]):
         return batch.num_tokens > 0
 
     def returns_early(self, executed: bool) -> bool:
-        """Whether this call waits for no result: there is room, and there was or is something to schedule."""
+        """Whether this call waits for no result. The queue has room, and the scheduler had or has something to do."""
         return len(self.queue) < self.depth and (executed or self.live.has_requests(self.waves.pause_state))
 
     async def take_result(self) -> None:
-        """That of the oldest batch: results come in the order of the batches (I-PS-6)."""
+        """Take the result of the oldest batch: results come in the order of the batches (I-PS-6)."""
         oldest = self.queue.popleft()
         await self.worker.result(oldest)
         await self.take_aborts()

@@ -2,15 +2,15 @@
 
 All workers of an engine get the same calls in the same order, and do them one by one:
 
-    execute, step, batch             a batch; nobody answers, for its result is asked for later
-    sample, step, masks              sample the batch that was executed last; nobody answers either
+    execute, step, batch             a batch, without an answer: the core asks for its result later
+    sample, step, masks              sample the batch that was executed last, also without an answer
     take, step, number               wait for the result of the oldest batch; the output rank answers
-    dummy, step                      a forward without tokens; the output rank answers, and waits for no device (2.7)
+    dummy, step                      a forward without tokens; the output rank answers without its device (2.7)
     synchronize, step                wait for the device; all answer (2.6)
     update_weights, step, version    new weights, by a collective of all engines; all answer
     stop, step                       the last one
 
-`step` is the engine's, so that all ranks of all replicas count alike (I-EL-1). Messages are plain tuples:
+`step` is the engine's step, so that all ranks of all replicas count alike (I-EL-1). Messages are plain tuples:
 
     >>> batch = Batch(3, freed=(0,), admitted=(Admission(1, (7, 8)),), rows=(Row(1, 0, 2, 2, 4, 0),))
     >>> plain(batch)
@@ -45,14 +45,14 @@ def batch_of(message: Any) -> Batch:
 
 
 class Executor(BatchExecutor[Batch]):
-    """Of one engine. `others`: its workers' ranks, stage by stage; `output`: the rank that answers for all."""
+    """The calls of one engine. `others`: its workers' ranks, stage by stage; `output`: the rank that answers."""
 
     def __init__(self, rank: Rank, others: Sequence[int], output: int) -> None:
-        self.rank, self.others, self.output = rank, others, output  # a core has no device: its workers have
+        self.rank, self.others, self.output = rank, others, output  # its workers have devices, a core has none
         self.answers = rank.mailbox(ANSWERS)
 
     async def begin(self) -> None:
-        """Workers capture before they look for calls."""
+        """Do nothing: workers capture before they take calls."""
 
     async def submit(self, batch: Batch) -> None:
         if batch.num_tokens:
@@ -80,25 +80,25 @@ class Executor(BatchExecutor[Batch]):
         await self.answered_by("update_weights", self.others)
 
     async def end(self) -> None:
-        """Workers have been told to stop, and look at what came of all batches."""
+        """Do nothing: workers have their stop call, and check the results of all batches."""
 
     def call(self, what: str, *arguments: Frozen) -> None:
-        """The same to all workers."""
+        """Send the same call to all workers."""
         for worker in self.others:
             self.rank.send(worker, RPC, (what, self.rank.step, *arguments), f"call.{what}")
 
     async def answered_by(self, what: str, by: Sequence[int]) -> None:
-        """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
+        """Wait for the answers of these workers. No other answer can arrive: the core awaits all answers of a call."""
         missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answer(what)
             match answer:
                 case [str(called), int(worker)]:
-                    assert called == what, f"{called} was answered, where {what} was called"
+                    assert called == what, f"the answer is of {called}, the call was {what}"
                     missing.discard(worker)
                 case _:
                     raise TypeError(f"an engine knows no answer {answer!r}")
 
     async def answer(self, what: str) -> Frozen:
-        """The next one: what was called, and which worker did it."""
+        """The next answer: its call, and the worker."""
         return await self.answers.get(f"answer.{what}")

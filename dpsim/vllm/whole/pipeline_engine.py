@@ -1,7 +1,7 @@
 """The scheduler of an engine with a pipeline, run live in the loop of a group (7.5).
 
-`PipelineScheduler` knows what will come of a batch as it schedules it, since the model's tokens are known; what the
-engine is told of it waits in a queue until the result has really come.
+`PipelineScheduler` knows the results of a batch when it schedules it, since the model's tokens are known. A queue holds
+these results until the workers have really computed them. Only then the engine learns them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dpsim.vllm.whole.batch_queue import LiveScheduler, Masks
 
 
 class LivePipelineScheduler(LiveScheduler[Batch]):
-    """`of_stages`: whom it asks."""
+    """The live scheduler of a pipeline. `of_stages`: the scheduler that it calls."""
 
     def __init__(
         self, requests: tuple[Request, ...], stages: int, config: EngineConfig, scheduler: type[PipelineScheduler]
@@ -41,7 +41,7 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
         return self.of_stages.kv_cache_usage
 
     def has_requests(self, pause: PauseState) -> bool:
-        """Workers have to hear whose slot is free, too, if only by a batch without tokens."""
+        """Workers have to learn which slots are free, too, if only by a batch without tokens."""
         return self.has_unfinished(pause) or (pause is not PauseState.PAUSED_ALL and bool(self.of_stages.finished))
 
     def admit(self, number: int, request: Request) -> None:

@@ -1,8 +1,8 @@
-"""An engine whose core is its only worker, and the data-parallel step that it makes: T = P = 1 (chapters 1 and 2).
+"""An engine whose core is its only worker, and its data-parallel step: T = P = 1 (chapters 1 and 2).
 
 The scheduler is that of a data-parallel rank, run live. The worker makes the step of the V1 runner: dispatch, agree,
-dispatch again, run, and a witness who looks at the rows that came out. A dummy batch goes the same way, so that all
-engines of a group agree as often (I-ES-2), and is waited for as any other, for somebody looks at its rows, too.
+dispatch again, run, and a witness that compares the rows. A dummy batch goes the same way, so that all engines of a
+group agree equally often (I-ES-2). The engine also waits for its result, as the witness compares its rows, too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dpsim.vllm.whole.batch_queue import BatchExecutor, LiveScheduler
 
 
 class LiveRankScheduler(LiveScheduler[Batch]):
-    """`RankScheduler` accounts for a batch as it schedules it; what ended by it is told when its result is here."""
+    """The live scheduler of a rank. `RankScheduler` accounts for a batch early; the loop takes ends with the result."""
 
     def __init__(self, requests: tuple[Request, ...], config: EngineConfig) -> None:
         super().__init__(requests, config.max_num_seqs)
         self.of_rank = RankScheduler(config)
         self.ending: deque[list[int]] = deque()
-        """Of each batch under way, requests that end by it."""
+        """For each batch under way, the requests that end by it."""
 
     @property
     def num_waiting(self) -> int:
@@ -52,7 +52,7 @@ class LiveRankScheduler(LiveScheduler[Batch]):
 
 
 class RankWorker(BatchExecutor[Batch]):
-    """`batches`: where the witness finds what was scheduled."""
+    """The worker. `batches`: the scheduled batches, which the witness reads."""
 
     def __init__(self, rank: Rank, step: DataParallelStep, batches: OwnBatches) -> None:
         super().__init__(rank)

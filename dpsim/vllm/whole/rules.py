@@ -1,7 +1,7 @@
-"""What the engine refuses to put together, each a function whose name is the rule's (specification 10.0).
+"""The combinations that the engine refuses, each a function whose name is the rule's (specification 10.0).
 
-A rule looks at a `Mix`: the forms that were chosen, the sizes, the configuration and the model. It returns what is
-wrong, as a setting with what was expected, or None:
+A rule looks at a `Mix`: the chosen forms, the sizes, the configuration and the model. It returns the wrong setting with
+the expected one, or None:
 
     >>> split = EngineConfig(enable_dbo=True, cudagraph_mode="NONE", enable_lora=True)
     >>> mix = Mix({"runner": "v2"}, Topology(data_parallel_size=2), split)
@@ -10,8 +10,8 @@ wrong, as a setting with what was expected, or None:
     >>> broken(mix._replace(names={"runner": "v1"}))
     []
 
-These are the engine's own rules, and not because the pieces would not work together: a search may want to see what
-breaks without one of them, and says so (`dpsim.vllm.programs.stacks`).
+These are the engine's own rules. They do not mean that the pieces would not work together. If a scenario asks for it, a
+run ignores them, and a search sees what breaks without one of them (`dpsim.vllm.programs.stacks`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 
 
 class Model(NamedTuple):
-    """What a model is, as far as a rule asks. XX: no model here is a hybrid one unless the caller says so."""
+    """The properties of a model that rules use. XX: no model here is a hybrid one unless the caller says so."""
 
     encoder_inputs: bool = False
     """It is multimodal, or an encoder-decoder model."""
@@ -32,7 +32,7 @@ class Model(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """What a rule looks at. `names`: of each piece the form that was chosen."""
+    """The input of a rule. `names`: the chosen form of each piece."""
 
     names: Mapping[str, str]
     topology: Topology
@@ -41,7 +41,7 @@ class Mix(NamedTuple):
 
     @property
     def v2_splits(self) -> bool:
-        """Whether the V2 runner is to split batches."""
+        """Whether the V2 runner has to split batches."""
         return self.names["runner"] == "v2" and self.config.use_ubatching
 
 
@@ -118,5 +118,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def broken(mix: Mix) -> list[tuple[Rule, str]]:
-    """The rules that a mix breaks, each with what is wrong."""
+    """The rules that a mix breaks, each with its message."""
     return [(rule, wrong) for rule in RULES if (wrong := rule(mix)) is not None]

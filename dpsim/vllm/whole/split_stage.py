@@ -1,16 +1,16 @@
-"""Microbatches in a stage of a pipeline: what no engine puts together, and a scenario may want (specification 10.0).
+"""Microbatches in a stage of a pipeline: no engine has this combination, but a scenario may (specification 10.0).
 
-The layers are those of a captured stage. Between two of them the tokens now go to their experts, on all replicas of the
-stage, and come back, so that one microbatch computes while the other communicates:
+The layers are those of a captured stage. Between two layers the tokens now go to their experts, on all replicas of the
+stage, and come back. So one microbatch computes while the other communicates:
 
     receive | u0: embed, attention, mix | dispatch, expert, combine | attention, mix ...  | concatenate | send, sample
             | u1:                  embed, attention, mix | dispatch, expert, combine ...  |
 
-Hidden states of all microbatches come and go in one transfer, and tokens are sampled of all: what is split is a forward
-and nothing else. Attention finds of each token its position and its slot, so a microbatch is a slice of buffers.
+Hidden states of all microbatches use one transfer, and the stage samples tokens of all at once: it splits only the
+forward. Attention reads the position and the slot of each token, so a microbatch is a slice of buffers.
 
-Microbatches, barrier, baton, keys and slices are those of a form of `dpsim.vllm.overlap`, whichever is named. A
-dummy goes through all layers, since its peers meet it in each of them.
+Microbatches, barrier, baton, keys and slices are those of the named form of `dpsim.vllm.overlap`. A dummy goes through
+all layers, since its peers meet it in each of them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ EXPERT_NS = 10_000  # reference: as those of dbo
 
 
 class SplitLayers(CapturedLayers):
-    """The layers of one rank. `form`: whose pieces split them."""
+    """The layers of one rank. `form`: the form whose pieces split them."""
 
     form: type[OverlapForward] = OverlapForward
 
@@ -75,7 +75,7 @@ class SplitLayers(CapturedLayers):
         return super().wanted() if self.config.capture_graphs else []
 
     async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
-        """Sizes of decodes that are split where all have so many, as microbatches; others as a whole (4.8)."""
+        """Capture a size as microbatches if it is of decodes and reaches the threshold; others as a whole (4.8)."""
         tokens, uniform = target.key.num_tokens, target.key.uniform
         split = target.mode is RuntimeMode.FULL and uniform and wants_microbatching(tokens, True, self.config)
         self.put(tokens, None, (), stream)
@@ -97,15 +97,15 @@ class SplitLayers(CapturedLayers):
         return {name: buffer.view(0, tokens) for name, buffer in outgoing.items()}
 
     async def dummy(self) -> None:
-        """Tokens of nobody, through all layers."""
+        """Run padding tokens through all layers."""
         ran = self.agreed()
         self.put(ran.num_tokens, None, (), self.main)
         self.give_back(await self.compute(ran, (ran.num_tokens,), 1, self.main))
 
     def agreed(self) -> Ran:
-        """What the step in progress runs in. Without captures no mode has a graph."""
+        """The agreement of the step in progress. Without captures no mode has a graph."""
         assert isinstance(self.graphs, AgreedGraphs)
-        assert self.graphs.agreed is not None, "a forward that nobody agreed on"
+        assert self.graphs.agreed is not None, "a forward without an agreement"
         ran = self.graphs.agreed
         if ran.microbatched:
             self.rank.probe(SPLIT)
@@ -115,7 +115,7 @@ class SplitLayers(CapturedLayers):
         return ForwardContext(ran.mode, Descriptor(ran.num_tokens), stream, num_reqs, ran.counts)
 
     async def compute(self, ran: Ran, scheduled: Sequence[int], num_reqs: int | None, stream: Stream) -> Outputs:
-        """A forward, as microbatches where all agreed on it. `scheduled`: tokens of each request."""
+        """Run a forward, as microbatches if all agreed on it. `scheduled`: tokens of each request."""
         context, told = self.context(ran, num_reqs, stream), (self.tokens, self.positions, self.slots)
         parts = None
         if ran.microbatched:
@@ -143,19 +143,19 @@ class SplitLayers(CapturedLayers):
         return context.counts[self.replica]
 
     def rows(self, buffer: Buffer, stop: int) -> Buffer:
-        """The rows of the forward that runs, be it a microbatch, as the forward context has them."""
+        """The rows of the running forward or microbatch, by the forward context."""
         first = 0 if self.state.forward is None else self.state.forward.first_token
         return self.slice(buffer, first, stop)
 
     def slice(self, buffer: Buffer, first: int, tokens: int) -> Buffer:
-        """Always the same view (I-CG-8)."""
+        """A view, the same one for each key (I-CG-8)."""
         key = buffer, first, tokens
         if key not in self.between:
             self.between[key] = buffer.view(first, first + tokens)
         return self.between[key]
 
     async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
-        """To the experts, through the own one, and back to where they were."""
+        """Send tokens to their experts, run the own expert, and bring the tokens back."""
         received = await self.exchange.dispatch(layer, state)
         stream = self.dbo.stream
         workspace = await self.library.workspace(stream)
@@ -179,7 +179,7 @@ class SplitWorker(StageWorker):
         self.executed = None if self.is_last else self.dummy_record()
 
     def run_experts(self, tokens: int) -> None:
-        """Each layer has met them."""
+        """Do nothing: each layer has run the experts."""
 
 
 def split_by(agreement: StageAgreement, form: type[OverlapForward]) -> type[Layers]:

@@ -1,10 +1,10 @@
-"""What the workers of one stage agree on with their peers of other replicas, once in every forward (10.1, row 6).
+"""The agreement of one stage's workers with their peers of other replicas, once in every forward (10.1, row 6).
 
-Each tells its batch, and all come to the same: in which graph they run it, and how many tokens each of them has in the
-collectives of the experts. A worker without tokens tells a dummy batch. Two forms, one for each runner:
+Each sends its batch, and all reach the same decision: the graph, and the tokens of each worker in the
+collectives of the experts. A worker without tokens sends a dummy batch. Two forms, one for each runner:
 
-    AgreementV1   dispatch, tell, dispatch again with the agreed count (1.5, 1.6)
-    AgreementV2   tell the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
+    AgreementV1   dispatch, send, dispatch again with the agreed count (1.5, 1.6)
+    AgreementV2   send the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.graphs.candidates import CandidateTable
@@ -36,12 +36,12 @@ from dpsim.vllm.graphs.capture import CaptureSize
 SITE = "dp.agree"
 
 Tokens = Sequence[int]
-"""Of each request."""
+"""The tokens of each request."""
 
 
 class Ran(NamedTuple):
-    """How a forward runs. `num_tokens`: padded, of this rank; `counts`: of all ranks in the experts' collectives.
-    `skip_drafts`: whether all ranks skip the drafts of this step; None where the runner agrees on nothing of it.
+    """How a forward runs. `num_tokens`: of this rank, padded; `counts`: of all ranks in the experts' collectives.
+    `skip_drafts`: whether all ranks skip the drafts of this step; None if the runner has no such vote.
     """
 
     mode: RuntimeMode
@@ -52,11 +52,11 @@ class Ran(NamedTuple):
 
 
 class StageAgreement(ABC):
-    """One rank's side of it: what is told and what follows."""
+    """One rank's side of the agreement: its column, and the decision."""
 
     @abstractmethod
     def dummy(self) -> Tokens:
-        """What a rank without tokens runs."""
+        """The batch of a rank without tokens."""
 
     @abstractmethod
     def column(self, tokens: Tokens, may_skip_drafts: bool = True) -> tuple[int, ...]:
@@ -68,15 +68,15 @@ class StageAgreement(ABC):
 
     @abstractmethod
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
-        """From the table, of shape (rows, ranks). `index`: this rank's place."""
+        """Decide from the table, of shape (rows, ranks). `index`: this rank's place."""
 
     @abstractmethod
     def captures(self) -> list[CaptureSize]:
-        """The graphs that a batch may be run in, mixed ones before those of decodes, the largest first."""
+        """The graphs for all batches, mixed ones before those of decodes, the largest first."""
 
 
 def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSize]:
-    """`graphs`: whether of decodes, tokens, mode. Of the same tokens and mode one is captured."""
+    """`graphs`: whether of decodes, tokens, mode. For each pair of tokens and mode it keeps one graph."""
     ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
     first: dict[tuple[int, RuntimeMode], bool] = {}
     for uniform, tokens, mode in ordered:
@@ -85,7 +85,7 @@ def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[CaptureSiz
 
 
 class AgreementV1(StageAgreement):
-    """Of the V1 runner: its flow, asked before and after."""
+    """The agreement of the V1 runner: its flow, before and after."""
 
     def __init__(self, flow: BatchFlow) -> None:
         self.flow, self.form = flow, flow.form
@@ -115,7 +115,7 @@ class AgreementV1(StageAgreement):
 
 
 class AgreementV2(StageAgreement):
-    """Of the V2 runner, 0.33."""
+    """The agreement of the V2 runner, 0.33."""
 
     def __init__(self, agreement: batch_v2.AgreementV2) -> None:
         self.agreement, self.table = agreement, agreement.graphs
@@ -135,7 +135,7 @@ class AgreementV2(StageAgreement):
 
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
         chosen, state = self.agreement.decide(table, self.local(tokens))
-        assert state is not None, "every rank tells some tokens, if only those of a dummy"
+        assert state is not None, "every rank sends some tokens, if only those of a dummy"
         return Ran(chosen.mode, chosen.num_tokens, state.num_tokens, skip_drafts=state.skip_drafts)
 
     def captures(self) -> list[CaptureSize]:
@@ -144,7 +144,7 @@ class AgreementV2(StageAgreement):
 
 
 def table_of(column: tuple[int, ...], index: int, ranks: int) -> HostArray:
-    """This rank's share of the table, zero elsewhere: a SUM over all ranks makes the whole of it."""
+    """This rank's share of the table, zero elsewhere: a SUM over all ranks makes the whole table."""
     table = np.zeros((len(column), ranks), np.int32)
     table[:, index] = column
     return table

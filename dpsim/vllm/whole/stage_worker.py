@@ -1,12 +1,12 @@
 """A worker of an engine with a pipeline: one rank, one stage, and the calls that it does one by one (7.3, 10.1).
 
-The step is that of `dpsim.vllm.pipeline.stage`. What is new is where it comes from and whom it meets. Batches come
-as calls, so nobody knows the history of them beforehand; oracles know the requests all the same. And replicas agree
-before each forward on graph and sizes (`dpsim.vllm.whole.stage_agreement`): after the state of the requests was
-updated, before anything is made ready (I-ES-3). The collectives of the experts have as many rows as were agreed on
-(I-ES-4).
+The step is that of `dpsim.vllm.pipeline.stage`, with two differences. Batches arrive as calls, so no worker knows
+their history beforehand; the oracles know the requests all the same. And replicas agree on graph and sizes before each
+forward (`dpsim.vllm.whole.stage_agreement`): after the update of the requests' state, before the inputs (I-ES-3).
+The collectives of the experts have the agreed number of rows (I-ES-4).
 
-A dummy agrees and meets the experts. It is of no request, no neighbour hears of it, and no result is taken (I-ES-7).
+A dummy agrees and meets the experts. It belongs to no request, its neighbours do not notice it, and the engine takes no
+result of it (I-ES-7).
 """
 
 from __future__ import annotations
@@ -34,26 +34,26 @@ from dpsim.vllm.whole.stage_agreement import Ran, StageAgreement, Tokens, table_
 
 
 class Workload(History):
-    """What is known of requests before any comes: their oracles, and the room that they need. No call is."""
+    """The requests before any arrives: their oracles, and the room that they need. It has no calls."""
 
     def _play(self, scheduler: PipelineScheduler, step_ns: int, order: Sequence[int]) -> None:
-        """Nothing: calls are made live."""
+        """Do nothing: the engine makes calls live."""
 
     @property
     def ends(self) -> dict[int, tuple[int, bool]]:
-        """Of none: which engine has a request is not known, nor when it ends."""
+        """Empty: a worker does not know which engine has a request, nor when it ends."""
         return {}
 
     @property
     def largest(self) -> int:
-        """Tokens that a batch may have: all of all requests, decodes with their drafts."""
+        """The most tokens of a batch: those of all requests, decodes with their drafts."""
         q = self.config.uniform_decode_query_len
         tokens = sum([one.prompt_tokens + one.output_tokens + q for one in self.requests])
         return max(min(tokens, self.config.max_num_batched_tokens), q)
 
 
 class AgreedGraphs(GraphManager):
-    """The graphs that batches may be agreed to run in. `agreed`: what the step in progress runs in."""
+    """The graphs of agreed batches. `agreed`: the agreement of the step in progress."""
 
     wanted: tuple[CaptureSize, ...]
 
@@ -65,7 +65,7 @@ class AgreedGraphs(GraphManager):
         return list(self.wanted)
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
-        assert self.agreed is not None, "a forward that nobody agreed on"
+        assert self.agreed is not None, "a forward without an agreement"
         return self.agreed.mode, self.agreed.num_tokens
 
 
@@ -77,7 +77,7 @@ def captured_by(agreement: StageAgreement) -> type[Layers]:
 
 class StageWorker(Stage):
     """One rank. `core`: the number of its engine; `answers`: whether it is the output rank; `idle`: whether it may wait
-    for ever.
+    without end.
     """
 
     idle: ClassVar[bool] = True
@@ -100,14 +100,14 @@ class StageWorker(Stage):
         self.shared = tensor_parallel_size > 1  # with others of its stage
         self.peers = rank.host("dp_cpu")
         self.counts: tuple[int, ...] = ()
-        self.skip_drafts: bool | None = None  # of the step that was agreed on last
+        self.skip_drafts: bool | None = None  # of the last agreement
         self.weights = self.main.alloc(1, "int32", "weights.version")
         self.main.launch("weights.load", fill, writes=[self.weights], args=(0,), cost=0)
 
     # ---- calls
 
     async def run(self) -> None:
-        """Captures, all calls, then the end."""
+        """Capture, do all calls, and check the end."""
         await self.model.capture(("ep", "pp"))
         calls = self.rank.mailbox(RPC)
         while await self.do(await calls.get("worker.call", idle=self.idle)):
@@ -115,7 +115,7 @@ class StageWorker(Stage):
         await self.drain()
 
     async def do(self, call: Any) -> bool:
-        """One call; whether there is another."""
+        """Do one call. Returns whether there is another."""
         what, self.rank.step, *arguments = call
         match what:
             case "execute":
@@ -139,21 +139,21 @@ class StageWorker(Stage):
         return True
 
     async def execute_alone(self, batch: Batch) -> None:
-        """A batch that is sampled by a call of its own, unless it has no tokens: then its result is here at once."""
+        """Execute a batch. Another call samples it, unless it has no tokens: then its result is here at once."""
         self.witness.scheduled(batch)
         answer = await self.execute(batch)
         if answer is not None:
             self.results.append(answer)
 
     async def take_number(self, number: int) -> None:
-        """The result of the oldest batch, which the engine takes for that of this one."""
+        """Take the result of the oldest batch, which the engine takes for that of this batch."""
         result = self.next_result()
-        assert result is not None, f"batch {number} came to nothing: when it was to be sampled, none was executed"
-        assert result.batch.number == number, f"batch {number} is asked for, and {result.batch.number} is the oldest"
+        assert result is not None, f"batch {number} has no result: when it was to be sampled, none was executed"
+        assert result.batch.number == number, f"the call is for batch {number}, and {result.batch.number} is the oldest"
         await self.take(result)
 
     async def update_weights(self, version: int) -> None:
-        """The first replica has new weights and broadcasts them to its peers, on a stream of its own."""
+        """Let the first replica broadcast new weights to its peers, on a separate stream."""
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:
             stream.launch("weights.write", fill, writes=[self.weights], args=(version,), cost=0)
@@ -161,7 +161,7 @@ class StageWorker(Stage):
         await stream.record().synchronize("weights.synchronize")
 
     def told(self, batch: Batch) -> Sequence[int]:
-        """The engine tells clients, who know themselves what is right."""
+        """Zeros: the engine sends tokens to clients, which check them themselves."""
         return (0,) * len(batch.rows)
 
     # ---- a step
@@ -170,7 +170,7 @@ class StageWorker(Stage):
         await self.agree_on([row.scheduled for row in batch.rows], batch.drafts == 0)
 
     async def agree_on(self, tokens: Tokens, may_skip_drafts: bool = True) -> None:
-        """One agreement for each forward, dummies too (I-ES-2), whose tokens need no drafts."""
+        """Agree once for each forward, dummies too (I-ES-2); these need no drafts."""
         index, size = self.peers.index, self.peers.size
         table = table_of(self.agreement.column(tokens, may_skip_drafts), index, size)
         if size > 1:
@@ -183,7 +183,7 @@ class StageWorker(Stage):
             self.model.graphs.agreed = ran
 
     def skips_drafts(self, batch: Batch) -> bool:
-        """As the replicas of this stage agreed (6.5). A runner without such a vote goes by its own batch."""
+        """The agreement of this stage's replicas (6.5). A runner without such a vote decides by its own batch."""
         return super().skips_drafts(batch) if self.skip_drafts is None else self.skip_drafts
 
     async def dummy(self) -> None:
@@ -193,7 +193,7 @@ class StageWorker(Stage):
         self.executed = None if self.is_last else self.dummy_record()
 
     def run_experts(self, tokens: int) -> None:
-        """As many rows as all ranks agreed on; real ones have the rank's number, and the version of its weights."""
+        """Reduce the agreed number of rows. Real rows have the rank's number, and the version of its weights."""
         own = sum(self.counts[: self.peers.index])
         rows = self.main.alloc(sum(self.counts), "int32", "experts.rows")
         args = own, own + tokens, self.peers.index + 1
@@ -203,6 +203,6 @@ class StageWorker(Stage):
 
 
 def put_rows(weights: Any, rows: Any, start: int, stop: int, value: int) -> None:
-    """Kernel: a rank's rows among those of all, zero elsewhere."""
+    """Kernel: put a rank's rows among those of all, zero elsewhere."""
     rows[:] = 0
     rows[start:stop] = value + weights

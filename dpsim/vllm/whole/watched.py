@@ -4,15 +4,15 @@
     topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
     faults: [{kind: die, rank: 1, at: {site: experts.combine, ordinal: 0}}]
 
-An engine is a core and its workers. A core watches its workers, as vLLM's executor does by their sentinels, and the
-other cores, front ends and the coordinator, as `engine_watched` has it. A worker watches its core alone, by its death
-pipe. So the news goes up and down, and no worker knows another one:
+An engine is a core and its workers. A core watches its workers, as vLLM's executor does by their sentinels. It also
+watches the other cores, front ends and the coordinator, as in `engine_watched`. A worker watches its core alone, by its
+death pipe. So the news goes up and down, and no worker knows another one:
 
     worker 1 dies   its core: aborts, fails its requests, ends    the core's other workers: abort, end
-                    the other cores, who watch it: likewise       their workers: likewise
+                    the other cores, which watch it: likewise     their workers: likewise
 
-Each has a monitor, which frees the main thread wherever it waits: a core at its messages, at its workers' answers or in
-the finish sync; a worker at its calls, in an agreement, a transfer or behind its device.
+Each has a monitor, which frees the main thread wherever it waits. A core waits for messages, for its workers' answers,
+or in the finish sync. A worker waits for calls, in an agreement, in a transfer or behind its device.
 
 Sources: as `dpsim.vllm.engine.watched`; specification chapters 7.3 and 10.1.
 """
@@ -25,7 +25,7 @@ from dpsim.contract.interface import Frozen, Rank
 from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
 from dpsim.vllm.engine.forward import RPC
 from dpsim.vllm.engine.layout import Layout
-from dpsim.vllm.engine.monitor import Monitor
+from dpsim.vllm.engine.monitor import FREED, Freed, Monitor
 from dpsim.vllm.engine.watched import WatchedLoop
 from dpsim.vllm.pipeline.batches import Batch
 from dpsim.vllm.whole.batch_queue import QueuedLoop
@@ -36,7 +36,7 @@ GONE = ("GONE",)
 
 
 class CoreMonitor(Monitor):
-    """Of a core: its workers count as those that it cannot go on without."""
+    """The monitor of a core: its workers are among the participants that it cannot go on without."""
 
     boxes: ClassVar[tuple[str, ...]] = ("input", ANSWERS)
     hosts = ("dp_engine",)
@@ -47,7 +47,7 @@ class CoreMonitor(Monitor):
 
 
 class WorkerMonitor(Monitor):
-    """Of a worker. `core`: whom it watches; `shared`: whether its stage has several workers."""
+    """The monitor of a worker. `core`: the core that it watches; `shared`: whether its stage has several workers."""
 
     boxes = (RPC,)
     hosts = ("dp_cpu", "pp_cpu")
@@ -63,7 +63,7 @@ class WorkerMonitor(Monitor):
 
 
 class WatchedCore(WatchedLoop, QueuedLoop[Batch]):
-    """A core. One that leaves in order tells its workers, too, and they leave as it does."""
+    """A core. One that leaves in order also tells its workers, and they leave as it does."""
 
     monitor = CoreMonitor
 
@@ -75,12 +75,12 @@ class WatchedCore(WatchedLoop, QueuedLoop[Batch]):
 
 
 class WatchedExecutor(Executor):
-    """Who waits for an answer is freed by the monitor."""
+    """An executor whose waits for answers end when the monitor gives up."""
 
     async def answer(self, what: str) -> Frozen:
         answer = await super().answer(what)
         if answer == GONE:
-            raise EngineDeadError("the monitor has given up")
+            raise Freed
         return answer
 
 
@@ -96,20 +96,21 @@ class WatchedWorker(StageWorker):
         thread = self.rank.start("monitor", monitor.run)
         try:
             await super().run()
-        except Exception:
-            if not monitor.why:
-                raise
+        except FREED:
+            await thread.join("monitor.join")
             if not monitor.shut_down:
                 raise EngineDeadError(f"rank {self.rank.rank} ends: {monitor.why}") from None
-        self.leave()
-        await thread.join("monitor.join")
+            self.leave()
+        else:
+            self.leave()
+            await thread.join("monitor.join")
 
     async def do(self, call: Any) -> bool:
         if call == GONE:
-            raise EngineDeadError("the monitor has given up")
+            raise Freed
         return await super().do(call)
 
     def leave(self) -> None:
-        """In order: its core does not take it for a death, and the own monitor ends."""
+        """Leave in order: its core does not take it for a death, and its monitor ends."""
         for one in (self.core, self.rank.rank):
             self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "worker.left")

@@ -15,6 +15,7 @@ import traceback
 import limits
 import plain
 import threads
+import timeouts
 import torch
 import torch.distributed as dist
 import typed
@@ -28,7 +29,7 @@ def live(name, rank, size, folder):
         torch.set_num_threads(1)
         store = dist.FileStore(os.path.join(folder, "store"), size)
         dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
-        module = next(one for one in (typed, threads, limits, plain) if hasattr(one, name))
+        module = next(one for one in (typed, threads, limits, timeouts, plain) if hasattr(one, name))
         getattr(module, name)(rank, size)
         code = 0
     except BaseException:

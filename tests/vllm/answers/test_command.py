@@ -151,7 +151,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
     answer = dpsim_("check-engine", "--answers", answers)
     assert (answer.code, answer.err) == (3, "")
-    known = "release 0.99.1 is none of those that are known, 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
+    known = "release 0.99.1 is not known; dpsim knows 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
     assert any(line.split() == f"dispatch_v1, metadata {known}".split() for line in answer.out.splitlines()), answer.out
     assert answer.out.splitlines()[-1] == "NO VERDICT  10 kinds could not be asked; 0 of 0 rows are equal"
 
@@ -171,7 +171,7 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
     answer = dpsim_("check-engine", "--answers", answers)
     assert answer.code == 3
     assert (
-        "nobody knows which release is installed: unknown (RuntimeError: no device); --as RELEASE says so" in answer.out
+        "the installed release is not known: unknown (RuntimeError: no device); name it with --as RELEASE" in answer.out
     )
 
 

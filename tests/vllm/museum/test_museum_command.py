@@ -54,7 +54,7 @@ def test_as_json(mail: Path) -> None:
     answer = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow", "--only", "M-DP-10", "--json")
     assert (answer[0], answer[2]) == (0, "")
     found = json.loads(answer[1])
-    assert list(found) == ["limit", "entries", "without_exhibit", "not_reached", "as_registered"]
+    assert list(found) == ["schema_version", "limit", "entries", "without_exhibit", "not_reached", "as_registered"]
     assert (found["limit"], found["without_exhibit"], found["as_registered"]) == (200, [], True)
     first = entries(answer)["MAIL-FIRST"]
     assert first["class"] == first["found"] == "DISAGREEMENT:LEADER"
@@ -232,7 +232,7 @@ def test_a_name_alone_says_what_it_is_and_how_to_run_it() -> None:
 
 @pytest.mark.parametrize("name", ["m-dp-4", "museum/engine-updated-0.24"])
 def test_what_a_card_says_to_type_is_what_shows_it(name: str) -> None:
-    (card,) = json.loads(museum(name, "--json")[1])
+    (card,) = json.loads(museum(name, "--json")[1])["cards"]
     done = CliRunner().invoke(app, [*card["run"].split()[1:], "--json"], prog_name="dpsim")
     assert done.exit_code == 0
     assert (json.loads(done.stdout)["class"] is None) == (card["class"] is None)
@@ -241,7 +241,7 @@ def test_what_a_card_says_to_type_is_what_shows_it(name: str) -> None:
 
 
 def test_a_pattern_shows_a_card_of_each_and_every_variant_says_what_it_does_wrong() -> None:
-    shown = json.loads(museum("m-es-9*", "--json")[1])
+    shown = json.loads(museum("m-es-9*", "--json")[1])["cards"]
     assert [card["id"] for card in shown] == ["M-ES-9", "M-ES-9-interval", "M-ES-9-loads", "M-ES-9-own"]
     assert [entry.name for entry in registry.variants() if not entry.make.__dict__.get("__doc__")] == []
 

@@ -310,7 +310,7 @@ BAD_FILES = [
     Bad(
         "a stop token after the end",
         one("prompt_tokens: 1, output_tokens: 2, stop_after: §3"),
-        ("3: it ends after 2 output tokens; expected at most so many",),
+        ("3: it ends after 2 output tokens; expected at most 2",),
     ),
     Bad(
         "an adapter without LoRA",

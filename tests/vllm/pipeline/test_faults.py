@@ -60,4 +60,4 @@ def test_a_transfer_has_neither_op_nor_root() -> None:
     for change in ({"op": "broadcast"}, {"root": 1}):
         result = with_fault("alter", 0, "hidden.send", change=change)
         assert result.verdict == "held"
-        assert "rank 0 came to hidden.send[1], but there it changes nothing" in str(result.unmet)
+        assert "rank 0 reached hidden.send[1], but there it changes nothing" in str(result.unmet)

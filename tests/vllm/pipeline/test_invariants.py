@@ -275,4 +275,4 @@ def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
     findings = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
     assert [one.klass for one in findings] == ["CRASH:LOSTTOKENS", "CRASH:WRONGEND"], "and the client gets less"
-    assert findings[0].message.endswith("somebody needs the tokens of the steps [0], which were never taken over")
+    assert findings[0].message.endswith("a request needs the tokens of the steps [0], which were never taken over")

@@ -156,7 +156,7 @@ RUNS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str]] = [
     ("I-PS-2", same_order_everywhere, {"stage": NewestFirstOnOne}, "I-PS-2"),
     ("I-PS-3", nothing_found, {"transfer": NeverWaitsForSends}, "RACE:BUFFER"),
     ("I-PS-4", nothing_found, {"transfer": LooksAtOnce}, "RACE:BUFFER"),
-    ("I-PS-6", results_in_order, {"stage": NewestFirst}, "I-PS-6.* is told as that of batch"),
+    ("I-PS-6", results_in_order, {"stage": NewestFirst}, "I-PS-6.* is reported as that of batch"),
     ("I-PS-9", empty_steps_send_nothing, {"stage": ReceivesAlways}, "I-PS-9"),
     ("I-PS-13", nothing_found, {"scheduler": DeepQueue}, "RACE:BUFFER.*staging"),
 ]

@@ -22,7 +22,7 @@ def died(who: str, site: str) -> dict[str, Any]:
         pytest.param(
             {"form": "0.14", "ports": [20004]},
             "engine.0",
-            "waited 100 s for engine.1 in engine_dp_group at port 20003 (members); the others come to port 20004, "
+            "waited 100 s for engine.1 in engine_dp_group at port 20003 (members); the others connect to port 20004, "
             "where another program listens: end it, as engine.0 had to go on to port 20003",
             id="a listed port is taken",
         ),

@@ -84,5 +84,5 @@ def test_every_actor_refuses_what_it_does_not_know(to: str, mailbox: str, conten
     first = run_scenario(scenario_from({**document, "messages": [message]})).findings[0]
     assert (first.klass, first.culprit and first.culprit.service) == ("CRASH:TYPEERROR", to)
     assert said in first.message
-    assert "sent from outside, as engine.0 came to call.execute[1]" in first.details[-1]
+    assert "sent from outside, as engine.0 reached call.execute[1]" in first.details[-1]
     assert run_scenario(scenario_from(document)).findings == []

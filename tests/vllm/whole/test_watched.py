@@ -11,15 +11,18 @@ from typing import Any, Literal
 
 import pytest
 
+from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import KIND
 from dpsim.contract.world import At, Delay, Fault, Kill
+from dpsim.scenario import load_scenario
 from dpsim.vllm.engine.monitor import Monitor
 from dpsim.vllm.engine.watched import ANSWERED, FAILED
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.stage_worker import StageWorker
 from dpsim.vllm.whole.watched import CoreMonitor, WatchedCore, WatchedWorker, WorkerMonitor
+from tests import ROOT
 from tests.vllm.engine.watched_worlds import EXPECTED, Seen, addresses, explored, run
 from tests.vllm.whole import whole_worlds
 from tests.vllm.whole.whole_worlds import EAGER, Control, request, whole
@@ -188,9 +191,15 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
     assert run(watched(**settings, faults=faults, pieces={base: piece})).wrong != []
 
 
+def test_why_is_read_behind_the_monitor() -> None:
+    """A worker that reads `monitor.why` wherever it fails is a RACE:THREADS in the first of these schedules."""
+    shut_down = Subject.of(load_scenario(ROOT / "scenarios" / "whole_engine_shutdown.yaml"))
+    assert explore_subject(shut_down, "dpor", schedules=10).findings == ()
+
+
 # ---- explored
 
-KILLED = [(0, 30, 42), (1, 30, 43), (CORE, 23, 40), (COORDINATOR, 0, 40), (FRONTEND, 30, 40)]
+KILLED = [(0, 30, 43), (1, 30, 54), (CORE, 23, 41), (COORDINATOR, 0, 41), (FRONTEND, 30, 41)]
 """Who is killed, and the most ops that anybody makes after that until it has ended, by search."""
 
 

@@ -1,15 +1,15 @@
-"""An installed vLLM, asked itself: one function a kind of question, which gives a row the engine's answer.
+"""An installed vLLM answers: one function a kind of question, which gives a row the engine's answer.
 
-    installed.py    which release is installed; its modules, imported when they are asked
-    adapters.py     who asks what, of which releases; ask; asks which configurations have equal hashes
-    stand_ins.py    what surrounds the engine's functions: settings, process groups and their all-reduce
+    installed.py    the installed release; its modules, imported when a question needs them
+    adapters.py     adapters by kind and release; ask; asks which configurations have equal hashes
+    stand_ins.py    the surroundings of the engine's functions: settings, process groups and their all-reduce
     groups.py       asks ranks of a group
     graphs.py       asks for capture sizes and graphs
     clients.py      asks front ends for engines
     batches.py      asks for masks, slices and metadata
-    draws.py        questions that nobody asked before
+    draws.py        new questions, drawn at random
 
-Nothing of vLLM is imported before a question is asked, and nothing is copied from it. An adapter knows where a function
-lies and what it takes. It turns an assertion of the engine into the row of a refusal. Whatever else is raised means
-that the adapter no longer fits, and the kind could not be asked.
+A question imports vLLM only when the check asks it, and dpsim copies nothing of vLLM. An adapter knows where a function
+lies and what it takes. It turns an assertion of the engine into the row of a refusal. Any other exception means
+that the adapter no longer fits, and the check cannot ask the kind.
 """

@@ -1,9 +1,9 @@
-"""Who asks which kind of question, of which releases.
+"""Which adapter asks which kind of question, of which releases.
 
     ask(DECIDE, row, "0.33.0")    # the row with the engine's answer
 
-An adapter was written against the releases that it names, the first to the last. A release beyond them is refused with
-the names of those, for nobody has looked whether its functions are still where they were and take what they took;
+An adapter was written for the releases that it names, the first to the last. The check refuses a later release, and
+names those. The functions of that release may have moved, or take other arguments.
 `dpsim check-engine --as RELEASE` asks all the same.
 """
 
@@ -38,9 +38,9 @@ class Adapter(NamedTuple):
 def config_hash(row: Row) -> Row | None:
     """Asks which configurations have equal hashes.
 
-    0.14 and 0.33. None where this machine refuses one of the two, which it may for its devices alone.
+    0.14 and 0.33. None if this machine refuses one of the two, perhaps for its devices alone.
 
-    Of 0.17 and 0.24 dpsim has no configuration of its own: 0.17 takes eplb_config.use_async back with two all-to-all
+    dpsim has no separate configuration of 0.17 and 0.24: 0.17 takes eplb_config.use_async back with two all-to-all
     backends, and 0.24 has it by default.
     """
     parallel_config = function("vllm.config.parallel", "ParallelConfig")
@@ -54,7 +54,7 @@ def config_hash(row: Row) -> Row | None:
 
 @contextmanager
 def surroundings() -> Iterator[None]:
-    """The environment that the questions take for granted: an external launcher tells a process its number there."""
+    """The environment that the questions assume: there an external launcher gives a process its number."""
     before = dict(os.environ)
     os.environ.update(AROUND.environ)
     try:
@@ -92,13 +92,13 @@ STORED_ONLY = {
     "coordination": "asks a process, which wants its sockets",
     "v2_sync": "asks a manager of captured graphs, which wants a device",
 }
-"""Kinds that nobody puts to an installed release, and why."""
+"""Kinds for which the check asks only stored answers, and why."""
 
 
 def adapter(kind: Comparison[Any], release: str) -> Adapter:
-    """Who asks this kind of a release. Raises NotAsked: in trouble if the release is newer than all that are known."""
+    """The adapter of this kind and release. Raises NotAsked, as trouble if the release is newer than all known ones."""
     if not numbers(release):
-        raise NotAsked(f"nobody knows which release is installed: {release}; --as RELEASE says so")
+        raise NotAsked(f"the installed release is not known: {release}; name it with --as RELEASE")
     if kind.name in STORED_ONLY:
         raise NotAsked(f"{STORED_ONLY[kind.name]}; --stored compares its stored answers", by_design=True)
     if not kind.of_release(release):
@@ -107,7 +107,7 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
     found = [one for one in known if one.knows(release)]
     if not found:
         between = series(known[0].first.name) <= series(release) <= series(known[-1].last.name)
-        why = f"release {release} is none of those that are known, {', '.join(map(str, known))}"
+        why = f"release {release} is not known; dpsim knows {', '.join(map(str, known))}"
         raise NotAsked(f"{why}; --as RELEASE asks it as one of them", by_design=between)
     return found[0]
 

@@ -1,4 +1,4 @@
-"""Asks who needs a token, where a batch is cut, and what attention is told of each part."""
+"""Asks which rows need a token, where a batch is cut, and for the metadata of each part."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def metadata(row: Row) -> Row:
 
 
 def _metadata(row: Row, place: str) -> Row:
-    """One slice after the other is cut out of the same whole batch."""
+    """Cuts one slice after the other out of the same whole batch."""
     split, whole = function(place, "split_attn_metadata"), _whole_batch(row)
     found: list[Row] = []
     for one in cut(row)[1]:
@@ -117,7 +117,7 @@ def _metadata(row: Row, place: str) -> Row:
 
 
 def _whole_batch(row: Row) -> SimpleNamespace:
-    """A CommonAttentionMetadata of a whole batch: query starts flat and lengths 0 where requests are padding."""
+    """A CommonAttentionMetadata of a whole batch: padding requests have flat query starts and lengths 0."""
     torch = module("torch")
     scheduled, computed = row["num_scheduled_tokens"], row["num_computed_tokens"]
     padding = row["num_reqs_padded"] - len(scheduled)

@@ -1,4 +1,4 @@
-"""Questions that nobody asked before, drawn for an installed release: by the file whose questions they are like."""
+"""New questions, drawn for an installed release, in the manner of the questions of a file."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _split(random: Random, release: str) -> Row:
 
 
 def _group(random: Random, release: str) -> Row:
-    """0.14 asks each rank whether it wants padding, too: all do."""
+    """0.14 also asks each rank whether it wants padding: all do."""
     thresholds = sorted(random.choices([4, 8, 32, 128], k=2))
     wish = {"allow_dp_padding": True} if series(release) <= series(V0_14.name) else {}
     return {
@@ -102,6 +102,6 @@ DRAWS: dict[str, Callable[[Random, str], Row]] = {
 
 
 def drawn(file: str, release: str, count: int, seed: int) -> list[Row]:
-    """Questions of a file, always the same of one seed; none for a file of which nobody draws any."""
+    """Questions of a file, always the same of one seed; none for a file that has no draws."""
     draw, random = DRAWS.get(file), Random(f"{file} {seed}")
     return [] if draw is None else [{"version": release, "drawn": at, **draw(random, release)} for at in range(count)]

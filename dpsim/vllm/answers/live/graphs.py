@@ -21,7 +21,7 @@ def mode_of(name: str) -> Any:
 
 
 def dispatch_014(row: Row) -> Row:
-    """0.14 can be forbidden FULL, and does not look at the number of adapters."""
+    """A caller of 0.14 can forbid FULL. It does not look at the number of adapters."""
     return _dispatch(row, disable_full=row["disable_full"])
 
 
@@ -49,7 +49,7 @@ def _dispatch(row: Row, **asked: Any) -> Row:
 
 
 def _vllm_config(asked: Row) -> SimpleNamespace:
-    """The settings that a dispatcher reads. Graphs in pieces are taken for compiled."""
+    """The settings that a dispatcher reads. They take graphs in pieces for compiled."""
     sizes, drafts = asked["capture_sizes"], asked["query_len"] - 1
     padded = [sizes[bisect_left(sizes, count)] for count in range(max(sizes, default=-1) + 1)]
     lora = SimpleNamespace(max_loras=3, specialize_active_lora=False)
@@ -73,7 +73,7 @@ def _vllm_config(asked: Row) -> SimpleNamespace:
 
 
 def _speculative(drafts: int) -> SimpleNamespace | None:
-    """As many drafts for every batch size."""
+    """The same number of drafts for every batch size."""
     if not drafts:
         return None
     return SimpleNamespace(num_speculative_tokens=drafts, uses_dynamic_speculative_decoding=lambda: False)
@@ -83,23 +83,23 @@ def _speculative(drafts: int) -> SimpleNamespace | None:
 
 
 def ladder_017(row: Row) -> Row:
-    """The V1 runner rounds where decodes have FULL graphs of their own, and tells the tensor-parallel size."""
+    """The V1 runner rounds if decodes have separate FULL graphs, and passes the tensor-parallel size."""
     mode = mode_of(row["config"]["cudagraph_mode"])
     return _ladder(row, mode.decode_mode() == mode_of("FULL") and mode.separate_routine(), 1)
 
 
 def ladder_033(row: Row) -> Row:
-    """The V1 runner rounds where decodes have FULL graphs."""
+    """The V1 runner rounds if decodes have FULL graphs."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"))
 
 
 def ladder_024(row: Row) -> Row:
-    """As 0.33, and tells the tensor-parallel size as 0.17 does."""
+    """As 0.33, and passes the tensor-parallel size as 0.17 does."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"), 1)
 
 
 def _ladder(row: Row, rounds: bool, *told: int) -> Row:
-    """`told`: what the rounding is told besides the tokens of a decode."""
+    """`told`: arguments of the rounding besides the tokens of a decode."""
     asked, place = row["config"], module("vllm.config.vllm")
     drafts = asked["num_speculative_tokens"]
     sizes = {name: asked[name] for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")}

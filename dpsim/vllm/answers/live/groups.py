@@ -1,4 +1,4 @@
-"""Asks the ranks of a group: each by itself, with the sum of what all send (`stand_ins`)."""
+"""Asks the ranks of a group, each alone, with the sum of all columns (`stand_ins`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from dpsim.vllm.answers.live.stand_ins import (
 
 
 def decide(row: Row) -> Row:
-    """V1, 0.14 to 0.33. 0.14 is also told whether a rank wants padding, which its row says."""
+    """V1, 0.14 to 0.33. In 0.14 a rank also passes whether it wants padding, which its row says."""
     place = module("vllm.v1.worker.dp_utils")
     ranks = row["ranks"]
 
@@ -36,7 +36,7 @@ def decide(row: Row) -> Row:
 
 
 def answers_of(ranks: int, ask: Callable[[int], Row], reduction: Reduction) -> Row:
-    """What each rank sends and answers. If one refuses before it sends, those that sent wait for ever."""
+    """The column and the answer of each rank. If one refuses before it sends, those that sent wait without end."""
     sent: list[Table | None] = []
     early: dict[int, Any] = {}
     for index in range(ranks):

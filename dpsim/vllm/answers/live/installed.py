@@ -9,9 +9,9 @@ from typing import Any
 
 
 class NotAsked(Exception):
-    """A question could not be put to the installed release. The message says why.
+    """The check could not ask the installed release. The message says why.
 
-    `by_design`: nobody expects it to be, and nothing is wrong.
+    `by_design`: the kind is not meant to be asked, and nothing is wrong.
     """
 
     def __init__(self, why: str, by_design: bool = False) -> None:
@@ -20,8 +20,8 @@ class NotAsked(Exception):
 
 
 def installed() -> str | None:
-    """The release that is installed, None if none is: a folder of that name is no package. vLLM itself is imported only
-    if it has no metadata.
+    """The installed release, None if there is none: a folder of that name is no package. The function imports vLLM only
+    if the package has no metadata.
     """
     found = util.find_spec("vllm")
     if found is None or found.origin is None:

@@ -1,13 +1,13 @@
-"""What surrounds the engine's functions where no engine runs: its settings as plain fields, a group of ranks that is
-none, and an all-reduce without a peer.
+"""Surroundings of the engine's functions without an engine: settings as plain fields, a group of ranks without
+processes, and an all-reduce without a peer.
 
-A rank's function is pure but for its one all-reduce. So each rank is asked twice, one after the other: first until it
-has something to send, then with the sum in place of what it sent.
+A rank's function is pure but for its one all-reduce. So the check calls it twice: first until it sends a table, then
+with the sum in place of that table.
 
     reduction = Reduction()
     with replaced(module, dist=reduction):
         sent, _ = reduction.first(lambda: ask(rank))       # its tensor
-        answer = reduction.second(lambda: ask(rank), sum)  # what it makes of the sum
+        answer = reduction.second(lambda: ask(rank), sum)  # its answer for the sum
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.vllm.answers.comparison import Row
 Table = list[list[int]]
 
 REFUSALS = (AssertionError, ValueError, IndexError)
-"""What the engine's pure functions raise on purpose. Anything else says that they were asked wrongly."""
+"""The exceptions that the engine's pure functions raise on purpose. Any other one means a wrong call."""
 
 
 def refusal(error: BaseException, when: str = "") -> Row:
@@ -32,7 +32,7 @@ def refusal(error: BaseException, when: str = "") -> Row:
 
 @contextmanager
 def replaced(place: ModuleType, **stand_ins: Any) -> Iterator[None]:
-    """Names of a module mean something else for a while. Raises ImportError for one that the module has not."""
+    """Replace names of a module for a while. Raises ImportError for a name that the module does not have."""
     missing = [name for name in stand_ins if not hasattr(place, name)]
     if missing:
         raise ImportError(f"{place.__name__} has no {', '.join(missing)}")
@@ -45,11 +45,11 @@ def replaced(place: ModuleType, **stand_ins: Any) -> Iterator[None]:
 
 
 class _Sent(BaseException):
-    """A rank is where it sends. No Exception, so that nobody on the way catches it."""
+    """A rank sends here. It is no Exception, so that no handler on the way catches it."""
 
 
 class Reduction:
-    """In place of torch.distributed: an all-reduce that keeps what is sent, or gives the sum that it was told."""
+    """In place of torch.distributed: an all-reduce that keeps the sent tensor, or returns a given sum."""
 
     def __init__(self) -> None:
         self._sent: Table | None = None
@@ -64,7 +64,7 @@ class Reduction:
                 tensor[number][column] = value
 
     def first(self, ask: Callable[[], Any]) -> tuple[Table | None, Any]:
-        """What a rank sends, and None; or None, and what it answers without sending anything."""
+        """The tensor that a rank sends, and None; or None, and its answer if it sends nothing."""
         self._sent = self._sum = None
         try:
             return None, ask()
@@ -72,13 +72,13 @@ class Reduction:
             return self._sent, None
 
     def second(self, ask: Callable[[], Any], total: Table) -> Any:
-        """What a rank answers where the all-reduce gave `total`."""
+        """The answer of a rank whose all-reduce returns `total`."""
         self._sum = total
         return ask()
 
 
 def dp_group() -> SimpleNamespace:
-    """A data-parallel group on the host, in which nobody is dead."""
+    """A data-parallel group on the host, in which all ranks are alive."""
     return SimpleNamespace(device="cpu", device_group=None, cpu_group=None, dead_dp_ranks=set())
 
 

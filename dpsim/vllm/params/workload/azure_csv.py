@@ -5,9 +5,9 @@
     2023-11-16 18:17:04.0319600,3180,8
 
 Arrivals are exact nanoseconds after the earliest row. Rows need not be in order of time: they keep the order of
-the file (which `limit` counts), and the scheduler sorts by arrival. The files of 2023 have seven decimals and CRLF,
-those of 2024 up to six decimals and a time zone, +00:00; all of it is read. Anything else is refused with its line:
-a row that was guessed at would move every later batch.
+the file (which `limit` counts), and the scheduler sorts by arrival. The files of 2023 have seven decimals and CRLF.
+Those of 2024 have up to six decimals and a time zone, +00:00. The reader accepts both, and refuses anything else with
+its line: a guessed row would move every later batch.
 
 Zero tokens are refused: a request without a prompt cannot be prefilled, and the scheduler would never finish one
 without output. The traces of 2023 have no such rows. Source: github.com/Azure/AzurePublicDataset (CC-BY),

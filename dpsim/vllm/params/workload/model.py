@@ -54,18 +54,18 @@ class RequestSpec(StrictModel):
     encoder_inputs: Flag = False
     """Its first step brings inputs for an encoder: dp_batch runs that without a FULL graph."""
     stop_after: TokenCount | None = None
-    """The model says a stop token as the last of so many output tokens: at most output_tokens. The scheduler learns it
-    with the result of that step; what was started for the request meanwhile is wasted.
+    """The model says a stop token as the last of this number of output tokens, at most output_tokens. The scheduler
+    learns it with the result of that step. Steps that it started for the request meanwhile are wasted.
     """
     drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
     """How many drafts its decodes have at most, one after the other; the last is that of all that follow."""
     structured_output: Flag = False
-    """Its tokens follow a grammar: each is sampled with a mask that the scheduler makes of those before. pp_tokens puts
-    sampling off until these are known.
+    """Its tokens follow a grammar: the scheduler makes a mask for each from the tokens before. pp_tokens defers
+    sampling until these are known.
     """
     session: Word | None = None
-    """Requests of one session are one request to the engine, whose input comes bit by bit: each goes on where the one
-    before ended, with a prompt of its own behind all those tokens. An abort ends the session. pp_tokens.
+    """Requests of one session are one request to the engine, whose input arrives bit by bit. Each continues where the
+    one before ended, and its prompt follows all those tokens. An abort ends the session. pp_tokens only.
     """
 
     @model_validator(mode="after")
@@ -79,7 +79,7 @@ class RequestSpec(StrictModel):
     def _stops_in_time(self) -> Self:
         if self.stop_after is not None and self.stop_after > self.output_tokens:
             ends = f"it ends after {self.output_tokens} output tokens"
-            refuse(Problem(("stop_after",), f"{self.stop_after}: {ends}; expected at most so many"))
+            refuse(Problem(("stop_after",), f"{self.stop_after}: {ends}; expected at most {self.output_tokens}"))
         return self
 
 
@@ -89,8 +89,8 @@ class Lengths(StrictModel):
     min: TokenCount
     max: TokenCount
     distribution: Literal["uniform", "log_uniform"] = "uniform"
-    """uniform: each length equally likely. log_uniform: each order of magnitude equally likely, so many short and
-    few long.
+    """uniform: each length equally likely. log_uniform: each order of magnitude equally likely, so there are many short
+    ones and few long ones.
     """
 
     @model_validator(mode="after")
@@ -127,7 +127,7 @@ class Workload(StrictModel):
     step_duration: PositiveDuration = 20_000_000
     """How long a step takes on the virtual clock that arrivals and aborts lie on."""
     limit: RequestCount | None = None
-    """Only the first so many requests, in the order of the source."""
+    """Only this number of requests, the first in the order of the source."""
     requests: Annotated[tuple[RequestSpec, ...], Field(min_length=1, max_length=MAX_REQUESTS)] | None = None
     """The requests, written out."""
     synthetic: Synthetic | None = None

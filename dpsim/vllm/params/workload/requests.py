@@ -1,8 +1,8 @@
 """The requests of a workload, from any of its sources.
 
-A list of requests is a pure function of the workload and of the files it names: the same on every machine and with
+A list of requests is a pure function of the workload and of its files, on every machine and with
 every Python. So the synthetic source uses of `random` only `Random.random()`, the one method whose sequence Python
-promises to keep. Where the last digit of the C library's logarithm may matter, decimal arithmetic decides: it is the
+promises to keep. If the last digit of the C library's logarithm may matter, decimal arithmetic decides: it is the
 same everywhere, and takes ten times as long.
 
     >>> short = Lengths(min=10, max=99)
@@ -79,13 +79,13 @@ _typed: set[str] = set()
 
 
 def allow_file(path: str) -> None:
-    """Let `find_file` open the file at an absolute path, which the user has typed: that is no stranger's."""
+    """Let `find_file` open the file at an absolute path, because the user has typed it."""
     _typed.add(path)
 
 
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """A workload's file, below `base_dir` or below $DPSIM_DATA: a stranger's scenario opens no other file, and quotes
-    none in an error. Raises FileMissing that says where it looked.
+    """A workload's file, below `base_dir` or below $DPSIM_DATA. A scenario of a stranger opens no other file, and
+    quotes none in an error. Raises FileMissing that names the folders.
     """
     if name in _typed:
         return Path(name)
@@ -96,16 +96,14 @@ def find_file(name: str, base_dir: Path | str | None) -> Path:
         if file.is_relative_to(place.resolve()) and file.exists():
             return place / name
     raise FileMissing(
-        f"{name}: the workload's file is in none of the folders where it is looked for, nor in one below them: "
+        f"{name}: the workload's file is in none of the folders that dpsim searches, nor in one below them. They are "
         f"(1) that of the scenario file, {folder.resolve()}; "
         f"(2) that of the environment variable DPSIM_DATA, {data or 'which is not set'}"
     )
 
 
 def _drawn(synthetic: Synthetic) -> Iterator[Request]:
-    """Three random numbers a request, whatever they are used for: changing the rate leaves the lengths as they
-    were.
-    """
+    """Three random numbers a request, whatever their use: a change of the rate does not change the lengths."""
     random = Random(synthetic.seed)
     now = 0
     for _ in range(synthetic.requests):
@@ -138,8 +136,8 @@ def _length(uniform: float, lengths: Lengths) -> int:
 
 
 def _whole(number: float, error: float) -> int | None:
-    """The whole part of a number that is known up to a relative error; None where more digits have to tell it. An error
-    has room for fifty times what the functions of a C library get wrong.
+    """The whole part of a number that is known up to a relative error; None if it takes more digits. The error
+    leaves room for fifty times the inaccuracy of a C library's functions.
     """
     slack = number * error + 1e-9
     least = int(number - slack)

@@ -1,0 +1,176 @@
+"""Explorations within bounds: first with none of what is bounded, then with at most one of each, and so on.
+
+    bounds = Bounds(late_deliveries=2, deaths=1)
+    explore_each([(scenario, base)], options._replace(bounds=bounds))
+    "bounded: holds in every schedule with at most 2 late deliveries and at most 1 death"
+
+So a budget ends in a bound, and not in a number of samples: "holds in every schedule with at most 1 late delivery".
+What is counted:
+
+* preemptions and late deliveries: steps of a schedule (`dpsim.explore.strategies.within`);
+* deaths: the faults `kill` and `die` of the scenario. At most N means each choice of N of them, and the others are not
+  planted;
+* early time-outs: time-outs of a run that pass early (`limits.early_timeouts`).
+
+Where no schedule is left out for a bound, the world is proven. A schedule within one level is run again in the next,
+and its class counts once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+from dpsim.campaign import files
+from dpsim.campaign.assumptions.facts import TIMEOUT
+from dpsim.campaign.bounds import Bounds
+from dpsim.campaign.explored import Explored
+from dpsim.campaign.files import Options, Outcome
+from dpsim.campaign.interrupts import Done, done_before, with_done
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import join
+from dpsim.explore import Exploration
+from dpsim.scenario import Scenario, scenario_from
+
+MORTAL = ("kill", "die")
+"""Kinds of faults by which a rank dies."""
+
+
+def explore_each(
+    scenarios: Sequence[tuple[Scenario, Path | None]],
+    options: Options,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> list[Outcome]:
+    """As `explore_files`; scenarios that have bounds are explored one after another, level by level."""
+    end = None if options.seconds is None else time.monotonic() + options.seconds
+    asked = [Bounds.of(scenario, options.bounds) for scenario, _ in scenarios]
+    if not any(one.binds for one in asked):
+        return files.explore_files(scenarios, options, progress)
+    outcomes, before = [], 0
+    for (scenario, base), bounds in zip(scenarios, asked, strict=True):
+        left = options._replace(seconds=None if end is None else end - time.monotonic())
+        if bounds.binds:
+            outcomes.append(_Levels(scenario, base, bounds, left, progress, before).explore())
+        else:
+            outcomes += files.explore_files([(scenario, base)], left, progress)
+        before += outcomes[-1].explored.exploration.runs
+    return outcomes
+
+
+@dataclass
+class _Levels:
+    """The levels of one scenario. `before`: schedules of other scenarios, for the progress."""
+
+    scenario: Scenario
+    base: Path | None
+    bounds: Bounds
+    options: Options
+    progress: Callable[[int, int | None], None] | None
+    before: int
+    total: Exploration = field(default_factory=Exploration)
+    last: Explored | None = None
+
+    def explore(self) -> Outcome:
+        begun = time.monotonic()
+        try:
+            for number in range(self.bounds.most + 1):
+                level = self.bounds.at(number)
+                self.total.unfinished = str(level)
+                seconds = self.options.seconds
+                end = None if seconds is None else begun + seconds
+                outcome = self._level(level, end)
+                if outcome is not None:
+                    return outcome
+                if self.total.unfinished or self.total.verdict in ("proven", "vacuous"):
+                    break
+        except KeyboardInterrupt as error:
+            done = done_before(error)
+            with_done(error, Done(done.schedules + self.before + self.total.runs, done.failures))
+            raise
+        subject = Subject.of(self.scenario, self.base)
+        explored = Explored(subject, self.total)
+        if self.last is not None:
+            explored.looked = self.last.looked
+        return Outcome(self.scenario, explored, {})
+
+    def _level(self, level: Bounds, end: float | None) -> Outcome | None:
+        """Each world of a level. That which is violated or lost is the outcome; None if there is none."""
+        verdicts = []
+        for world in self._worlds(level):
+            left = self.options.schedules - self.total.runs
+            seconds = None if end is None else end - time.monotonic()
+            if left <= 0 or (seconds is not None and seconds <= 0):
+                return None
+            found = self._search(world, level, left, seconds)
+            verdicts.append(found.verdict)
+            if found.exploration.failures or found.exploration.lost:
+                join(self.total, found.exploration)
+                self.total.classes |= found.exploration.classes
+                self.total.verdict = found.exploration.verdict
+                self.total.unfinished = ""
+                return files.kept(world, replace(found, exploration=self.total), self.options.folder)
+            self._add(found)
+            if found.verdict == "sampled":
+                return None
+        self._conclude(level, verdicts)
+        return None
+
+    def _conclude(self, level: Bounds, verdicts: Sequence[str]) -> None:
+        """Every world of a level was explored."""
+        self.total.within, self.total.unfinished, self.total.verdict = str(level), "", "bounded"
+        if self.total.vacuous:
+            self.total.verdict = "vacuous"
+        elif all(one == "proven" for one in verdicts) and not self._leaves_out(level):
+            self.total.verdict = "proven"
+
+    def _leaves_out(self, level: Bounds) -> bool:
+        """Whether there are deaths or early time-outs beyond the level. The search knows of preemptions and late
+        deliveries.
+        """
+        deaths = level.deaths is not None and level.deaths < len(_mortal(self.scenario))
+        return deaths or (level.early_timeouts is not None and TIMEOUT in self.total.did)
+
+    def _add(self, found: Explored) -> None:
+        join(self.total, found.exploration)
+        self.total.classes |= found.exploration.classes
+        self.last = found
+
+    def _search(self, world: Scenario, level: Bounds, left: int, seconds: float | None) -> Explored:
+        done = self.before + self.total.runs
+
+        def tell(runs: int, _: int | None) -> None:
+            if self.progress is not None:
+                self.progress(done + runs, None)
+
+        options = self.options._replace(strategy=level.strategy, schedules=left)
+        return files.explore_some([(world, self.base)], options, seconds, tell)[0]
+
+    def _worlds(self, level: Bounds) -> Iterator[Scenario]:
+        """The scenario with each choice of its deaths; where nothing else is bounded, smaller choices came before."""
+        changes: dict[str, Any] = {}
+        if level.early_timeouts is not None:
+            changes["limits"] = self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})
+        if level.deaths is None:
+            yield _changed(self.scenario, changes)
+            return
+        mortal = _mortal(self.scenario)
+        most = min(level.deaths, len(mortal))
+        alone = level == Bounds(deaths=level.deaths)
+        for number in range(most if alone else 0, most + 1):
+            for chosen in combinations(mortal, number):
+                left_out = {*mortal} - {*chosen}
+                faults = [one for at, one in enumerate(self.scenario.faults) if at not in left_out]
+                yield _changed(self.scenario, {**changes, "faults": faults})
+
+
+def _mortal(scenario: Scenario) -> list[int]:
+    """The indices of faults by which a rank dies."""
+    return [at for at, fault in enumerate(scenario.faults) if fault.kind in MORTAL]
+
+
+def _changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
+    return scenario_from({**dict(scenario), **changes}) if changes else scenario

@@ -1,0 +1,24 @@
+"""The bounds of `dpsim explore`: what they exclude.
+
+dpsim explore my.yaml --late-deliveries 2 --deaths 1 --budget 10min
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.cli.console import BAD_INPUT, fail
+
+if TYPE_CHECKING:
+    from dpsim.campaign.bounds import Bounds
+
+
+def refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool) -> None:
+    """A bound is for all schedules of a scenario: with a set of worlds or a strategy that samples it is bad input."""
+    named = [
+        f"--{key.replace('_', '-')}" for key, number in zip(bounds._fields, bounds, strict=True) if number is not None
+    ]
+    if named and of_a_set:
+        fail(f"{named[0]}: not together with --swarm or --all-up-to; explore one scenario", BAD_INPUT)
+    if named and strategy not in ("portfolio", "dpor"):
+        fail(f"{named[0]}: bounds a search of all schedules, and {strategy} samples; leave --strategy out", BAD_INPUT)

@@ -1,0 +1,60 @@
+"""The options of `dpsim explore` that no other command has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Strategy = Annotated[str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")]
+Schedules = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="At most this number of each scenario; the portfolio samples as many more. 1000 if left out, and no "
+        "bound where --budget bounds dpor.",
+    ),
+]
+Budget = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5min; for all together."),
+]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")]
+KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")]
+AllUpTo = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZES",
+        help="Every small world instead: parameters, and how far each goes, e.g. interval=3,slots=2.",
+    ),
+]
+Worlds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="N[:KIND,...]",
+        help="N worlds like this instead, each with at most two faults. They are of a random choice of the kinds "
+        "(die, kill, delay; also skip, repeat, timeout).",
+    ),
+]
+Save = Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")]
+Work = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep each result in this new folder, for --resume.")]
+Resume = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with what --work left there after a cut.")]
+Preemptions = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="All schedules with at most N preemptions, from none on."),
+]
+LateDeliveries = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N messages that are delivered late."),
+]
+Deaths = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N of the faults kill and die."),
+]
+EarlyTimeouts = Annotated[
+    int | None,
+    typer.Option(metavar="N", min=0, max=1_000_000, help="The same with at most N time-outs that pass early."),
+]

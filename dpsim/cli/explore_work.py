@@ -1,0 +1,41 @@
+"""The options `--work` and `--resume` of `dpsim explore`: a folder that keeps what was explored.
+
+    dpsim explore my.yaml --strategy dpor --work night        # Ctrl-C, a kill, a power cut
+    dpsim explore my.yaml --strategy dpor --resume night      # goes on, with any number of --jobs
+
+A folder of another scenario, program, search or version of dpsim is bad input, and the message names what differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpsim.cli.console import BAD_INPUT, fail
+
+if TYPE_CHECKING:
+    from dpsim.campaign.files import Options
+    from dpsim.campaign.work import WorkFolder
+    from dpsim.scenario import Scenario
+
+
+@contextmanager
+def opened(
+    work: Path | None, resume: Path | None, chosen: Sequence[tuple[Scenario, Path]], options: Options, worlds: str
+) -> Iterator[WorkFolder | None]:
+    """The folder of either option, locked; None without. `worlds`: which worlds of each scenario are explored."""
+    if work is not None and resume is not None:
+        fail("--resume: not together with --work; --resume also keeps what it does", BAD_INPUT)
+    if work is None and resume is None:
+        yield None
+        return
+    from dpsim.campaign.sameness import head
+    from dpsim.campaign.work import WorkFolder
+
+    bounds = ", ".join(f"{key} {number}" for key, number in options.bounds._asdict().items() if number is not None)
+    settings = {"strategy": options.strategy, "seed": options.seed, "keep_going": options.keep_going, "bounds": bounds}
+    about = head(chosen, settings, worlds)
+    with WorkFolder.begin(work, about) if work is not None else WorkFolder.resume(resume or Path(), about) as kept:
+        yield kept

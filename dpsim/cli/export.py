@@ -1,0 +1,82 @@
+"""`dpsim export`: a run or a hung job as a picture.
+
+dpsim export skip.jsonl                          # skip.html, for any browser
+dpsim export calls --format perfetto             # calls.json, for ui.perfetto.dev
+
+A trace, a folder of recordings and one of dumps give the same picture of the same calls. The exit code is 0 if there is
+a picture, whatever it shows.
+"""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, write
+from dpsim.cli.options import Modules
+
+if TYPE_CHECKING:
+    from dpsim.diagnose.pictures.op import Picture
+
+
+class PictureFormat(StrEnum):
+    """What the file is for."""
+
+    HTML = "html"
+    PERFETTO = "perfetto"
+
+
+SUFFIXES = {PictureFormat.HTML: ".html", PictureFormat.PERFETTO: ".json"}
+
+
+def export(
+    source: Annotated[
+        Path, typer.Argument(metavar="TRACE|FOLDER", help="A trace, or a folder of recordings or dumps of a job.")
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE", help="The file; left out, the name of the source with .html."),
+    ] = None,
+    form: Annotated[
+        PictureFormat, typer.Option("--format", help="html: for any browser. perfetto: for ui.perfetto.dev.")
+    ] = PictureFormat.HTML,
+    module: Modules = None,
+) -> None:
+    """Draw a run or a hung job: who waits for whom, and which call is missing."""
+    with one_line_errors():
+        target = output or Path(source.resolve().name).with_suffix(SUFFIXES[form])
+        if target.is_dir() or target.resolve() == source.resolve():
+            what = "a folder" if target.is_dir() else "the source"
+            fail(f"{target}: {what}; expected another file for the picture: -o FILE", BAD_INPUT)
+        picture = picture_of(source, module)
+        write(target, text_of(picture, form))
+        say(f"{picture.lines[0]}")
+        say(f"picture: {target}")
+
+
+def picture_of(source: Path, modules: list[str] | None = None) -> Picture:
+    """The picture of a trace, or of a folder of recordings or dumps. Raises BadInput and OSError."""
+    if source.is_dir():
+        from dpsim.cli.explain import job_of_folder
+        from dpsim.diagnose.pictures.of_job import picture_of_job
+
+        return picture_of_job(*job_of_folder(source), source.resolve().name)
+    from dpsim.cli.explain import judged_trace
+    from dpsim.diagnose.pictures.of_run import picture_of_run
+
+    return picture_of_run(*judged_trace(source, modules), source.name)
+
+
+def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:
+    """The file."""
+    if form is PictureFormat.PERFETTO:
+        from dpsim.diagnose.pictures.perfetto import trace_events
+
+        return json.dumps(trace_events(picture), separators=(",", ":"))
+    from dpsim.diagnose.pictures.page import page
+
+    return page(picture)

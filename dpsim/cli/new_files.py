@@ -1,0 +1,84 @@
+"""The files that `dpsim new` writes.
+
+>>> [*of("agreement")]
+['agreement.py', 'agreement.yaml', 'test_agreement.py']
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import keyword
+from string import Template
+
+PROTOCOL = '''"""Ranks agree in each step on the largest of their numbers."""
+
+import numpy as np
+from dpsim import Program, register_protocol
+from pydantic import BaseModel, Field
+
+
+@register_protocol("$name")
+class $klass(Program):
+    """Each rank brings a number to a step, and all ranks decide for the largest one."""
+
+    class Params(BaseModel):
+        """What a scenario may set. Hypothesis draws values between these bounds."""
+
+        ranks: int = Field(2, ge=1, le=4)
+        steps: int = Field(3, ge=1, le=5)
+
+    @staticmethod
+    def ranks(params):
+        """The number of ranks of a world with these parameters."""
+        return params.ranks
+
+    async def run(self, rank, args):
+        """What each rank does. `rank.step` numbers the steps, and `site` names a call in reports."""
+        world = rank.host("world")
+        for rank.step in range(args.params.steps):
+            number = np.array([rank.rank * rank.step], np.int32)
+            largest = await world.all_reduce(number, op="max", site="agree")
+            rank.decide("largest", int(largest[0]), "world")  # a rank that decides otherwise is a finding
+'''
+
+SCENARIO = """\
+name: $name
+protocol: {name: $name, params: {ranks: 3, steps: 3}}
+# A fault shows what a report looks like. Remove the # to have rank 1 leave out its second agreement:
+# faults: [{kind: skip, rank: 1, at: {site: agree, ordinal: 1}}]
+"""
+
+TEST = '''"""The protocol holds for parameters that Hypothesis draws, in each schedule that `holds` tries."""
+
+import $name  # noqa: F401  # registers the protocol
+from dpsim.testing import holds, scenarios
+from hypothesis import given, settings
+
+
+@settings(deadline=None, max_examples=20)
+@given(scenarios(protocol="$name", max_faults=0))
+def test_$name(scenario):
+    holds(scenario)
+'''
+
+
+def of(name: str) -> dict[str, str]:
+    """The files of a protocol of this name, with their contents."""
+    klass = "".join(part.capitalize() for part in name.split("_"))
+    files = {f"{name}.py": PROTOCOL, f"{name}.yaml": SCENARIO, f"test_{name}.py": TEST}
+    return {file: Template(text).substitute(name=name, klass=klass) for file, text in files.items()}
+
+
+def wrong_name(name: str) -> str:
+    """Why no protocol can have this name, or the empty text."""
+    from dpsim.contract import registry
+
+    if not name.isascii() or not name.isidentifier() or name != name.lower() or not name.strip("_"):
+        return "expected a name of lower-case letters, digits and _, which begins with a letter, such as 'agreement'"
+    if keyword.iskeyword(name):
+        return "a keyword of Python; give another name"
+    if name in {entry.name for entry in registry.protocols()}:
+        return "a registered protocol has this name; give another one"
+    if importlib.util.find_spec(name) is not None:
+        return "an installed module has this name, and Python would import that one; give another name"
+    return ""

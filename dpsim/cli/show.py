@@ -1,0 +1,38 @@
+"""`dpsim show NAME`: what a name of dpsim means.
+
+    dpsim show quickstart                              # a scenario: its file
+    dpsim show conformance                           # a protocol: its forms, parameters and variants
+    dpsim show M-DP-1                                # a variant: what it does wrong, and what finds it
+    dpsim show HANG:COLLECTIVE:MISSING_RANK          # a class of findings
+    dpsim show gloo                                  # a backend
+
+A name may mean several of these, such as a scenario and a protocol. Then the command shows each of them.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import BAD_INPUT, fail, one_line_errors, say, say_json
+from dpsim.cli.options import AsJson, Modules, import_modules
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A scenario, protocol, variant, class of findings or backend.")],
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend."""
+    with one_line_errors():
+        from dpsim.cli import show_text as text
+        from dpsim.contract.words import nearest, question
+
+        import_modules(module)
+        found = text.meanings(name)
+        if not found:
+            hint = question(nearest(name, text.names(), 3))
+            expected = "expected a scenario, protocol, variant, class of findings or backend of `dpsim list`"
+            fail(f"{name}: dpsim does not know this name{hint}; {expected}", BAD_INPUT)
+        say_json({"meanings": found}) if as_json else say(text.as_text(found))

@@ -1,0 +1,116 @@
+"""What names mean, for `dpsim show`: as plain data and as text.
+
+>>> [one["kind"] for one in meanings("HANG:JOIN")]
+['class']
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dpsim.checks.finding import CLASSES
+from dpsim.cli import list_text
+from dpsim.cli.console import columns
+from dpsim.contract import registry
+from dpsim.diagnose.class_words import class_words, kind_words
+
+Meaning = dict[str, Any]
+
+
+def names() -> list[str]:
+    """All names that `dpsim show` knows."""
+    entries = [*list_text.scenarios(), *list_text.protocols(), *list_text.variants(), *list_text.backends()]
+    return [*dict.fromkeys(entry["name"] for entry in entries), *CLASSES]
+
+
+def meanings(name: str) -> list[Meaning]:
+    """What `name` means. Each meaning has `kind` and `name`, and what `dpsim list --json` has for the kind.
+
+    A scenario adds `text`, the contents of its file; a protocol adds `doc`, `file` and the names of its `variants`.
+    """
+    return [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name)]
+
+
+def _scenario(name: str) -> Iterator[Meaning]:
+    for entry in list_text.scenarios():
+        if entry["name"] == name.removesuffix(".yaml"):
+            yield {"kind": "scenario", **entry, "text": Path(entry["file"]).read_text()}
+
+
+def _protocol(name: str) -> Iterator[Meaning]:
+    for entry in list_text.protocols():
+        if entry["name"] == name:
+            program = registry.protocol(name).program
+            place = inspect.getsourcefile(program)
+            variants = [one.name for one in registry.variants(name)]
+            doc = inspect.cleandoc(program.__doc__ or "")
+            yield {"kind": "protocol", **entry, "doc": doc, "file": place, "variants": variants}
+
+
+def _variant(name: str) -> Iterator[Meaning]:
+    for entry in list_text.variants():
+        if entry["name"] == name:
+            yield {"kind": "variant", **entry}
+
+
+def _class(name: str) -> Iterator[Meaning]:
+    words = class_words(name) if name in CLASSES or name.startswith(("CRASH:", "DISAGREEMENT:")) else ""
+    if words:
+        found_by = [one.name for one in registry.variants() if one.expected == name]
+        yield {"kind": "class", "name": name, "family": kind_words(name), "meaning": words, "variants": found_by}
+
+
+def _backend(name: str) -> Iterator[Meaning]:
+    for entry in list_text.backends():
+        if entry["name"] == name:
+            yield {"kind": "backend", **entry}
+
+
+# ---- text
+
+
+def as_text(found: list[Meaning]) -> str:
+    """Each meaning for people, with what to type next."""
+    return "\n\n".join("\n".join(_LINES[one["kind"]](one)) for one in found)
+
+
+def _scenario_lines(one: Meaning) -> list[str]:
+    rows = [("scenario", one["name"]), ("file", one["file"]), ("next", f"dpsim run {one['name']}")]
+    return [*columns(rows), "", *one["text"].rstrip("\n").split("\n")]
+
+
+def _protocol_lines(one: Meaning) -> list[str]:
+    rows = [("protocol", one["name"]), ("file", one["file"]), ("forms", ", ".join(one["forms"]))]
+    rows += [("parameter", f"{name}: {values}") for name, values in one.get("params", {}).items()]
+    rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
+    return [*columns(rows), "", *one["doc"].split("\n")]
+
+
+def _variant_lines(one: Meaning) -> list[str]:
+    rows = [("variant", one["name"]), ("protocol", one["protocol"]), ("does", one["summary"])]
+    rows += [("form", one["form"])] * bool(one["form"])
+    rows += [("found as", one["expected"])] if one["expected"] else [("not found", one["reason"])]
+    return columns([*rows, ("scenario", f"protocol: {{name: {one['protocol']}, variant: {one['name']}}}")])
+
+
+def _class_lines(one: Meaning) -> list[str]:
+    rows = [("class", one["name"]), ("family", one["family"]), ("meaning", one["meaning"])]
+    rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
+    return columns([*rows, ("leave out", f"dpsim run SCENARIO --off '{one['name']}'")])
+
+
+def _backend_lines(one: Meaning) -> list[str]:
+    here = "runs a world of two ranks here" if one["reason"] is None else f"cannot run here: {one['reason']}"
+    return columns([("backend", one["name"]), ("state", here), ("next", f"dpsim run SCENARIO --backend {one['name']}")])
+
+
+_LINES = {
+    "scenario": _scenario_lines,
+    "protocol": _protocol_lines,
+    "variant": _variant_lines,
+    "class": _class_lines,
+    "backend": _backend_lines,
+}

@@ -1,0 +1,230 @@
+"""The ops of one rank's journal: what of it a picture shows, on which lane, and in what order its threads issued it.
+
+A host thread and a stream have a lane each. A read has two ops: the copy on its stream, and the host that waits for it.
+Memory, marks and outcomes are not shown. A wait of a stream for an event is shown where it makes the stream wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsim.contract.ops import (
+    ADDRESS,
+    ASK_HOW,
+    CALL,
+    COMMUNICATOR,
+    EVENT,
+    FLAG,
+    FLAG_AWAITED,
+    FLAG_HOW,
+    KIND,
+    LEARNED_OUTCOME,
+    LOOK_NUMBER,
+    LOOK_OF,
+    MAIN,
+    OP,
+    ORDINAL,
+    SEQ,
+    SITE,
+    STEP,
+    STORE_HOW,
+    STREAM,
+    THREAD,
+    THREAD_HOW,
+    THREAD_NAME,
+    TRANSFER_GROUP,
+    TRANSFER_PEER,
+    WHERE,
+    RawRecord,
+    as_record,
+)
+from dpsim.contract.rules.wait_set import awaited, is_idle
+from dpsim.contract.world import End
+from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLane, ThreadMoves
+from dpsim.diagnose.pictures.meetings import LINE
+from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Key
+
+ON_STREAMS = {"launch", "mark", "wait", "flag_wait", "read"}
+INSTANT = {"post", "decision", "sleep", "abort", "capture", "replay", "ended", "raised", "finished"}
+"""What holds the host for a tick."""
+SILENT = {"alloc", "free", "used", "fresh", "kept", "watch", "probe", "group", "injected"}
+"""What is not shown. A trace has no injections, so a picture has none."""
+
+WAITS = {
+    "take": "waits for a message",
+    "flag": "waits for the flag",
+    "thread": "waits for the thread",
+    "ask": "waits for its stream",
+    "store": "waits for the store",
+    "receive_any": "waits for any rank",
+}
+"""What a host waits for that stands in a call of that kind."""
+
+
+class RankOps:
+    """The ops of a rank. `members`: communicator -> its ranks. `by_at`: the op of a record, for those that show one.
+    `awaits`: the ops that a host waits in, with what they learned. `marks`, `sets`: what other ops wait for.
+    """
+
+    def __init__(self, rank: int, journal: list[RawRecord], members: Mapping[str, Sequence[int]], end: End) -> None:
+        self.rank, self.journal, self.members, self.end = rank, journal, members, end
+        self.ops: list[DrawnOp] = []
+        self.by_at: dict[int, DrawnOp] = {}
+        self.threads: dict[str, list[Move]] = {}
+        self.lanes: dict[str, StreamLane] = {}
+        self.outcomes = {raw[ADDRESS]: raw[LEARNED_OUTCOME] for raw in journal if raw[KIND] == "learned"}
+        self._pending: dict[tuple[Any, ...], DrawnOp] = {}
+        self._marks: dict[int, DrawnOp] = {}
+        self._sets: dict[str, DrawnOp] = {}
+        self._starts: dict[str, DrawnOp] = {}
+        self._ends: dict[str, DrawnOp] = {}
+        self._group: tuple[Any, ...] = ()
+        for at, raw in enumerate(journal):
+            self._read(at, raw)
+        self._stand()
+
+    def moves(self) -> list[ThreadMoves]:
+        return [ThreadMoves(self.rank, moves) for moves in self.threads.values()]
+
+    # ---- a record
+
+    def _read(self, at: int, raw: RawRecord) -> None:
+        kind = raw[KIND]
+        if kind in SILENT:
+            return
+        if kind == "learned":
+            op = self._pending.get(raw[ADDRESS])
+            if op is not None:
+                self._thread(raw).append(Learns(op))
+        elif kind in ("collective", "transfer"):
+            self._part(at, raw)
+        elif kind in ON_STREAMS:
+            self._streamed(at, raw)
+        elif kind in INSTANT or self._is_instant(raw):
+            self._instant(at, raw)
+        else:
+            self._awaited(at, raw)
+
+    def _is_instant(self, raw: RawRecord) -> bool:
+        kind = raw[KIND]
+        return (
+            (kind == "flag" and raw[FLAG_HOW] != "wait")
+            or (kind == "thread" and raw[THREAD_HOW] == "start")
+            or (kind == "store" and raw[STORE_HOW] in ("set", "close"))
+        )
+
+    def _thread(self, raw: RawRecord) -> list[Move]:
+        name = raw[THREAD]
+        moves = self.threads.get(name)
+        if moves is None:
+            start = self._starts.get(name)
+            moves = self.threads[name] = [] if start is None else [Learns(start)]
+        return moves
+
+    def _op(self, at: int, raw: RawRecord, lane: str, **more: Any) -> DrawnOp:
+        site, ordinal = raw[SITE], raw[ORDINAL]
+        said, address = as_record(raw).describe(), f"{site}[{ordinal}]"
+        op = DrawnOp(self.rank, lane, raw[KIND], said, site, address, raw[STEP], raw[WHERE], **more)
+        self.ops.append(op)
+        self.by_at[at] = op
+        return op
+
+    def _host(self, raw: RawRecord) -> str:
+        return HOST if raw[THREAD] == MAIN else f"thread {raw[THREAD]}"
+
+    def _lane(self, name: str) -> StreamLane:
+        return self.lanes.setdefault(name, StreamLane())
+
+    def _instant(self, at: int, raw: RawRecord) -> DrawnOp:
+        op = self._op(at, raw, self._host(raw))
+        self._thread(raw).extend((Issues((op,)), Learns(op)))
+        if raw[KIND] == "flag":
+            self._sets[raw[FLAG]] = op
+        elif raw[KIND] == "thread":
+            self._starts[raw[THREAD_NAME]] = op
+        elif raw[KIND] == "ended":
+            self._ends[raw[THREAD]] = op
+        return op
+
+    def _awaited(self, at: int, raw: RawRecord) -> DrawnOp:
+        """An op of the host that returns when what it waits for is there."""
+        op = self._op(at, raw, self._host(raw))
+        op.label = WAITS.get(raw[KIND], "")
+        self._await(raw, op)
+        outcome = self.outcomes.get(raw[ADDRESS])
+        before: DrawnOp | None = None
+        if raw[KIND] == "ask" and (raw[ASK_HOW] == "synchronize" or outcome):
+            before = self._marks.get(raw[EVENT])
+        elif raw[KIND] == "look" and outcome:
+            before = self._pending.get((raw[THREAD], raw[LOOK_OF], raw[LOOK_NUMBER]))
+        elif raw[KIND] == "flag":
+            before = self._sets.get(raw[FLAG])
+        elif raw[KIND] == "thread":
+            before = self._ends.get(raw[THREAD_NAME])
+        if before is not None:
+            op.after.append(before.over)
+        return op
+
+    def _await(self, raw: RawRecord, op: DrawnOp) -> None:
+        self._pending[raw[ADDRESS]] = op
+        self._thread(raw).append(Issues((op,)))
+
+    def _part(self, at: int, raw: RawRecord) -> None:
+        """A rank's part in a collective or transfer."""
+        stream, transfer = raw[STREAM], raw[KIND] == "transfer"
+        needs: Sequence[int]
+        if transfer:
+            key, needs = transfer_key(self.rank, raw), (raw[TRANSFER_PEER],)
+        else:
+            members = self.members[raw[COMMUNICATOR]]
+            key, needs = (raw[COMMUNICATOR], raw[SEQ]), awaited(raw[CALL], self.rank, members)
+        op = self._op(at, raw, stream or self._host(raw), key=key, needs=needs)
+        if stream is None:
+            self._await(raw, op)
+            return
+        if not transfer and is_idle(raw[CALL]):
+            op.needs = ()
+        moves, group = self._thread(raw), (stream, raw[TRANSFER_GROUP]) if transfer else ()
+        last = moves[-1] if moves else None
+        if group and group[1] is not None and group == self._group and isinstance(last, Issues):
+            moves[-1] = Issues((*last.ops, op), last.lane)
+        else:
+            moves.append(Issues((op,), self._lane(stream)))
+        self._group = group
+
+    def _streamed(self, at: int, raw: RawRecord) -> None:
+        """An op on a stream, and of a read the host that waits for it."""
+        kind = raw[KIND]
+        op = self._op(at, raw, raw[STREAM], length=0 if kind in ("mark", "wait", "flag_wait") else 1)
+        if kind == "mark":
+            self._marks[raw[EVENT]] = op
+        elif kind == "wait" and raw[EVENT] in self._marks:
+            op.after.append(self._marks[raw[EVENT]].over)
+        elif kind == "flag_wait" and raw[FLAG_AWAITED] in self._sets:
+            op.after.append(self._sets[raw[FLAG_AWAITED]].over)
+        self._thread(raw).append(Issues((op,), self._lane(raw[STREAM])))
+        if kind == "read":
+            host = self._op(at, raw, self._host(raw), length=0)
+            host.after.append(op.over)
+            host.label = f"waits for stream {raw[STREAM]}"
+            self._await(raw, host)
+
+    # ---- the end
+
+    def _stand(self) -> None:
+        """Of a rank that did not end, the last op of a thread that returned nothing is one that never ends."""
+        if self.end in ("finished", "raised"):
+            return
+        heard = {id(move.op) for moves in self.threads.values() for move in moves if isinstance(move, Learns)}
+        pending = {id(op) for op in self._pending.values()}
+        for moves in self.threads.values():
+            last = moves[-1] if moves else None
+            if isinstance(last, Issues) and id(last.ops[-1]) in pending - heard:
+                last.ops[-1].after.append(NEVER)
+
+
+def transfer_key(rank: int, raw: RawRecord) -> Key:
+    """Of a send and its receive."""
+    ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
+    return LINE.format(raw[COMMUNICATOR], *ends), raw[SEQ]

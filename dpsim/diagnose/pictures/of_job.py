@@ -1,0 +1,116 @@
+"""The picture of a job, from its recordings or the dumps of its flight recorders: the calls of each rank.
+
+    job, found = job_of_folder(folder)
+    picture = picture_of_job(job, found, str(folder))
+
+A call of gloo is on the lane of the host. Calls of NCCL have a lane for each group, as NCCL has a stream for each.
+Calls that a ring has lost are not there. A call that is over waits for the members whose rings have it. Times are
+logical ones, as of a run of dpsim, since the clocks of hosts differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.contract.words import ranks_text
+from dpsim.diagnose.dumps.entries import RecordedCall
+from dpsim.diagnose.dumps.explanation import Explanation
+from dpsim.diagnose.dumps.job import DumpedJob
+from dpsim.diagnose.dumps.partings import shift
+from dpsim.diagnose.dumps.text import as_text
+from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLane, ThreadMoves, move_all
+from dpsim.diagnose.pictures.meetings import LINE, holes_of, join_parts, say_waits
+from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Hole, Key, Picture
+
+
+def picture_of_job(job: DumpedJob, found: Explanation, title: str) -> Picture:
+    """The picture. `title`: the folder."""
+    keys = _transfer_keys(job)
+    ops: list[DrawnOp] = []
+    threads: list[ThreadMoves] = []
+    for rank, calls in job.calls.items():
+        own = [_op(job, rank, call, keys) for call in calls]
+        ops += own
+        threads.append(ThreadMoves(rank, _moves(calls, own)))
+    came: dict[Key, set[int]] = {}
+    for op in ops:
+        assert op.key is not None
+        came.setdefault(op.key, set()).add(op.rank)
+    for op, over in zip(ops, (call.over for calls in job.calls.values() for call in calls), strict=True):
+        _settle(op, over, came[op.key or ("", 0)])
+    join_parts(ops, {group.name: group.members for group in job.groups.values()})
+    move_all(threads)
+    ranks = range(max(job.ranks) + 1)
+    picture = Picture(
+        title=title,
+        lines=as_text(found).split("\n"),
+        actors=[f"rank {rank}" for rank in ranks],
+        ends=["no dump" if rank in job.missing or rank not in job.ranks else "" for rank in ranks],
+        ops=ops,
+    )
+    say_waits(picture, ranks_text)
+    _mark(picture, found)
+    return picture
+
+
+def _op(job: DumpedJob, rank: int, call: RecordedCall, keys: dict[int, Key]) -> DrawnOp:
+    """An op without its times."""
+    group, shape = job.groups[call.group], call.shape
+    said, key, needs = f"{shape.op} on {group.name} #{call.seq}", (group.name, call.seq), group.members
+    if shape.is_transfer:
+        peer = job.peer(call)
+        key, needs = keys.get(id(call), (f"{group.name} of rank {rank}", call.seq)), (peer,)
+        said = f"{shape.op} {'to' if shape.op == 'send' else 'from'} rank {peer} on {group.name} #{call.seq}"
+    lane = HOST if call.group.startswith("gloo:") else group.name
+    site = call.place.line.rpartition("/")[2] or shape.op
+    kind = "transfer" if shape.is_transfer else "collective"
+    return DrawnOp(rank, lane, kind, said, site, f"{shape.op} #{call.seq}", -1, call.place.line, key, needs)
+
+
+def _transfer_keys(job: DumpedJob) -> dict[int, Key]:
+    """For each transfer the name that it shares with its other side."""
+    keys: dict[int, Key] = {}
+    for line in job.lines.values():
+        (group, sender, receiver), ahead = line.key, shift(job, line)
+        name = LINE.format(job.groups[group].name, sender, receiver)
+        keys |= {id(call): (name, at) for at, call in enumerate(line.sends, max(ahead, 0))}
+        keys |= {id(call): (name, at) for at, call in enumerate(line.receives, max(-ahead, 0))}
+    return keys
+
+
+def _settle(op: DrawnOp, over: bool, came: set[int]) -> None:
+    """What the recorder says of the end of a call holds, whatever members it lacks."""
+    if over:
+        op.needs = [rank for rank in op.needs if rank in came] if len(came) < len(op.needs) else op.needs
+    else:
+        op.after.append(NEVER)
+
+
+def _moves(calls: Sequence[RecordedCall], ops: Sequence[DrawnOp]) -> list[Move]:
+    """The host waits for the calls of gloo that are over, and puts those of NCCL on the lanes of their groups."""
+    moves: list[Move] = []
+    lanes: dict[str, StreamLane] = {}
+    for call, op in zip(calls, ops, strict=True):
+        if op.lane == HOST:
+            moves.append(Issues((op,)))
+            moves += [Learns(op)] * call.over
+        else:
+            moves.append(Issues((op,), lanes.setdefault(op.lane, StreamLane())))
+    return moves
+
+
+def _mark(picture: Picture, found: Explanation) -> None:
+    """Mark the call of the suspect, or the hole where its peers made it."""
+    left_out: list[Hole] = []
+    suspect = found.culprit
+    if suspect is not None:
+        picture.culprits = suspect.ranks
+        at = [op for op in picture.ops if suspect.op and op.key == (suspect.group, suspect.seq)]
+        for rank in suspect.ranks:
+            own = [op for op in at if op.rank == rank]
+            for op in own:
+                op.marked = True
+            if at and not own:
+                left_out.append(Hole(rank, min(at, key=lambda op: (op.begin is None, op.begin or 0, op.rank)), True))
+    picture.holes += left_out
+    picture.holes += holes_of(picture, left_out)

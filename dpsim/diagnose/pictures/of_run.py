@@ -1,0 +1,169 @@
+"""The picture of a run of dpsim, on whatever backend: its ops in logical time, and what its first finding marks.
+
+    picture = picture_of_run(world, run, judge(world, run), "skip_one")
+
+A call that the culprit left out is a hole where its peers made it. Of a race both accesses are marked. Of equal
+messages that one mailbox took, the first taken counts as the first posted.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import RunIndex
+from dpsim.checks.stuck import passed_on_streams
+from dpsim.contract.ops import (
+    ADDRESS,
+    KIND,
+    OP,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_NODE,
+    STREAM,
+    TAKE_MAILBOX,
+    posted,
+)
+from dpsim.contract.words import ranks_text, with_services
+from dpsim.contract.world import Run, World
+from dpsim.diagnose.evidence import NOTHING, in_words
+from dpsim.diagnose.first_screen import first_screen
+from dpsim.diagnose.pictures.journal_ops import RankOps
+from dpsim.diagnose.pictures.logical_time import move_all
+from dpsim.diagnose.pictures.meetings import holes_of, join_parts, say_waits
+from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Picture
+
+
+def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str) -> Picture:
+    """The picture. `title`: the name of the scenario."""
+    index = RunIndex.of(world, run)
+    world, run = index.world, index.run
+    members: dict[str, Sequence[int]] = {spec.name: spec.ranks for spec in world.communicators}
+    ranks = [
+        RankOps(rank, journal, members, end)
+        for rank, (journal, end) in enumerate(zip(run.journals, run.ends, strict=True))
+    ]
+    ops = [op for rank in ranks for op in rank.ops]
+    join_parts(ops, members)
+    _hold_sends(ranks)
+    _match_messages(ranks)
+    _match_stores(ranks)
+    move_all(thread for rank in ranks for thread in rank.moves())
+    shown = [op for op in ops if op.kind != "mark" and (op.length or op.end is None or op.end > (op.begin or 0))]
+    lines = first_screen(run, findings, NOTHING) if findings else [f"HELD  {title}: no check finds anything"]
+    picture = Picture(
+        title=title,
+        lines=in_words(run, "\n".join(lines)).split("\n"),
+        actors=[with_services(f"rank {rank}", run.size, run.services) for rank in range(len(run.journals))],
+        ends=run.ends,
+        ops=shown,
+    )
+    say_waits(picture, lambda missing: with_services(ranks_text(missing), run.size, run.services))
+    _mark(picture, index, ranks, findings)
+    return picture
+
+
+# ---- sends, messages and stores
+
+
+def _hold_sends(ranks: Sequence[RankOps]) -> None:
+    """Where a rank stands, a send on a stream that did not end for sure waits for its receive."""
+    receives = {op.key: op for rank in ranks for op in rank.ops if op.kind == "transfer" and op.said.startswith("recv")}
+    for rank in ranks:
+        if rank.end != "blocked":
+            continue
+        passed = passed_on_streams(rank.journal)
+        for at, raw in enumerate(rank.journal):
+            if raw[KIND] == "transfer" and raw[OP] == "send" and raw[STREAM] is not None:
+                op = rank.by_at[at]
+                if at >= passed.get(raw[STREAM], 0):
+                    op.after.append(receives[op.key].began if op.key in receives else NEVER)
+
+
+def _match_messages(ranks: Sequence[RankOps]) -> None:
+    """A take that got a message waits for its post, and both have one key."""
+    posts: dict[Any, list[DrawnOp]] = defaultdict(list)
+    for rank in ranks:
+        for at, raw in enumerate(rank.journal):
+            if raw[KIND] == "post" and (sent := posted(raw)) is not None:
+                to, mailbox, content = sent
+                posts[to, mailbox, repr(content)].append(rank.by_at[at])
+    taken: dict[Any, int] = defaultdict(int)
+    numbers: dict[tuple[int, str], int] = defaultdict(int)
+    for rank in ranks:
+        for at, raw in enumerate(rank.journal):
+            content = rank.outcomes.get(raw[ADDRESS]) if raw[KIND] == "take" else None
+            if content is None:
+                continue
+            of = rank.rank, raw[TAKE_MAILBOX], repr(content)
+            number = taken[of]
+            taken[of] += 1
+            if number < len(posts[of]):
+                post, take = posts[of][number], rank.by_at[at]
+                take.after.append(post.over)
+                post.key = take.key = f"{raw[TAKE_MAILBOX]} of rank {rank.rank}", numbers[of[:2]]
+                numbers[of[:2]] += 1
+
+
+def _match_stores(ranks: Sequence[RankOps]) -> None:
+    """A get that returned a value waits for the first set of that key."""
+    sets: dict[tuple[int, str], DrawnOp] = {}
+    for rank in ranks:
+        for at, raw in enumerate(rank.journal):
+            if raw[KIND] == "store" and raw[STORE_HOW] == "set":
+                sets.setdefault((raw[STORE_NODE], raw[STORE_KEY]), rank.by_at[at])
+    for rank in ranks:
+        for at, raw in enumerate(rank.journal):
+            if raw[KIND] == "store" and raw[STORE_HOW] == "get" and rank.outcomes.get(raw[ADDRESS]) is not None:
+                before = sets.get((raw[STORE_NODE], raw[STORE_KEY]))
+                if before is not None:
+                    rank.by_at[at].after.append(before.over)
+
+
+# ---- what the first finding marks
+
+
+def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings: Sequence[Finding]) -> None:
+    """Mark the culprit's op, the call that it left out, and the two accesses of a race."""
+    if not findings or findings[0].culprit is None:
+        picture.holes += holes_of(picture, ())
+        return
+    primary, culprit = findings[0], findings[0].culprit
+    picture.culprits = culprit.ranks or (culprit.rank,)
+    picture.focus = culprit.step
+    if primary.klass.startswith("RACE:") and index.buffers:
+        picture.pairs += _pairs(index, ranks, culprit, picture.culprits)
+        return
+    left_out: list[Hole] = []
+    for rank in picture.culprits:
+        own = [op for op in picture.ops if op.rank == rank and (op.step, op.site) == (culprit.step, culprit.site)]
+        for op in own:
+            op.marked = True
+        if not own:
+            left_out += _left_out(picture, rank, culprit)
+    picture.holes += left_out
+    picture.holes += holes_of(picture, left_out)
+
+
+def _left_out(picture: Picture, rank: int, culprit: Culprit) -> list[Hole]:
+    """The call that the culprit did not make, at the place where the first of its peers made it."""
+    alike = [op for op in picture.ops if (op.step, op.site) == (culprit.step, culprit.site) and op.begin is not None]
+    alike = [op for op in alike if op.kind in ("collective", "transfer", "post", "store")]
+    return [Hole(rank, min(alike, key=lambda op: (op.begin, op.rank)), True)] if alike else []
+
+
+def _pairs(
+    index: RunIndex, ranks: Sequence[RankOps], culprit: Culprit, culprits: Sequence[int]
+) -> list[tuple[DrawnOp, DrawnOp]]:
+    """For each culprit the earliest two accesses that have no order, of which the named op is one."""
+    found: dict[int, tuple[DrawnOp, DrawnOp]] = {}
+    for rank, first, second in sorted(index.memory.pairs, key=lambda pair: (pair[2].at, pair[0])):
+        one, other = ranks[rank].by_at.get(first.at), ranks[rank].by_at.get(second.at)
+        if rank not in culprits or rank in found or one is None or other is None:
+            continue
+        if (culprit.step, culprit.site) in ((one.step, one.site), (other.step, other.site)):
+            one.marked = other.marked = True
+            found[rank] = one, other
+    return [*found.values()]

@@ -1,0 +1,208 @@
+"""The rows of a picture as plain data: for each rank its lanes, and equal ranks in one row.
+
+    content(picture)["rows"][0]
+    {"name": "ranks 0, 2, 3", "count": 3, "lanes": [{"name": "host", "ops": [...], "holes": []}], ...}
+
+Each text is there once, and an op is numbers in the order of `FIELDS`. Ops of one lane that overlap, such as calls that
+a host began together, get lanes below it. Of what a stream has behind an op that never ends, the first `QUEUED` are
+shown, behind the end of the picture.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from dpsim.contract.words import printable, short
+from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
+
+FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
+"""The numbers of an op: times, a kind, texts by their number, step, key, whether it is marked. -1: there is none."""
+
+KINDS = {"launch": 1, "read": 1, "collective": 2, "transfer": 3, "wait": 4, "flag_wait": 4, "post": 5, "take": 5}
+"""0: any other call of a host."""
+
+QUEUED = 3
+LONGEST = 300
+"""Characters of a text."""
+
+NO_STEP = 1_000_000
+"""What a service counts its steps from."""
+
+AROUND = 40
+"""Ticks of a first view, where there are no steps."""
+
+
+class Texts:
+    """Each text once, by its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self.all: list[str] = []
+
+    def number(self, text: str) -> int:
+        known = self._numbers.get(text)
+        if known is None:
+            known = self._numbers[text] = len(self.all)
+            self.all.append(printable(short(text, LONGEST)))
+        return known
+
+
+def content(picture: Picture) -> dict[str, Any]:
+    """All that a page shows, as plain data."""
+    texts = Texts()
+    keys: dict[Any, int] = {}
+    numbers = {id(op): keys.setdefault(op.key, len(keys)) for op in picture.ops if op.key is not None}
+    lanes = lanes_of(picture)
+    rows: dict[Any, list[int]] = {}
+    for rank in range(len(picture.actors)):
+        own = tuple(
+            (name, _encoded(picture, ops, texts, numbers), _holes(holes, texts, numbers))
+            for name, (ops, holes) in lanes.get(rank, {}).items()
+        )
+        rows.setdefault((own, picture.ends[rank], rank in picture.culprits), []).append(rank)
+    steps = _steps(picture)
+    return {
+        "title": printable(short(picture.title, LONGEST)),
+        "lines": [printable(short(line, LONGEST)) for line in picture.lines],
+        "fields": FIELDS,
+        "last": picture.last,
+        "steps": steps,
+        "focus": focus(picture, steps),
+        "near": _two_steps(picture, steps, len(steps) - 1),
+        "texts": texts.all,
+        "actors": [printable(short(name, 60)) for name in picture.actors],
+        "pairs": [_pair(one, other) for one, other in picture.pairs],
+        "rows": [
+            {
+                "ranks": ranks,
+                "end": printable(short(end, 60)),
+                "culprit": culprit,
+                "lanes": [{"name": printable(short(name, 60)), "ops": ops, "holes": holes} for name, ops, holes in own],
+            }
+            for (own, end, culprit), ranks in rows.items()
+        ],
+    }
+
+
+def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
+    """The ticks to show first: two accesses that have no order, else the culprit's step and the one before it, else
+    the last two steps.
+    """
+    if picture.pairs:
+        begins = [op.begin or 0 for op in picture.pairs[0]]
+        return max(min(begins) - AROUND // 4, 0), max(begins) + AROUND // 4
+    return _two_steps(
+        picture, steps, next((at for at, (step, _) in enumerate(steps) if step == picture.focus), len(steps) - 1)
+    )
+
+
+def _two_steps(picture: Picture, steps: list[tuple[int, int]], at: int) -> tuple[int, int]:
+    """The ticks of a step and the one before it. Where there are no steps, those around the first hole."""
+    last = picture.last
+    if not steps:
+        first = min((hole.op.begin or 0 for hole in picture.holes), default=last)
+        return max(min(first, last - AROUND // 2) - AROUND // 4, 0), last
+    until = steps[at + 1][1] if at + 1 < len(steps) else last
+    stands = [op.begin for op in picture.ops if op.end is None and op.begin is not None]
+    return steps[max(at - 1, 0)][1], max([until, *stands])
+
+
+def lanes_of(picture: Picture) -> dict[int, dict[str, tuple[list[DrawnOp], list[Hole]]]]:
+    """rank -> lane -> its ops and holes. The host's threads come first."""
+    found: dict[int, dict[str, tuple[list[DrawnOp], list[Hole]]]] = {}
+    for op in picture.ops:
+        found.setdefault(op.rank, {}).setdefault(op.lane, ([], []))[0].append(op)
+    for hole in picture.holes:
+        found.setdefault(hole.rank, {}).setdefault(hole.op.lane, ([], []))[1].append(hole)
+    for rank, lanes in found.items():
+        ordered = sorted(lanes, key=lambda name: (name != HOST, not name.startswith("thread ")))
+        found[rank] = {}
+        for name in ordered:
+            ops, holes = lanes[name]
+            for number, some in enumerate(_apart(ops)):
+                found[rank][f"{name} ({number + 1})" if number else name] = some, [] if number else holes
+    return found
+
+
+def _apart(ops: list[DrawnOp]) -> list[list[DrawnOp]]:
+    """The ops in lists of which each has none that overlap."""
+    lists: list[list[DrawnOp]] = [[]]
+    ends = [0]
+    waiting = [op for op in ops if op.begin is None]
+    for op in sorted((op for op in ops if op.begin is not None), key=lambda op: op.begin or 0):
+        at = next((number for number, end in enumerate(ends) if end <= (op.begin or 0)), len(ends))
+        if at == len(ends):
+            ends.append(0)
+            lists.append([])
+        ends[at] = 1 << 60 if op.end is None else op.end
+        lists[at].append(op)
+    lists[0] += waiting
+    return lists
+
+
+def _encoded(picture: Picture, ops: list[DrawnOp], texts: Texts, numbers: dict[int, int]) -> tuple[int, ...]:
+    row: list[int] = []
+    queued = 0
+    for op in ops:
+        begin, label = op.begin, op.label
+        if begin is None:
+            queued += 1
+            if queued > QUEUED:
+                continue
+            left = sum(one.begin is None for one in ops) - QUEUED
+            begin, label = picture.last + 1 + queued, "behind an op that did not end"
+            if queued == QUEUED and left > 0:
+                label += f", as {left} more"
+        row += (
+            begin,
+            -1 if op.came is None else op.came,
+            -1 if op.end is None else op.end,
+            KINDS.get(op.kind, 0),
+            texts.number(op.said),
+            texts.number(op.address),
+            texts.number(op.where),
+            op.step,
+            numbers.get(id(op), -1),
+            int(op.marked),
+            texts.number(label),
+        )
+    return tuple(row)
+
+
+def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tuple[tuple[int, ...], ...]:
+    """Of each hole begin, end, text, address, place, key and whether it is the culprit's."""
+    return tuple(
+        (
+            hole.op.begin or 0,
+            -1 if hole.op.end is None else hole.op.end,
+            texts.number(hole.op.said),
+            texts.number(hole.op.address),
+            texts.number(hole.op.where),
+            numbers.get(id(hole.op), -1),
+            int(hole.culprit),
+        )
+        for hole in holes
+    )
+
+
+def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
+    both = one, other
+    return {
+        "rank": one.rank,
+        "lanes": [op.lane for op in both],
+        "begins": [op.begin or 0 for op in both],
+        "names": [printable(short(op.address, 60)) for op in both],
+    }
+
+
+def _steps(picture: Picture) -> list[tuple[int, int]]:
+    """Each step, and the first tick at which a rank is in it."""
+    first: dict[int, int] = {}
+    for op in picture.ops:
+        if op.begin is not None and 0 <= op.step < NO_STEP:
+            first[op.step] = min(first.get(op.step, op.begin), op.begin)
+    steps: list[tuple[int, int]] = []
+    for step, begin in sorted(first.items()):
+        steps.append((step, max(begin, steps[-1][1]) if steps else begin))
+    return steps

@@ -1,0 +1,155 @@
+"""Bounds end in a bound: worlds that hold with few late messages, deaths or time-outs, and break with one more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign import deepening
+from dpsim.campaign.bounds import Bounds
+from dpsim.campaign.deepening import explore_each
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.files import Options
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import Scenario, load_scenario
+from tests.campaign import bound_programs, swarm_programs  # noqa: F401  # register their protocols
+from tests.cli.commands import dpsim_, write
+from tests.sized import sized_scenario
+
+pytestmark = pytest.mark.runs_once
+
+MODULES = ("--module", "tests.campaign.bound_programs", "--module", "tests.campaign.swarm_programs")
+NO_NEWS = "checks: {switched_off: [DEATH]}\n"
+KILLS = f"faults: [{{kind: kill, rank: 1}}, {{kind: kill, rank: 2}}]\n{NO_NEWS}"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def explored(name: str, *words: str, ranks: int = 3, more: str = "") -> Any:
+    write(Path("x.yaml"), sized_scenario(name, ranks, more))
+    return dpsim_("explore", "x.yaml", *MODULES, "--json", *words).json["scenarios"][0]
+
+
+def told(found: Any) -> tuple[Any, ...]:
+    return found["verdict"], found["within"], found["unfinished"]
+
+
+@pytest.mark.parametrize(
+    ("late", "expected"),
+    [
+        ("0", ("bounded", "no late delivery", None)),
+        ("1", ("bounded", "at most 1 late delivery", None)),
+        ("2", ("violated", "at most 1 late delivery", None)),
+    ],
+)
+def test_late_deliveries(late: str, expected: Any) -> None:
+    """Two messages; the program breaks if both are late."""
+    found = explored("t_misses", "--late-deliveries", late)
+    assert told(found) == expected
+    assert told(explored("t_misses", more=f"limits: {{late_deliveries: {late}}}\n")) == expected
+    assert told(explored("t_misses", "--late-deliveries", late, "--jobs", "2")) == expected
+    if late == "2":
+        replayed = dpsim_("replay", found["trace"], *MODULES)
+        assert (replayed.code, "nothing came" in replayed.out) == (0, True), replayed.out + replayed.err
+
+
+def test_a_world_that_is_within_its_bounds_is_proven() -> None:
+    """It has two messages, and holds with both late."""
+    found = explored("t_mourns", "--late-deliveries", "5", "--preemptions", "5")
+    assert found["verdict"] == "proven"
+    classes = explored("t_mourns", "--strategy", "dpor")["classes"]
+    assert found["classes"] == classes
+
+
+def test_deaths() -> None:
+    """One rank may die, and two may not; the other worlds of a level are explored, too."""
+    assert told(explored("t_mourns", "--deaths", "1", more=KILLS)) == ("bounded", "at most 1 death", None)
+    found = explored("t_mourns", "--deaths", "2", more=KILLS)
+    assert told(found)[:2] == ("violated", "at most 1 death")
+    assert explored("t_mourns", more=KILLS)["class"] == found["class"]
+    assert dpsim_("replay", found["trace"], *MODULES).code == 0
+    both = explored("t_mourns", "--deaths", "1", "--late-deliveries", "1", more=KILLS)
+    assert told(both) == ("bounded", "at most 1 late delivery and at most 1 death", None)
+
+
+def test_early_timeouts() -> None:
+    """Without one the rank waits long enough. The trace has the world in which one may pass."""
+    write(Path("x.yaml"), "name: x\nprotocol: {name: t_gives_up}\n")
+    for early, verdict, within in (("0", "bounded", "no early time-out"), ("1", "violated", "no early time-out")):
+        answer = dpsim_("explore", "x.yaml", *MODULES, "--json", "--early-timeouts", early)
+        found = answer.json["scenarios"][0]
+        assert told(found) == (verdict, within, None)
+    assert dpsim_("replay", found["trace"], *MODULES).code == 0
+
+
+def test_a_budget_ends_in_a_bound() -> None:
+    """Level by level: the schedules suffice for the first, for two, and for all."""
+    ends = [told(explored("t_misses", "--late-deliveries", "1", "--schedules", many)) for many in ("1", "4", "30")]
+    assert ends == [
+        ("sampled", None, "no late delivery"),
+        ("bounded", "no late delivery", "at most 1 late delivery"),
+        ("bounded", "at most 1 late delivery", None),
+    ]
+    text = dpsim_("explore", "x.yaml", *MODULES, "--late-deliveries", "1", "--schedules", "4").out
+    said = (
+        "BOUNDED  holds in every schedule with no late delivery; those with at most 1 late delivery were not finished"
+    )
+    assert said in text
+
+
+def brute_deaths(scenario: Scenario, most: int) -> str:
+    """From the definition: each world with at most N of the faults, under DPOR."""
+    verdicts = set()
+    for number in range(most + 1):
+        for faults in combinations(scenario.faults, number):
+            world = scenario.model_copy(update={"faults": [*faults]})
+            verdicts.add(explore_subject(Subject.of(world), "dpor").verdict)
+    return "violated" if "violated" in verdicts else "bounded"
+
+
+def first_choice(self: Any, level: Bounds) -> Iterator[Scenario]:
+    """Twin: of all worlds of a level the first alone, in which the first of the faults are planted."""
+    yield next(WORLDS(self, level))
+
+
+WORLDS = deepening._Levels._worlds
+TWO = "faults: [{kind: die, rank: 2, at: {site: post, ordinal: 0}}, {kind: kill, rank: 1}]\n"
+
+
+def test_each_choice_of_deaths_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 waits for rank 1 alone, so one choice of one death breaks it, and the first does not."""
+    write(Path("x.yaml"), sized_scenario("t_mourns_one", 3, TWO + NO_NEWS))
+    scenario = load_scenario(Path("x.yaml"))
+    options = Options(bounds=Bounds(deaths=1))
+    (found,) = explore_each([(scenario, None)], options)
+    assert found.explored.verdict == brute_deaths(scenario, 1) == "violated"
+    monkeypatch.setattr(deepening._Levels, "_worlds", first_choice)
+    (blind,) = explore_each([(scenario, None)], options)
+    assert blind.explored.verdict == "bounded"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--deaths", "1", "--swarm", "3"], "--deaths: not together with --swarm or --all-up-to; explore one scenario"),
+        (
+            ["--late-deliveries", "1", "--strategy", "pct"],
+            "--late-deliveries: bounds a search of all schedules, and pct samples; leave --strategy out",
+        ),
+    ],
+)
+def test_what_bounds_exclude(words: list[str], said: str) -> None:
+    write(Path("x.yaml"), sized_scenario("t_misses", 3))
+    answer = dpsim_("explore", "x.yaml", *MODULES, *words)
+    assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
+    for key in ("preemptions", "late_deliveries", "deaths"):
+        write(Path("x.yaml"), sized_scenario("t_misses", 3, f"limits: {{{key}: -1}}\n"))
+        answer = dpsim_("explore", "x.yaml", *MODULES)
+        assert (answer.code, f"limits.{key}" in answer.err) == (2, True), answer.err

@@ -1,0 +1,53 @@
+"""`dpsim export`: traces and folders as pictures, and what is neither."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.agreeing import HEALTHY, SKIP
+from tests.cli.commands import dpsim_, write
+from tests.diagnose.dumps.made import MadeJob
+from tests.diagnose.dumps.test_judgement import HANGS, steps
+
+
+@pytest.fixture
+def trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    dpsim_("run", write(tmp_path / "x.yaml", HEALTHY + SKIP), "--trace", "x.jsonl")
+    return tmp_path / "x.jsonl"
+
+
+def test_a_trace(trace: Path) -> None:
+    done = dpsim_("export", trace)
+    assert (done.code, done.err) == (0, "")
+    first, last = done.out.splitlines()
+    assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
+    assert last == "picture: x.html"
+    assert "waits for rank 1" in Path("x.html").read_text()
+
+
+def test_trace_events(trace: Path) -> None:
+    assert dpsim_("export", trace, "--format", "perfetto", "-o", "out.json").code == 0
+    names = {event["name"] for event in json.loads(Path("out.json").read_text())["traceEvents"]}
+    assert "MISSING dp.agree[2]" in names
+
+
+def test_dumps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "dumps"
+    folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    steps(MadeJob(4), 3, HANGS["absent"][0]).write(folder)
+    assert dpsim_("export", "dumps").out.endswith("picture: dumps.html\n")
+    assert "waits for rank 2" in Path("dumps.html").read_text()
+
+
+def test_what_cannot_be_drawn_or_written(trace: Path) -> None:
+    write(Path("no.jsonl"), "no trace")
+    for words in (("no.jsonl",), ("nowhere",), (".",), (trace, "-o", "."), (trace, "-o", trace), (trace, "-o", "no/x")):
+        done = dpsim_("export", *words)
+        assert (done.code, done.out) == (2, ""), words
+        assert done.err.count("\n") == 1
+    assert trace.read_text().startswith('{"format"')

@@ -1,0 +1,71 @@
+"""`--json` prints one object, which has a `schema_version`, also if the command cannot do what its user asks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dpsim.cli.app import app
+from dpsim.cli.json_alone import OUTPUT
+from tests.cli.commands import MODULE, dpsim_
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("run", "healthy.yaml"), ("explore", "healthy.yaml"), ("list", "backends"), ("show", "sim")],
+    ids=lambda words: words[0],
+)
+def test_an_answer(words: tuple[str, ...], healthy: Path) -> None:
+    more = MODULE if "healthy.yaml" in words else ()
+    answer = dpsim_(*[healthy if word == "healthy.yaml" else word for word in words], *more, "--json")
+    assert answer.code == 0
+    assert answer.out.startswith('{"schema_version": 1, ')
+    assert "error" not in json.loads(answer.out)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("run", "no-such-scenario"), 2, "no scenario 'no-such-scenario': "),
+        (("run", "--ranks", "x"), 2, "Invalid value for '--ranks': "),
+        (("run", "--no-such-option"), 2, "No such option: --no-such-option"),
+        (("run", "conformance", "-", "-"), 2, "Invalid value: -: one scenario is run"),
+        (("list", "--only", "nothing-like-it"), 2, "--only nothing-like-it: no name has this text"),
+        (("compare", "a.jsonl", "b.jsonl"), 2, "a.jsonl: No such file or directory"),
+        (("replay", "a.jsonl"), 2, "a.jsonl: No such file or directory"),
+        (("explain", "no-such-folder"), 2, "no-such-folder: "),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+@pytest.mark.parametrize("first", [False, True])
+def test_an_error(words: tuple[str, ...], code: int, says: str, first: bool) -> None:
+    """`first`: the option stands before what is wrong."""
+    given = (words[0], "--json", *words[1:]) if first else (*words, "--json")
+    answer = dpsim_(*given)
+    assert answer.code == code
+    [line] = answer.out.splitlines()
+    found = json.loads(line)
+    assert (found["schema_version"], found["error"]["exit_code"]) == (1, code)
+    assert found["error"]["message"].startswith(says)
+    assert found["error"]["message"].partition("\n")[0] in answer.err
+
+
+def test_without_the_option_stdout_is_empty() -> None:
+    """The twin, in the process of a command that had it."""
+    assert dpsim_("run", "no-such-scenario", "--json").out != ""
+    answer = dpsim_("run", "no-such-scenario")
+    assert (answer.code, answer.out) == (2, "")
+    assert not OUTPUT.asked
+
+
+def test_every_command_that_prints_json_reads_the_option_first() -> None:
+    """An option that is read late would leave an error before it without an object."""
+    from typer.main import get_command
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    options = [one for name in commands for one in commands[name].params if "--json" in one.opts]
+    assert len(options) >= 9
+    late = [one for one in options if not one.is_eager]
+    assert len(late) <= 1, "check-engine is of another package, and asks by itself"

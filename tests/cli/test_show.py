@@ -1,0 +1,57 @@
+"""`dpsim show`: each kind of name, a name with two meanings, and names that mean nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tests.scenario.params.protocols  # noqa: F401 - registers
+from tests.cli.commands import HEALTHY, dpsim_, write
+
+
+def shown(name: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = dpsim_("show", name, "--json").json["meanings"]
+    return found
+
+
+def test_each_kind() -> None:
+    [protocol] = shown("t_largest")
+    assert (protocol["kind"], protocol["forms"], protocol["variants"]) == ("protocol", ["plain", "loud"], ["T-OWN"])
+    assert protocol["file"].endswith("tests/scenario/params/protocols.py")
+    [variant] = shown("T-OWN")
+    assert (variant["kind"], variant["protocol"], variant["expected"]) == (
+        "variant",
+        "t_largest",
+        "DISAGREEMENT:LARGEST",
+    )
+    [klass] = shown("DISAGREEMENT:LARGEST")
+    assert (klass["kind"], klass["variants"]) == ("class", ["T-OWN"])
+    [backend] = shown("sim")
+    assert (backend["kind"], backend["reason"]) == ("backend", None)
+
+
+def test_a_scenario_is_shown_with_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = write(tmp_path / "t_own.yaml", HEALTHY)
+    monkeypatch.setattr("dpsim.cli.list_text.bundled_files", lambda: {"t_own": file})
+    answer = dpsim_("show", "t_own")
+    [scenario] = shown("t_own.yaml")
+    assert answer.code == 0
+    assert scenario["text"] == HEALTHY
+    assert HEALTHY.rstrip() in answer.out
+    assert "\nnext      dpsim run t_own\n" in answer.out
+
+
+def test_a_name_of_two_things_is_shown_twice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = write(tmp_path / "t_largest.yaml", HEALTHY)
+    monkeypatch.setattr("dpsim.cli.list_text.bundled_files", lambda: {"t_largest": file})
+    assert [one["kind"] for one in shown("t_largest")] == ["scenario", "protocol"]
+
+
+@pytest.mark.parametrize(("name", "hint"), [("t_larges", "t_largest"), ("HANG:JOINS", "HANG:JOIN"), ("sjm", "sim")])
+def test_a_name_that_means_nothing(name: str, hint: str) -> None:
+    answer = dpsim_("show", name)
+    assert (answer.code, answer.out) == (2, "")
+    assert f"{name}: dpsim does not know this name" in answer.err
+    assert hint in answer.err

@@ -1,0 +1,138 @@
+"""Pictures of runs: what a finding marks, and the same picture whatever the run came from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.cli.export import picture_of
+from dpsim.diagnose.pictures.of_run import picture_of_run
+from dpsim.diagnose.pictures.op import Picture
+from dpsim.diagnose.pictures.rows import content
+from dpsim.runner import run_scenario
+from dpsim.scenario import load_scenario
+from dpsim.trace import write_trace
+from tests.agreeing import HEALTHY, SKIP
+from tests.checks.handmade import Made
+from tests.cli.commands import write
+
+
+def pictured(folder: Path, text: str, backend: str = "sim") -> Picture:
+    result = run_scenario(load_scenario(write(folder / "x.yaml", text)), backend)
+    return picture_of_run(result.world, result.run, result.findings, "x.jsonl")
+
+
+def of_hand(made: Made) -> Picture:
+    return picture_of_run(made.world, made.run(), judge(made.world, made.run()), "by hand")
+
+
+def test_a_call_that_was_left_out_is_a_hole(tmp_path: Path) -> None:
+    picture = pictured(tmp_path, HEALTHY + SKIP)
+    [hole] = [hole for hole in picture.holes if hole.culprit]
+    assert (hole.rank, hole.op.site, hole.op.step, picture.culprits) == (1, "dp.agree", 2, (1,))
+    stuck = {(op.rank, op.site): op.label for op in picture.ops if op.begin is not None and op.end is None}
+    assert {stuck[rank, "dp.agree"] for rank in (0, 2)} == {"waits for rank 1"}
+    assert (1, "dp.agree") not in stuck
+
+
+def test_a_run_that_holds_has_none(tmp_path: Path) -> None:
+    picture = pictured(tmp_path, HEALTHY)
+    assert not [*picture.holes, *picture.pairs, *picture.culprits]
+    assert all(op.end is not None and not op.label for op in picture.ops)
+    assert picture.lines[0].startswith("HELD")
+
+
+def test_a_trace_has_the_picture_of_its_run(tmp_path: Path) -> None:
+    result = run_scenario(load_scenario(write(tmp_path / "x.yaml", HEALTHY + SKIP)))
+    plain = result.scenario.model_dump(mode="json", by_alias=True)
+    write_trace(tmp_path / "x.jsonl", result.run, scenario=plain, verdict="violated", klass=None)
+    run = picture_of_run(result.world, result.run, result.findings, "x.jsonl")
+    assert content(picture_of(tmp_path / "x.jsonl")) == content(run)
+
+
+@pytest.mark.slow
+def test_gloo_has_the_picture_of_the_simulation(dpsim_backend: Any, tmp_path: Path) -> None:
+    dpsim_backend("gloo", size=3)
+    real, simulated = (content(pictured(tmp_path, HEALTHY, backend)) for backend in ("gloo", "sim"))
+    assert real == simulated
+
+
+def test_a_race_marks_both_accesses_and_a_wait_between_them_none() -> None:
+    for ordered in (False, True):
+        made = Made(1)
+        rank = made[0]
+        x = rank.alloc("main", 4)
+        rank.launch("write", "main", writes=[x])
+        if ordered:
+            rank.order("main", "side")
+        rank.launch("use", "side", reads=[x])
+        picture = of_hand(made)
+        marked = [op.site for op in picture.ops if op.marked]
+        assert marked == ([] if ordered else ["write", "use"])
+        assert len(picture.pairs) == (not ordered)
+
+
+def op_at(picture: Picture, rank: int, site: str) -> tuple[int | None, int | None, int | None]:
+    [one] = [op for op in picture.ops if (op.rank, op.site) == (rank, site)]
+    return one.begin, one.came, one.end
+
+
+def test_a_message_is_taken_after_its_post() -> None:
+    made = Made(2)
+    made[0].learned(made[0].take(), ("go",))
+    for step in range(3):
+        made[1].step = step
+        made[1].add("sleep", "nap", ns=1)
+    made[1].post(0, ("go",))
+    picture = of_hand(made)
+    assert op_at(picture, 1, "post") == (3, 3, 4)
+    assert op_at(picture, 0, "get") == (0, 4, 5)
+    [take] = [op for op in picture.ops if op.site == "get"]
+    [post] = [op for op in picture.ops if op.site == "post"]
+    assert take.key == post.key is not None
+
+
+def test_a_stream_waits_for_an_event_of_another() -> None:
+    made = Made(1)
+    for _ in range(3):
+        made[0].launch("early", "main")
+    made[0].order("main", "side")
+    made[0].launch("late", "side")
+    picture = of_hand(made)
+    assert op_at(picture, 0, "late")[0] == 3
+    made = Made(1)
+    for _ in range(3):
+        made[0].launch("early", "main")
+    made[0].launch("late", "side")
+    assert op_at(of_hand(made), 0, "late")[0] == 3, "its host issued it then"
+
+
+def test_sends_that_cross_never_end_where_their_ranks_stand() -> None:
+    for ends in (("blocked", "blocked"), ("finished", "finished")):
+        made = Made(2)
+        for rank, peer in ((0, 1), (1, 0)):
+            made[rank].transfer("send", peer, "main")
+            made[rank].transfer("recv", peer, "main")
+        picture = picture_of_run(made.world, made.run(*ends), (), "by hand")
+        stand = [op.said for op in picture.ops if op.begin is not None and op.end is None]
+        assert len(stand) == (2 if ends[0] == "blocked" else 0)
+
+
+def test_a_thread_begins_after_its_start_and_a_join_returns_after_its_end() -> None:
+    made = Made(1)
+    rank = made[0]
+    rank.launch("kernel", "main")
+    rank.about_thread("start", "helper")
+    rank.thread = "helper"
+    for _ in range(4):
+        rank.add("sleep", "nap", ns=1)
+    rank.ended()
+    rank.thread = "main"
+    rank.learned(rank.about_thread("join", "helper"), None)
+    picture = of_hand(made)
+    assert op_at(picture, 0, "helper.start") == (1, 1, 2)
+    assert op_at(picture, 0, "end") == (6, 6, 7)
+    assert op_at(picture, 0, "helper.join") == (2, 7, 8)
