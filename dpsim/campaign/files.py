@@ -3,8 +3,8 @@
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
 dpsim writes a failure's trace to a folder (`.dpsim` by default), under the name of its scenario and its fingerprint. So
-the same failure is the same file, however often a search finds it. It holds the scenario and the schedule, so `dpsim
-replay` needs nothing else.
+the same failure is the same file, however often a search finds it. It holds the scenario and the schedule, so
+`dpsim replay` needs nothing else.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ it counts, and a unit whose result is there is not done (`dpsim.campaign.work`).
 
 A worker's finished units are kept, whatever happens to it later. A worker that is killed or stopped loses its present
 unit; another worker takes its place and does the unit again, once. If a unit ends two workers, its subject is *lost*.
-What was found of it before is kept, there is no verdict, and the other subjects are explored all the same. So it is
-where there is no memory for a run; where there is none for a process, there are fewer of them. When the time is up, the
+What was found of it before is kept, there is no verdict, and the other subjects are explored all the same. The same
+holds if there is no memory for a run. If there is none for a process, fewer processes run. When the time is up, the
 runs that were begun are finished, and nothing else. Classes are compared by their labels and failures by what failed,
 so it does not matter which worker saw them.
 """
