@@ -10,7 +10,7 @@ Upwards, each file knows those above it:
     searches.py   run after run under a strategy, and what is noted of them
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
-    standing.py   how far an exploration is, in a line
+    how_far.py    how far an exploration is, in a line
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     one_more.py   whom the same run blames in the world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.sameness import digest_of
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
 from dpsim.campaign.work import WorkFolder
@@ -72,7 +72,7 @@ def explore_files(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Outcome]:
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
     `progress` is told the schedules so far, and `watch` how far it is.
@@ -88,7 +88,7 @@ def explore_some(
     progress: Callable[[int, int | None], None] | None = None,
     share: int = 1,
     begun: int = 0,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Explored]:
     """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before. Of one scenario that is
     no part of a set the ranks run alone.

@@ -26,10 +26,10 @@ from typing import Any, Protocol
 
 from dpsim.backend.journal.trouble import is_stopped, limit
 from dpsim.campaign.explored import Explored, concluded
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.in_order import InOrder
 from dpsim.campaign.interrupts import Done, with_done
 from dpsim.campaign.plans import Plan
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult, do, lost_by, portable
 from dpsim.contract.world import Lost
@@ -121,7 +121,7 @@ def explore_all(
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
     store: Keeper | None = None,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Explored]:
     """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
     told now and then how many schedules were run, and `watch` how far it is. `store`: of results.
@@ -162,11 +162,11 @@ def explore_all(
     return all_explored
 
 
-def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> Standing:
+def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar:
     """How far all are together. There is an estimate of one tree alone."""
     estimate = plans[0].plan.estimate if len(plans) == 1 else None
     schedules = sum(one.runs for one in plans) + under_way
-    return Standing(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
+    return HowFar(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
 
 
 def _results(
