@@ -19,9 +19,12 @@ Upwards, each file knows those above it:
     interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done
     in_order.py   the units of a plan in one order, for any number of processes
+    unit_process.py  a process that does units
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     sameness.py   what an exploration is of, in words and digests
     work.py       a folder of results, from which an exploration goes on after a cut
+    remote.py     a subject that another machine makes again, and its units done there
+    ray_cluster.py  units on a cluster of Ray
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number

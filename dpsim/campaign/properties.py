@@ -67,6 +67,7 @@ def holds(
     schedules: int = 300,
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
+    cluster: str | None = None,
 ) -> Explored:
     """Explore up to so many schedules and return what is known; its `verdict` is "proven", "bounded" or "sampled".
 
@@ -78,6 +79,8 @@ def holds(
     known whether the scenario holds. In a test of Hypothesis delays do not count so: drawn ones often lie where a small
     world does not come to. What the scenario expects, it has to come to: where that is "violated", a violation as
     expected is returned, and anything else raises.
+
+    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md).
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
     `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.contract.world.Lost`
@@ -94,7 +97,10 @@ def holds(
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     subject = replace(subject, alone=not _is_drawn())
-    explored = explore_subject(subject, strategy, schedules=schedules)
+    if cluster is not None and scenario is not None:
+        explored = _on_cluster(cluster, scenario, subject, strategy, schedules)
+    else:
+        explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
     drawn, final = _tell_hypothesis(explored)
@@ -112,6 +118,17 @@ def holds(
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     raise DoesNotHold(told, replay, None if unwritten else file)
+
+
+def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
+    """Explored there. Raises NoCluster for an address that is none, and where Ray is not installed."""
+    from dpsim.campaign.processes import explore_all
+    from dpsim.campaign.ray_cluster import RayCluster
+    from dpsim.campaign.remote import Source
+
+    with RayCluster.at(cluster) as machines:
+        there = machines.on([Source.of(scenario, None)])
+        return explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
