@@ -67,6 +67,7 @@ def holds(
     schedules: int = 300,
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
+    cluster: str | None = None,
 ) -> Explored:
     """Explore at most `schedules` schedules and return what is known: a `verdict` of "proven", "bounded" or "sampled".
 
@@ -79,6 +80,8 @@ def holds(
     schedule: then it is not known whether the scenario holds. In a test of Hypothesis an unused delay is no failure:
     drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
     "violated", an expected violation is returned, and anything else raises.
+
+    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md).
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
     `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
@@ -95,7 +98,10 @@ def holds(
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     subject = replace(subject, alone=not _is_drawn())
-    explored = explore_subject(subject, strategy, schedules=schedules)
+    if cluster is not None and scenario is not None:
+        explored = _on_cluster(cluster, scenario, subject, strategy, schedules)
+    else:
+        explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
     drawn, final = _tell_hypothesis(explored)
@@ -113,6 +119,17 @@ def holds(
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     raise DoesNotHold(told, replay, None if unwritten else file)
+
+
+def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
+    """Explored there. Raises NoCluster for an address that is none, and where Ray is not installed."""
+    from dpsim.campaign.processes import explore_all
+    from dpsim.campaign.ray_cluster import RayCluster
+    from dpsim.campaign.remote import Source
+
+    with RayCluster.at(cluster) as machines:
+        there = machines.on([Source.of(scenario, None)])
+        return explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:

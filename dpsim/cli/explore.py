@@ -70,6 +70,7 @@ def explore(
     save: options.Save = Path(".dpsim"),
     work: options.Work = None,
     resume: options.Resume = None,
+    cluster: options.Cluster = None,
     preemptions: options.Preemptions = None,
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
@@ -101,8 +102,11 @@ def explore(
         _refuse_both(swarm, all_up_to, keep_going)
         refuse_bounds(bounds, strategy, swarm is not None or all_up_to is not None)
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
-        with explore_work.opened(work, resume, chosen, search, worlds) as kept:
-            search = search._replace(work=kept)
+        with (
+            explore_work.opened(work, resume, chosen, search, worlds) as kept,
+            explore_work.on(cluster, jobs) as machines,
+        ):
+            search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
                 _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json)
             if all_up_to is not None:
