@@ -19,6 +19,7 @@ Upwards, each file knows those above it:
     plans.py      which units of a subject are still to be done
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     traces.py     the trace of a judged run, with its scenario and verdict
+    results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
