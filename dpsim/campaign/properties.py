@@ -52,13 +52,15 @@ FOLDER = ".dpsim"
 
 class DoesNotHold(AssertionError):
     """What `holds` raises. `replay`: the command that shows it again, empty where there is none. `file`: where the
-    scenario was saved.
+    scenario was saved. `results`: the folder of the failure, if there is one.
     """
 
-    def __init__(self, text: str, replay: str = "", file: Path | None = None) -> None:
-        super().__init__(f"{text}\nreplay: {replay}" if replay else text)
+    def __init__(self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None) -> None:
+        ends = [f"replay: {replay}"] * bool(replay) + [f"results: {results}"] * (results is not None)
+        super().__init__("\n".join([text, *ends]))
         self.replay = replay
         self.file = file
+        self.results = results
 
 
 def holds(
@@ -118,7 +120,8 @@ def holds(
     told = _told(explored.report(extras_of_choice(scenario.protocol)), scenario, unmet, saved)
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
-    raise DoesNotHold(told, replay, None if unwritten else file)
+    folders = _results(scenario, explored, Path(save)) if final else []
+    raise DoesNotHold(told, replay, None if unwritten else file, folders[0] if folders else None)
 
 
 def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
@@ -237,6 +240,12 @@ def _save(scenario: Scenario, file: Path) -> str | None:
     except OSError as error:
         return error.strerror
     return None
+
+
+def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
+    from dpsim.campaign.results import results_of_explored
+
+    return results_of_explored(scenario, explored, save / "results")
 
 
 def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:

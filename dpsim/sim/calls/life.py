@@ -63,7 +63,8 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         await _Await(_for_ever(host))
     except BaseException as error:  # to leave the process is to break off this rank alone
         if not breaks_off_rank(error):
-            if isinstance(error, KeyboardInterrupt) or left_debugger(error):  # SimPy would let other ranks go on first
+            if isinstance(error, KeyboardInterrupt) or left_debugger(error):
+                # SimPy would let the other ranks go on first, for ever perhaps
                 raise host.machine.halt(error) from error
             raise
         raised = error
