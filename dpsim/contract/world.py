@@ -88,8 +88,7 @@ class Gate(NamedTuple):
 
 class Message(NamedTuple):
     """A message from outside of the world. The machine sends it when rank `by` reaches `at`, before the op there; by
-    default when the rank begins (`At()`). Messages of one `by` to one mailbox arrive in their order, and in any order
-    with the rank's own.
+    default when the rank begins (`At()`). Those of one `by` to one mailbox arrive in order; the rank's own may mix in.
     """
 
     to: int
