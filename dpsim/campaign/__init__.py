@@ -10,6 +10,7 @@ Upwards, each file knows those above it:
     searches.py   run after run under a strategy, and what is noted of them
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
+    standing.py   how far an exploration is, in a line
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     one_more.py   whom the same run blames in the world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
@@ -28,6 +29,7 @@ Upwards, each file knows those above it:
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
     gates.py      a run on another backend, with the messages that each look took in this one
+    stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
     replay.py     the run of a trace or of a token made again: is it the same?
     calls.py      the calls that led to a culprit's line, from a second run
     drawn.py      the worlds that Hypothesis drew for a test, counted by verdict

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpsim.campaign.calls import with_calls
+from dpsim.campaign.calls import no_breakpoints, with_calls
 from dpsim.campaign.explored import Shown
 from dpsim.campaign.one_more import with_one_more
 from dpsim.campaign.subject import Subject
@@ -34,19 +34,25 @@ def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extra
     """
     if result.primary is None or result.run.lost:
         return extras
+    with no_breakpoints():
+        return _of_result(extras, result, result.primary, base)
+
+
+def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | None) -> Extras:
     with_calls(result, base)
     found = None
     if result.run.backend == SIMULATION and sum(map(len, result.run.journals)) <= LONGEST:
         found = turning_in_time(Subject.of(result.scenario, base))
-    return _with(extras, result.run, found, with_one_more(result.scenario, result.primary, base))
+    return _with(extras, result.run, found, with_one_more(result.scenario, primary, base))
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
     """Of a failure that a schedule shows."""
     if shown.run is None or not shown.findings or not shown.confirmed:
         return extras
-    found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
-    return _with(extras, shown.run, found, with_one_more(scenario, shown.findings[0]))
+    with no_breakpoints():
+        found = None if shown.failure.in_time else turning_of(subject, shown.schedule)
+        return _with(extras, shown.run, found, with_one_more(scenario, shown.findings[0]))
 
 
 def _with(extras: Extras, run: Run, found: Turning | None, more: Finding | None) -> Extras:

@@ -11,8 +11,9 @@ long one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from dpsim.backend.journal.call_site import Seen, watched
@@ -57,11 +58,22 @@ def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> N
     culprit = findings[0].culprit if findings else None
     if culprit is None or culprit.where not in run.chains or run.lost or sum(map(len, run.journals)) > LONGEST:
         return
-    with watched(culprit.site) as seen:
+    with watched(culprit.site) as seen, no_breakpoints():
         again()
     chain = of_culprit(seen, culprit)
     if chain:
         run.chains = {**run.chains, culprit.where: chain}
+
+
+@contextmanager
+def no_breakpoints() -> Iterator[None]:
+    """`breakpoint()` of a program does nothing in runs that only the report needs."""
+    kept = sys.breakpointhook
+    sys.breakpointhook = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        sys.breakpointhook = kept
 
 
 def of_culprit(seen: Seen, culprit: Culprit) -> Chain:

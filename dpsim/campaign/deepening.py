@@ -31,6 +31,7 @@ from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.files import Options, Outcome
 from dpsim.campaign.interrupts import Done, done_before, with_done
+from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import join
 from dpsim.explore import Exploration
@@ -44,12 +45,13 @@ def explore_each(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
+    watch: Callable[[Standing], None] = lambda standing: None,
 ) -> list[Outcome]:
     """As `explore_files`; scenarios that have bounds are explored one after another, level by level."""
     end = None if options.seconds is None else time.monotonic() + options.seconds
     asked = [Bounds.of(scenario, options.bounds) for scenario, _ in scenarios]
     if not any(one.binds for one in asked):
-        return files.explore_files(scenarios, options, progress)
+        return files.explore_files(scenarios, options, progress, watch)
     outcomes, before = [], 0
     for (scenario, base), bounds in zip(scenarios, asked, strict=True):
         left = options._replace(seconds=None if end is None else end - time.monotonic())

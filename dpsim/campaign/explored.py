@@ -22,6 +22,7 @@ from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
+from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
@@ -79,13 +80,14 @@ class Shown:
 @dataclass
 class Explored:
     """What is known of a subject. `shown`: its failures, in the order in which they were found. `looked`: what came of
-    running its ranks alone.
+    running its ranks alone. `standing`: how far the exploration of it went, in units.
     """
 
     subject: Subject
     exploration: Exploration
     shown: Sequence[Shown] = ()
     looked: Looked = Looked()  # noqa: RUF009  # immutable
+    standing: Standing | None = None
 
     @property
     def verdict(self) -> str:

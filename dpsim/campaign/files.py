@@ -24,6 +24,7 @@ from dpsim.campaign.explored import Explored
 from dpsim.campaign.interrupts import Done, done_before, with_done
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.sameness import digest_of
+from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
 from dpsim.campaign.work import WorkFolder
@@ -71,11 +72,12 @@ def explore_files(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
+    watch: Callable[[Standing], None] = lambda standing: None,
 ) -> list[Outcome]:
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
-    `progress` receives the number of schedules so far.
+    `progress` receives the number of schedules so far, and `watch` the standing.
     """
-    found = explore_some(scenarios, options, options.seconds, progress)
+    found = explore_some(scenarios, options, options.seconds, progress, watch=watch)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
 
 
@@ -86,6 +88,7 @@ def explore_some(
     progress: Callable[[int, int | None], None] | None = None,
     share: int = 1,
     begun: int = 0,
+    watch: Callable[[Standing], None] = lambda standing: None,
 ) -> list[Explored]:
     """Runs are repeated in one scenario of a `share`. `begun`: the number of scenarios before these. The ranks of a
     scenario run alone if it is the only one.
@@ -102,6 +105,7 @@ def explore_some(
         seed=options.seed,
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
+        watch=watch,
         store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
 

@@ -44,7 +44,7 @@ class InOrder:
     @property
     def open(self) -> int:
         """Units that are known and were not done."""
-        return 0 if self.plan.done else self._issued - self.done
+        return 0 if self.plan.done else self._issued - self.done + self.plan.open
 
     def next(self, only_proving: bool = False) -> Unit | None:
         """A unit to give out; None if there is none now. `only_proving`: of DPOR."""

@@ -4,25 +4,25 @@
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-Each unit of DPOR continues the previous one; a search within bounds is one unit. Each unit of a sampling strategy has
-another seed, so no two run the same schedule. The sizes of units depend on schedules and steps, and on no
-clock. So a plan gives the same units wherever they are done, if they are asked for and taken in one order
+Each unit of DPOR continues a branch of its tree; a search within bounds is one unit. Each unit of a sampling strategy
+has another seed, so no two run the same schedule. The sizes of units depend on schedules and steps, and on no clock. So
+a plan gives the same units wherever they are done, if they are asked for and taken in one order
 (`dpsim.campaign.in_order`).
 
 The portfolio begins with DPOR alone, since most worlds of a few ranks are proven within some dozen schedules. Then up
 to three units of sampling come for each of DPOR. Each of the two may run `schedules` schedules. When DPOR is exhausted,
 the subject is done.
 
-Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012). They split the tree
-of one DPOR. Here whole units are enough: a campaign has many worlds, and those that it can prove are small.
+The tree of DPOR is split into branches (`dpsim.explore.strategies.branches`), so that one proof keeps many processes
+busy.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
+from dpsim.explore.estimate import Estimate
+from dpsim.explore.strategies.branches import Tree
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.explore.strategies.within import NAME as WITHIN
 
@@ -53,10 +53,10 @@ class Plan:
         self._by = strategy if strategy.startswith(f"{WITHIN} ") else "dpor"
         self._proving = strategy in ("portfolio", self._by)
         self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
-        self._busy = False
+        self._tree = Tree()
+        self.estimate = Estimate()
         self._sampling = 0  # units under way
         self._proved = 0  # schedules of DPOR that were taken
-        self._state: Any = None
         self._seed = seed * 1_000_003
         self._size = 1
         self._begun = False
@@ -70,17 +70,17 @@ class Plan:
 
     def _of_dpor(self) -> Unit | None:
         size = min(self._size, self.left[True]) if self._by == "dpor" else self.left[True]
-        if not self._proving or self._busy or size <= 0:
+        branch = self._tree.next() if self._proving and size > 0 else None
+        if branch is None:
             return None
-        self._busy = True
         self.left[True] -= size
-        return Unit(self.number, self._by, 0, size, self.stop_at_first, self._state)
+        return Unit(self.number, self._by, 0, size, self.stop_at_first, branch.state, branch=branch.number)
 
     def _sample(self) -> Unit | None:
         size = min(SAMPLED, self.left[False])
         if not self._samplers or size <= 0:
             return None
-        alone = self._proved < ALONE and (self._busy or self.left[True] > 0)
+        alone = self._proved < ALONE and (self._tree.running > 0 or self.left[True] > 0)
         if self._proving and (alone or self._sampling == AHEAD):
             return None
         self._sampling += 1
@@ -88,6 +88,11 @@ class Plan:
         self._seed += 1
         name = self._samplers[self._seed % len(self._samplers)]
         return Unit(self.number, name, self._seed, size, self.stop_at_first)
+
+    @property
+    def open(self) -> int:
+        """Branches that were not given out."""
+        return self._tree.open
 
     def give_up(self, why: str) -> None:
         """The machine took away what a run needs."""
@@ -103,8 +108,9 @@ class Plan:
         proving = result.unit.strategy == self._by
         self.left[proving] += result.unit.schedules - result.exploration.runs
         if proving:
-            self._busy, self._state = False, result.state
             self._proved += result.exploration.runs
+            self._branched(result)
+            self.estimate.add(result.exploration.runs, result.share)
             each = result.exploration.steps / max(result.exploration.runs, 1)
             self._size = max(1, min(MOST, 2 * result.unit.schedules, int(UNIT_STEPS / max(each, 1))))
         else:
@@ -112,13 +118,24 @@ class Plan:
         if self.exploration.lost:
             self.give_up(self.exploration.lost)
             return
-        if result.over or result.exhausted or result.bounded or (self.exploration.failures and self.stop_at_first):
+        proven, bounded = self._ended(result)
+        if result.over or proven or bounded or (self.exploration.failures and self.stop_at_first):
             self.done = True
         if self.exploration.failures:
             self.exploration.verdict = "violated"
         elif self.exploration.vacuous:
             self.exploration.verdict = "vacuous"
-        elif result.exhausted:
-            self.exploration.verdict = "proven"
-        elif result.bounded:
-            self.exploration.verdict = "bounded"
+        elif proven or bounded:
+            self.exploration.verdict = "proven" if proven else "bounded"
+
+    def _branched(self, result: UnitResult) -> None:
+        """The tree learns what a unit of DPOR found. A search within bounds has no branches."""
+        if result.state is not None:
+            over = result.exhausted or result.bounded or result.state.anew
+            self._tree.take(result.unit.branch, result.state, result.asked, over, result.exploration.runs)
+
+    def _ended(self, result: UnitResult) -> tuple[bool, bool]:
+        """Whether all was seen, and whether it was but for runs that were cut off."""
+        if result.state is None or not self._tree.over:
+            return (result.exhausted, result.bounded) if result.state is None else (False, False)
+        return not self._tree.incomplete, self._tree.incomplete

@@ -29,6 +29,7 @@ from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.in_order import InOrder
 from dpsim.campaign.interrupts import Done, with_done
 from dpsim.campaign.plans import Plan
+from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult, do, lost_by, portable
 from dpsim.contract.world import Lost
@@ -120,16 +121,18 @@ def explore_all(
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
     store: Keeper | None = None,
+    watch: Callable[[Standing], None] = lambda standing: None,
 ) -> list[Explored]:
     """Explore each subject: at most `schedules` schedules of each, and all of them for at most `seconds`. `progress`
-    receives now and then the number of schedules that were run. `store`: of results.
+    receives now and then the number of schedules that were run, and `watch` the standing. `store`: of results.
 
     Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
     plans = [InOrder(Plan(number, strategy, schedules, seed, stop_at_first)) for number in range(len(subjects))]
-    end = None if seconds is None else time.monotonic() + seconds
+    start = time.monotonic()
+    end = None if seconds is None else start + seconds
 
     begun = 0
 
@@ -137,6 +140,7 @@ def explore_all(
         nonlocal begun
         begun = under_way
         progress(sum(one.runs for one in plans) + under_way)
+        watch(_standing(plans, under_way, time.monotonic() - start))
 
     try:
         for result in _results(plans, subjects, jobs, end, tick, store):
@@ -150,8 +154,19 @@ def explore_all(
         raise
     for one in plans:
         one.close()
-    explored = [(one.plan.exploration, one.plan.seconds) for one in plans]
-    return [concluded(subject, *one) for subject, one in zip(subjects, explored, strict=True)]
+    took = time.monotonic() - start
+    all_explored = []
+    for subject, one in zip(subjects, plans, strict=True):
+        all_explored.append(concluded(subject, one.plan.exploration, one.plan.seconds))
+        all_explored[-1].standing = _standing([one], 0, took)
+    return all_explored
+
+
+def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> Standing:
+    """How far all are together. There is an estimate of one tree alone."""
+    estimate = plans[0].plan.estimate if len(plans) == 1 else None
+    schedules = sum(one.runs for one in plans) + under_way
+    return Standing(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
 
 
 def _results(

@@ -25,15 +25,17 @@ from pathlib import Path
 from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
+from dpsim.campaign.stepping import Stepping
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
+from dpsim.explore.strategies.replay import Mismatch
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
+from dpsim.sim.onlooker import looking_on
 from dpsim.trace import Difference, Trace, TraceError, compare
 
 
@@ -78,11 +80,12 @@ class Replayed:
         return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
 
 
-def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> Replayed:
+def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
     """Make the run of a trace again; on another backend than the simulation, at the gates of its run. Raises Mismatch
     where a schedule does not fit (strict). Raises TraceError for a trace whose body is broken, or whose scenario this
     version cannot read. Raises ScenarioError for a file that cannot be read, and on another backend what `run_scenario`
-    does.
+    does. `looks`: a debugger of the run on the simulation. Raises
+    StoppedAt if it stops that run.
     """
     for _ in trace.journals():  # to the end: then all is checked, and the schedule known
         pass
@@ -93,7 +96,9 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> R
             f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version?"
         ) from None
     base = _base(trace, scenario)
-    replayed = _simulated(trace, scenario, strict, base)
+    looks = looks or Stepping()
+    looks.world = Subject.of(scenario, base).world
+    replayed = _simulated(trace, scenario, strict, base, looks)
     if backend == SIMULATION:
         return replayed
     result = run_scenario(scenario, backend, base=base, gates=gates_of(replayed.run))
@@ -103,18 +108,20 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> R
     )
 
 
-def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Replayed:
+def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks: Stepping) -> Replayed:
     """The run of a trace made again on the simulation."""
     if trace.schedule is None:
-        result = run_scenario(scenario, base=base)
+        with looking_on(looks):
+            result = run_scenario(scenario, base=base)
         with_calls(result, base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
         return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
-    follow = ScheduleReplay(trace.schedule.steps, strict)
+    follow = looks.follow(trace.schedule.steps, strict)
     follow.begin()
     try:
         subject = Subject.of(scenario, base)
-        run, findings = subject.run(follow)
+        with looking_on(looks):
+            run, findings = subject.run(follow)
     except CutOff as error:
         raise Mismatch(
             f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
@@ -127,17 +134,20 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Re
     return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
 
 
-def replay_token(token: Token) -> Replayed:
+def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
     """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
     it was before. Raises Mismatch where it polls without end now, ScenarioError for what its protocol cannot run.
     """
     subject = Subject.of(token.scenario)
-    follow = ScheduleReplay(token.steps, strict=False)
+    looks = looks or Stepping()
+    looks.world = subject.world
+    follow = looks.follow(token.steps, strict=False)
     follow.begin()
     run: Run
     findings: Sequence[Finding]
     try:
-        run, findings = subject.run(follow)
+        with looking_on(looks):
+            run, findings = subject.run(follow)
     except CutOff as error:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)

@@ -14,9 +14,10 @@ import hashlib
 import pickle
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
@@ -24,15 +25,17 @@ from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
 from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
+from dpsim.explore.estimate import added
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.places import ToTurn
 from dpsim.sim.hosts.overtime import interrupted
 
 
 @dataclass
 class Unit:
     """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on. `in_time`: the run in time comes
-    first. `number`: its place in the order of the subject's units.
+    first. `number`: its place in the order of the subject's units. `branch`: of the tree of DPOR.
     """
 
     subject: int
@@ -44,11 +47,13 @@ class Unit:
     lost: int = 0
     in_time: bool = False
     number: int = 0
+    branch: int = 0
 
 
 @dataclass
 class UnitResult:
     """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left.
+    `asked`: what has to be tried at places that other branches share. `share`: log2 of the runs' share of DPOR's tree.
     `whole`: neither the clock nor the machine cut the unit short, so the same unit gives the same result again.
     """
 
@@ -61,6 +66,8 @@ class UnitResult:
     state: Any
     seconds: float
     whole: bool = True
+    asked: Sequence[ToTurn] = ()
+    share: float = -inf
 
 
 def do(
@@ -99,11 +106,13 @@ def do(
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
     taken = bool(found.lost or found.outgrown)
-    ended = chosen.exhausted or chosen.bounded
+    ended = chosen.over if isinstance(chosen, Dpor) else chosen.exhausted or chosen.bounded
     short = found.runs < unit.schedules and not stopped and not ended
     over, seconds = taken or (short and not expired()), time.monotonic() - begun
     whole = not taken and not (short and expired())
-    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole)
+    asked = [*chosen.asked] if isinstance(chosen, Dpor) else []
+    share = added(chosen.shares) if isinstance(chosen, Dpor) else -inf
+    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole, asked, share)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:

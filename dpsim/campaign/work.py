@@ -33,12 +33,15 @@ from typing import Any, Self
 from dpsim.campaign.units import Unit, UnitResult
 from dpsim.contract.words import BadInput
 from dpsim.explore import Exploration, Failure, Problem
+from dpsim.explore.strategies.places import DporState, PlaceState, ToTurn
 from dpsim.trace.appearing import appearing
 
 HEAD, UNITS, LOCK = "work.json", "units", "lock"
 
+PLAIN_CLASSES = (Unit, UnitResult, Exploration, Failure, Problem, ToTurn, DporState, PlaceState)
+
 PLAIN = {
-    **{(one.__module__, one.__qualname__): one for one in (Unit, UnitResult, Exploration, Failure, Problem)},
+    **{(one.__module__, one.__qualname__): one for one in PLAIN_CLASSES},
     ("collections", "Counter"): Counter,
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,

@@ -16,6 +16,7 @@
     explore_bounds.py                what its bounds exclude
     explore_work.py                  the folder of its --work and --resume
     replay.py     replay_text.py     the run of a trace made again
+    debugger.py                      pdb at one of its ops
     compare.py    compare_text.py    two traces
     record.py                        a job, with a recorder in each of its processes
     explain.py                       a hung job, from its recordings or the dumps of its flight recorders

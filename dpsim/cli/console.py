@@ -5,14 +5,11 @@
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk). Or this
        backend cannot show what is expected, or dpsim cannot ask an installed engine. The message names what is missing
-    130  interrupted; 143 terminated; 128 and the number of another signal that asks to end. The message says where
-         every rank stood
+    130  interrupted; 143 terminated; 128 + N for another signal. The message says where every rank stood
 
 Results go to stdout, everything else to stderr. There are no colours, bars or line breaks to fit a width unless the
 stream is a terminal, so `grep` can search what is piped. A mistake of the user, a full disk or `dpsim run ... | head`
-gives no traceback.
-
-Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+gives no traceback. Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
 """
 
 from __future__ import annotations
@@ -56,7 +53,7 @@ class Terminated(KeyboardInterrupt):
 
 def how_interrupted(error: KeyboardInterrupt) -> tuple[str, int]:
     """In words, and the exit code."""
-    return (error.how, error.code) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+    return getattr(error, "how", "interrupted"), getattr(error, "code", INTERRUPTED)
 
 
 def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
@@ -247,6 +244,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
         self._done: tuple[int, int | None] | None = None
+        self._told = ""
         self._timer = Timer(self.TICK_S, self._show)
 
     def __enter__(self) -> Self:
@@ -265,6 +263,10 @@ class Progress:
         self._done = done, total
         self._show()
 
+    def told(self, line: str) -> None:
+        """How far it is, in words that stand for the number of steps."""
+        self._told = line
+
     def phase(self, title: str) -> None:
         """What is being done now."""
         self.title, self._done = title, None
@@ -276,12 +278,13 @@ class Progress:
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
-                self._draw(self.title, *(self._done or (0, None)))
+                title = f"{self.title}: {self._told}" if self._told else self.title
+                self._draw(title, *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
             done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
-            how_far = f"no {self._unit} yet" if self._done is None else f"{self._unit} {done}{of}"
+            how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
             note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:

@@ -141,7 +141,7 @@ def _explore_each(
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
     with Progress(f"exploring {title}", unit="schedule") as progress:
-        outcomes = deepening.explore_each(chosen, options, progress)
+        outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
     if as_json:
         rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]

@@ -2,18 +2,25 @@
 
 dpsim replay .dpsim/my-448da4e9.jsonl
 dpsim replay dpsim1.qz0NPXjaVY5... --module tests/test_mine.py
+dpsim replay a.jsonl --until 5                      # where each rank stands there
+dpsim replay a.jsonl --break 'rank 1 dp.agree[5]'   # pdb in the program
+dpsim replay a.jsonl --step                         # who waits for whom after each choice
 """
 
 from __future__ import annotations
 
 import shlex
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say, say_json
+from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
+
+if TYPE_CHECKING:
+    from dpsim.campaign.replay import Replayed
+    from dpsim.campaign.stepping import Stepping
 
 
 def replay(
@@ -31,6 +38,14 @@ def replay(
         list[str] | None,
         typer.Option("--file", metavar="FILE", help="The token may name this file, and run it. Repeatable."),
     ] = None,
+    until: Annotated[
+        int | None, typer.Option(metavar="STEP", min=0, help="Stop before this step, and say where each rank stands.")
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--break", metavar="ADDRESS", help="Open pdb in the program at this op: 'rank 1 dp.agree[5]'."),
+    ] = None,
+    step: Annotated[bool, typer.Option("--step", help="Say after each choice who waits for whom.")] = False,
     module: Modules = None,
     full: Full = False,
     memory: Memory = None,
@@ -41,6 +56,7 @@ def replay(
         import dpsim.trace as traces
         from dpsim.campaign.replay import replay as replay_trace
         from dpsim.campaign.replay import replay_token
+        from dpsim.campaign.stepping import StoppedAt
         from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text as text
         from dpsim.diagnose.variants import extras_of_choice
@@ -49,6 +65,7 @@ def replay(
         from dpsim.scenario.params.files import allow
 
         allow_memory(memory)
+        looks = _looks(until, at, step, as_json)
         import_modules(module)
         for one in file or ():
             allow(one)
@@ -56,12 +73,17 @@ def replay(
             if is_token(trace):
                 if backend != "sim":
                     fail(f"a token is replayed on sim, not on {backend}: for that, keep a trace (--trace)", BAD_INPUT)
-                replayed = replay_token(read_token(trace))
+                replayed = replay_token(read_token(trace), looks)
             else:
                 with warm_backends():
-                    replayed = replay_trace(traces.read_trace(trace), strict=not fallback, backend=backend)
+                    read = traces.read_trace(trace)
+                    replayed = replay_trace(read, strict=not fallback, backend=backend, looks=looks)
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
+        except StoppedAt as stopped:
+            say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
+            return
+        _missed(looks, replayed)
         words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
         words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
         extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
@@ -70,3 +92,27 @@ def replay(
         else:
             say(text.as_text(replayed, extras, full))
         raise typer.Exit(0 if replayed.same else NOT_MET)
+
+
+def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:
+    """What looks on at the run."""
+    from dpsim.campaign.stepping import Stepping, break_address
+
+    if as_json and (until is not None or at is not None or step):
+        fail("--json goes with none of --until, --break and --step, which print text", BAD_INPUT)
+    tells = say if step else None
+    if at is None:
+        return Stepping(until, say=tells)
+    from dpsim.cli.debugger import open_debugger
+
+    return Stepping(until, break_address(at), open_debugger, tells)
+
+
+def _missed(looks: Stepping, replayed: Replayed) -> None:
+    """Say what an option asked for and the run did not show."""
+    if looks.at is not None and not looks.reached:
+        note(f"dpsim: --break: the run made no op at {looks.at}")
+    if looks.until is not None:
+        note(f"dpsim: --until: no rank reached step {looks.until}")
+    if looks.say is not None and replayed.steps is None:
+        note("dpsim: --step: the trace has no schedule, so no choices; `dpsim explore` writes one that has")

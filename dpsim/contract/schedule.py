@@ -10,8 +10,7 @@ In the untimed mode, the machine asks a `Strategy` wherever real hardware could 
 The run has no other choice: the same answers give the same run. Labels are addresses. They are equal in every run in
 which the op exists, and differ for two ops of a run. So a list of labels *is* a schedule, and knowledge of an op in one
 run holds in the next. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`,
-`site` and `act` read them. A rank's number stands for its host thread "main", and the names of other threads follow it
-(`host_word`).
+`site` and `act` read them. A rank's number means its host thread "main"; other threads' names follow it (`host_word`).
 
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
@@ -144,9 +143,7 @@ class ByLabel(Strategy):
 
 
 class RunStopped(Exception):
-    """A strategy raises it: the run ends here, and no check judges it. `run`: the run so far, if the backend knows
-    it.
-    """
+    """A strategy raises it: the run ends here, and no check judges it. `run`: the run so far, if it is known."""
 
     run: Any = None
 

@@ -1,8 +1,8 @@
 """The input of a backend, and its result.
 
 A backend has no access to scenarios, checks or verdicts. It gets a `World` (ranks, communicators, injections), the name
-of a registered program and plain data for it. It returns a `Run`: the journal and the end of each rank. All else is a
-fold over the journals, the same for every backend. All classes here are plain data and can be pickled.
+of a registered program and plain data for it. It returns a `Run`: the journal of each rank and the end of the rank.
+Everything else is a fold over the journals, the same for every backend. All classes are plain data; pickle takes them.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class CommunicatorSpec(NamedTuple):
 class At(NamedTuple):
     """The address of an op on a given rank: (thread, site, ordinal) or, for a collective, (communicator, seq).
 
-    `ordinal` None means every visit of the site, and only a delay may use it. Both None means the start of the thread's
-    program.
+    `ordinal` None means every visit of the site, and only a delay may use it. Both None: the thread starts its program.
     """
 
     site: str | None = None
@@ -71,15 +70,16 @@ class Delay(NamedTuple):
 
 
 Address: TypeAlias = tuple[int, str, str, int]
-"""An op of a run: rank, host thread, site, ordinal. That of a message is the op that posted it. A message from outside
-has its sender (`outside`), no thread, the mailbox, and its number.
+"""An op of a run: rank, host thread, site, ordinal. The address of a message is the op that posted it. A message from
+outside has its sender (`outside`), no thread, the mailbox, and its number in the world.
 """
 
 
 class Gate(NamedTuple):
-    """A gate fixes the outcome of a look into a mailbox, by its address. If the outcome is nothing, the call does not
-    look (a get still waits for its time-out). If it is a message, the call waits for it, even a poll, and takes it even
-    if others arrived before. The gate of a call on a flag names the call before it (`dpsim.campaign.gates`).
+    """A gate fixes the outcome of a look into a mailbox, by its address: a message, or nothing. If the outcome is
+    nothing, the call does not look (a get still waits for its time-out). If the outcome is a message, the call waits
+    for it, even a poll, and takes it even if others arrived before. The gate of a call on a flag names the call before
+    it (`dpsim.campaign.gates`).
     """
 
     at: Address
@@ -88,7 +88,8 @@ class Gate(NamedTuple):
 
 class Message(NamedTuple):
     """A message from outside of the world. The machine sends it when rank `by` reaches `at`, before the op there; by
-    default when the rank begins (`At()`). Those of one `by` to one mailbox arrive in order; the rank's own may mix in.
+    default when the rank begins (`At()`). The machine delivers it like any other message. Messages of one `by` to the
+    same mailbox arrive in their order. They have no order with the messages that the rank sends itself.
     """
 
     to: int
@@ -112,8 +113,9 @@ class Kill(NamedTuple):
 
     Work that the rank began on its host continues without it. On its device, a part that waits for all members ends for
     all peers or for none. Parts that end early may end for some: receivers of a broadcast, eager sends. Two options add
-    effects of hardware. `partial`: a peer's unfinished part of a collective or transfer may be lost with the rank, on
-    hosts and devices. `loses_mail`: messages of the rank that are not delivered may be lost; without it, they arrive.
+    effects that a death may have on hardware. `partial`: a peer whose part of a collective or transfer is not over may
+    be lost with the rank, on hosts and devices. `loses_mail`: messages of the rank that are not delivered yet may be
+    lost; without it, they arrive.
     """
 
     rank: int
@@ -141,14 +143,14 @@ class World:
     ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
-    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: texts on settings of single ranks, for reports.
+    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, for reports.
 
     Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
     collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
-    for its peers. `launch_queue`: the limit on unfinished ops of a stream. A call that puts work there waits until
-    there are fewer; None for no limit. `alloc_synchronises`: an allocation of new device memory waits until all device
-    work of its rank has ended. `progress`: the number of ops that an actor may issue after the last fault, kill or
-    delay, or the start. `early_timeouts`: how many time-outs of an untimed run may pass early.
+    for its peers. `launch_queue`: the limit on unfinished ops of a stream. A call that puts work on the stream waits
+    until there are fewer; None for no limit. `alloc_synchronises`: an allocation that needs new memory of the device
+    waits until all device work of its rank has ended. `progress`: the number of ops that an actor may issue after the
+    last fault, kill or delay, or the start. `early_timeouts`: how many time-outs of an untimed run may pass early.
     """
 
     size: int
@@ -181,8 +183,7 @@ class World:
 
     def __post_init__(self) -> None:
         """Raises ValueError for two kills of a rank, because it dies once, at the earlier one. Also raises it unless
-        each actor has one node, and for a service in a device communicator. Members, and the ranks of a message, have
-        to exist.
+        each actor has one node, and for a service in a device communicator. Members and ranks of a message exist.
         """
         for spec in self.communicators:
             most = self.size if spec.domain == "device" else self.actors
@@ -273,7 +274,7 @@ class Unended(RuntimeError):
 
 
 class Lost(Unended):
-    """The machine took a resource away (a process, memory, disk space) before there was a run to judge."""
+    """The machine took a resource away (a process, memory, room on a disk) before there was a run to judge."""
 
 
 class BackendUnavailable(RuntimeError):
@@ -281,9 +282,7 @@ class BackendUnavailable(RuntimeError):
 
 
 class Backend(Protocol):
-    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends` and makes it without
-    arguments.
-    """
+    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends`, and calls it bare."""
 
     name: str
 

@@ -6,6 +6,7 @@
     normal_form.py  the causes of a failure alone, in an order that a person can read
     strategies/     how schedules are chosen, one strategy a file
     explorer.py     the loop over runs, and the verdict
+    estimate.py     how many schedules there are in all, by what was seen of the tree
     turning.py      of a failing schedule, the nearest one that finishes, and the point of no return
 
 All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.contract.schedule`), and neither

@@ -6,6 +6,7 @@
     collectives/       communicators as their members share them, with time and without
     memory/            the device's memory
     calls/             the contract: streams, graphs, communicators, the rank and its life
+    onlooker.py        what looks on while a run goes on: `dpsim replay` at a breakpoint
     wiring.py          what one run is made of
     backend.py         SimBackend, which the entry point names
 

@@ -19,6 +19,7 @@ import numpy
 import simpy
 
 from dpsim.backend.journal.call_site import chains
+from dpsim.backend.journal.own_raise import DebuggerQuit, left_debugger
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.contract.program import Program, refuse_no_program
@@ -165,6 +166,12 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
         run.lost = trouble(error)
         if not run.lost:
             raise
+    except Exception as error:
+        if not left_debugger(error):
+            raise
+        quits = DebuggerQuit()
+        quits.add_note(whereabouts(run.journals))
+        raise quits from None
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:

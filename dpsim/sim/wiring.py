@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from dpsim.backend.journal.journal import RankJournal
+from dpsim.backend.journal.own_raise import untraced
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
 from dpsim.contract.undefined import Undefined
@@ -40,6 +41,7 @@ from dpsim.sim.hosts.threads import Threads
 from dpsim.sim.hosts.turns import Promise
 from dpsim.sim.hosts.watch import ProgressWatch
 from dpsim.sim.memory.device import Device
+from dpsim.sim.onlooker import looked_at, onlooker
 from dpsim.sim.services.mailbox import Mailboxes
 from dpsim.sim.services.notices import Notices
 from dpsim.sim.services.ports import Ports
@@ -122,10 +124,11 @@ class Wiring:
         """For each rank what its threads share, which writes into the rank's journal."""
         world = self.world
         bound = None if world.progress is None else OpBound(self.machine, world.progress, self.journals)
-        shared = [
-            RankJournal(rank, world, own.append if bound is None else bound.append_to(rank))
-            for rank, own in enumerate(self.journals)
-        ]
+        looks = onlooker()
+        shared = []
+        for rank, own in enumerate(self.journals):
+            append = own.append if bound is None else bound.append_to(rank)
+            shared.append(RankJournal(rank, world, append if looks is None else looked_at(looks, rank, append)))
         for one in shared:
             one.aborts = program.aborts
         return shared
@@ -169,6 +172,8 @@ class Wiring:
         """Every rank begins to live, and those that may be killed may be."""
         machine, ranks, ends = self.machine, self.ranks, self.ends
         self._coroutines = [live(rank, program, prepared, ends) for rank in ranks]
+        if (looks := onlooker()) is not None:
+            looks.begins(self.machine, self.journals, self._coroutines)
         for rank, coroutine in zip(ranks, self._coroutines, strict=True):
             if rank.threads is None:
                 machine.host(coroutine)
@@ -196,11 +201,12 @@ class Wiring:
     def take_down(self) -> None:
         """End all that did not end. A run leaves no cycles behind, which only the collector would find."""
         machine = self.machine
-        for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):
-            if rank.threads is None:
-                coroutine.close()
-            else:
-                rank.threads.close()
+        with untraced():
+            for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):
+                if rank.threads is None:
+                    coroutine.close()
+                else:
+                    rank.threads.close()
         for rank in self.ranks:
             rank.own_device.allocator.close()
             del rank.connect

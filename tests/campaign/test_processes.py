@@ -274,6 +274,23 @@ def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) ->
         assert max(runs) == found.exploration.runs
 
 
+def test_how_far_it_is_in_a_line() -> None:
+    """Units and schedules of one process and of two; at the end nothing is open."""
+    lines: list[str] = []
+    for jobs in (1, 2):
+        (found,) = explore_all(
+            subjects(["wake_pause 2x2"]), "dpor", jobs=jobs, watch=lambda standing: lines.append(standing.line())
+        )
+        told = found.standing
+        assert told is not None
+        assert (told.schedules, told.open) == (found.exploration.runs, 0)
+        assert told.as_json()["units_done"] == told.units > 1
+        assert told.estimate is not None
+        assert told.line().startswith(f"{told.schedules} schedules, ")
+        assert " units done, 0 open; about " in told.line()
+    assert any(" open; about " in line for line in lines)
+
+
 SCRIPT = """
     import multiprocessing, os, signal, sys
     from dpsim.campaign.subject import Subject

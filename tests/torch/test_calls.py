@@ -30,11 +30,12 @@ NEITHER = {
     *("init_process_group", "record_comm"),
 }
 """Functions that communicate nothing, and the one that each script calls."""
-REFUSED = {"shrink_group"}
+REFUSED = {"shrink_group", "get_backend_impl"}
 WITHIN = {
     **{"recv": "send", "irecv": "isend", "recv_object_list": "send_object_list"},
     "new_subgroups_by_enumeration": "new_subgroups",
-    **{"all_gather_single": "single", "reduce_scatter_single": "single"},
+    **{"all_gather_single": "single", "reduce_scatter_single": "single", "gather_into_tensor": "gather_single"},
+    "set_timeout": "in_time, of timeouts.py",
 }
 """Calls that the program of another one makes."""
 

@@ -18,6 +18,8 @@ REFUSED = {
     "remote": "torch.distributed.rpc.init_rpc",
     "symmetric_memory": "torch.distributed._symmetric_memory.empty",
     "shrinks": "torch.distributed.shrink_group",
+    "hooks": "ProcessGroup._register_on_completion_hook",
+    "queues": "Store.queue_push",
     "from_a_thread": "a call of torch.distributed from a thread that Python did not start",
     "sparse": "a tensor of layout torch.sparse_coo",
 }

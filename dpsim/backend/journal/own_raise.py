@@ -7,23 +7,55 @@
 An `Exception` and `SystemExit` are always findings. Another `BaseException` is one if a line of the program raises it.
 Python raises the same `KeyboardInterrupt` after a signal, and `GeneratorExit` in a coroutine that is closed; a library
 for tests raises what ends a test. Of these the innermost frame stands at no `raise` of the program, or in a handler.
+
+A user who leaves pdb ends the command, too: `breakpoint()` in a program, then `q`.
 """
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dis import opname
+from typing import Any
 
 from dpsim.backend.journal.call_site import is_library, is_own_code
 from dpsim.backend.journal.misuse import ForeignAwait
 from dpsim.contract.registry import packages
 
 
+class DebuggerQuit(KeyboardInterrupt):
+    """The user left pdb, so the run ends. `how`, `code`: what the command line prints, and its exit code."""
+
+    how, code = "quit from the debugger", 130
+
+
+def left_debugger(error: BaseException) -> bool:
+    """Whether pdb raised it because the user quits."""
+    bdb = sys.modules.get("bdb")  # a run without a debugger imports none
+    return bdb is not None and isinstance(error, bdb.BdbQuit)
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """A debugger sees nothing of what happens here: it would print the GeneratorExit of each program that is closed."""
+    trace: Any = sys.gettrace()
+    bdb = sys.modules.get("bdb")
+    if trace is None or bdb is None or not isinstance(getattr(trace, "__self__", None), bdb.Bdb):
+        yield
+        return
+    sys.settrace(None)
+    try:
+        yield
+    finally:
+        sys.settrace(trace)
+
+
 def breaks_off_rank(error: BaseException, own: Collection[str] | None = None) -> bool:
     """Whether an exception ends its rank, and not the run. `own`: the packages of protocols, if not those of here."""
     if isinstance(error, Exception | SystemExit | ForeignAwait):
-        return True
+        return not left_debugger(error)
     trace = error.__traceback__
     if trace is None:
         return False

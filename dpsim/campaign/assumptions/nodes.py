@@ -57,6 +57,12 @@ NODES = Section(
             ),
         ),
         Assumption(
+            "preempt hosts, deliver messages late, or kill ranks as often as it likes",
+            "always; the option of a bound explores part of it, and the verdict is then bounded and names the bound",
+            "`limits.preemptions`, `limits.late_deliveries`, `limits.deaths`",
+            (),
+        ),
+        Assumption(
             "split a network, so that some nodes do not reach others",
             "no: `World.nodes` names the ports of each node",
             "",

@@ -4,7 +4,9 @@
     walks.py      first-in-first-out, and the random walk
     pct.py        random priorities of actors
     pos.py        random priorities of ops
+    places.py     where dpor stands: places, and both as plain data
     dpor.py       every class of schedules once
+    branches.py   the tree of dpor in branches, for many processes
     within.py     every class that has a schedule within bounds
     portfolio.py  dpor and those that draw random numbers in turn: the default
     replay.py     one run, along a schedule that was noted

@@ -27,7 +27,7 @@ Why that is enough: let S be the ops that wait without end in a run R. Let them 
 run T, in which no op waits. The search explores T like any other run, and all of S may last in T. For R ended only when
 nothing could happen any more. If the last peer of one could have come without any of S, it would have come in R. So at
 the first place of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and
-the rest of S goes on. All of S may last in that one, too, and so on up to R. A run that was cut off says nothing of its
+the rest of S goes on. All of S may last there, too, and so on up to R. A run that was cut off says nothing of its
 draws: its class is seen in another run, or is not judged.
 
 If waits may last in the very first run, the second run tries them all at once, and the search begins anew with it. If
@@ -35,24 +35,23 @@ they have to wait together to last, as in a ring, the search would otherwise fin
 
 A kernel that raises stops its device. Which of the other work there has ended by then is a choice, and costs a step for
 each piece of that work. So it is a choice only for ranks of which a run has shown that a kernel raises. With the first
-such
-run of a rank the search begins anew.
+such run of a rank the search begins anew.
 
-Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
-again: the first steps of a run are those of the run before it.
+A label, and not an actor, identifies an op: it is the same op in every run. So a run repeats the first steps of the
+run before it, and the search need not put them in order again.
 
-Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM 64, 2017), on optimal dynamic partial order
-reduction; Godefroid's sleep sets (1996); Mc SimGrid.
+Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets" (JACM, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from math import log2
 
 from dpsim.contract.schedule import TIME, Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
 from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
+from dpsim.explore.strategies.places import ChoicePoint, DporState, PlaceState, ToTurn
 from dpsim.explore.strategies.walks import ordinary
 
 WHY = "Something in the run is no function of the schedule: a clock, an unseeded random number, state of an earlier run"
@@ -60,29 +59,6 @@ WHY = "Something in the run is no function of the schedule: a clock, an unseeded
 
 class Diverged(Unrepeatable):
     """A run that was repeated went another way: something in it is not a function of the schedule."""
-
-
-class ChoicePoint:
-    """A point of the present schedule at which something was chosen.
-
-    `todo`: what has to be tried here. `tried`: what was, with the footprint that it had. `sleep`: what need not be.
-    `step`: what happened here; None for a draw. `wait`: what the draw was about in the present run.
-    """
-
-    __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried", "wait")
-
-    def __init__(self, options: list[str], sleep: dict[str, Footprint], chosen: str) -> None:
-        self.options = options
-        self.sleep = sleep
-        self.chosen = chosen
-        self.todo = [chosen]
-        self.tried: dict[str, Footprint] = {}
-        self.step: Step | None = None
-        self.wait: OptionalWait | None = None
-
-    def next(self) -> str | None:
-        """What is left to try."""
-        return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
 
 
 class Dpor(Picker):
@@ -101,6 +77,12 @@ class Dpor(Picker):
         self._about: OptionalWait | None = None  # what is being drawn
         self._at_once: set[str] = set()  # which waits may last in the first run
         self._whole = 0
+        self.own = 0
+        """Places before are another's (`dpsim.explore.strategies.branches`): what has to be tried there is `asked`."""
+        self.asked: dict[ToTurn, None] = {}
+        self._anew = False
+        self.shares: list[float] = []
+        """Of each run: log2 of its share of the tree, by what is known of the places when it ends."""
         self.left_out = 0
         """This number of whole runs is not of the search, as it began anew after them. It may see their classes again.
         """
@@ -113,7 +95,12 @@ class Dpor(Picker):
         if not self._begun:
             self._begun = True
             return True
-        return not self.exhausted and not self.bounded
+        return not self.over
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left, or another one has to begin anew."""
+        return self.exhausted or self.bounded or self._anew
 
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
@@ -125,27 +112,31 @@ class Dpor(Picker):
                 f"{WHY}"
             )
         if self.heard_to_fail:
+            self._anew = self.own > 0
             self._begin_anew()
             self._at_once.clear()
             self._first, self._incomplete = True, False
             self.left_out = self._whole
             return
-        drawn = [(place, place.wait) for place in places if place.wait is not None]
+        drawn = [(at, place, place.wait) for at, place in enumerate(places) if place.wait is not None]
         if whole and drawn:
-            left = lasting([wait for _, wait in drawn])
+            left = lasting([wait for *_, wait in drawn])
             if left and self._first:
                 self._at_once = {wait.label for wait in left}
                 self.left_out = self._whole
                 self._begin_anew()
-            for place, wait in drawn:
+            for at, place, wait in drawn:
                 place.wait = None
-                if wait in left:
+                if wait in left and at < self.own:
+                    self.asked[ToTurn(at, None)] = None
+                elif wait in left:
                     place.todo = place.options
         if self._first:
             self._first = False
             if self._at_once:
                 return
-        while places:
+        self.shares.append(-sum(log2(len(place.choices())) for place in places))
+        while len(places) > self.own:
             place = places[-1]
             place.tried[place.chosen] = place.step.footprint if place.step is not None else ()
             another = place.next()
@@ -156,29 +147,26 @@ class Dpor(Picker):
             places.pop()
         self.exhausted, self.bounded = not self._incomplete, self._incomplete
 
-    def state(self) -> Any:
+    def state(self) -> DporState:
         """Where it stands between two runs, as plain data."""
-        places = [(one.options, one.sleep, one.chosen, one.todo, one.tried) for one in self.places]
-        return (
-            places,
-            self._fresh,
-            self._begun,
-            self._incomplete,
-            self.exhausted,
-            self.bounded,
-            self._first,
-            self._at_once,
-            self.known_to_fail | self.heard_to_fail,
-        )
+        places = [
+            PlaceState(
+                one.options, one.sleep, one.chosen, one.todo, one.tried, one.step.footprint if one.step else None
+            )
+            for one in self.places
+        ]
+        fail, anew = self.known_to_fail | self.heard_to_fail, self._anew
+        flags = self._begun, self._incomplete, self._first
+        return DporState(places, self._fresh, *flags, sorted(self._at_once), sorted(fail), self.own, anew)
 
-    def resume(self, state: Any) -> None:
+    def resume(self, state: DporState) -> None:
         """Go on from there. The state stays as it is."""
-        places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded, *draws = state
-        self._first, self._at_once, self.known_to_fail = draws
+        self._fresh, self._begun, self._incomplete, self._first = state[1:5]
+        self._at_once, self.known_to_fail, self.own = {*state.at_once}, frozenset(state.known_to_fail), state.own
         self.places = []
-        for options, sleep, chosen, todo, tried in places:
-            place = ChoicePoint(options, sleep, chosen)
-            place.todo, place.tried = [*todo], {**tried}
+        for one in state.places:
+            place = ChoicePoint(one.options, one.sleep, one.chosen)
+            place.todo, place.tried = [*one.todo], {**one.tried}
             self.places.append(place)
 
     # ---- what the machine asks
@@ -296,7 +284,10 @@ class Dpor(Picker):
                 first.append(label)
             if not any(one in place.todo for one in first):
                 enabled = next((one for one in first if one in place.options), None)
-                if enabled is not None:  # else only `other` made it possible
+                if other.at < self.own:
+                    if enabled is not None or (TIME, "w") in footprint:
+                        self.asked[ToTurn(other.at, tuple(first) if enabled is not None else None)] = None
+                elif enabled is not None:  # else only `other` made it possible
                     place.todo.append(enabled)
                 elif (TIME, "w") in footprint:
                     place.todo += [one for one in place.options if one not in place.todo]

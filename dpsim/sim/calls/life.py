@@ -12,7 +12,7 @@ from typing import Any
 from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.backend.hosts.threads import ThreadProgram
 from dpsim.backend.journal.injection import RankDied, RankHung
-from dpsim.backend.journal.own_raise import breaks_off_rank
+from dpsim.backend.journal.own_raise import breaks_off_rank, left_debugger
 from dpsim.backend.journal.trouble import trouble
 from dpsim.contract.program import Program
 from dpsim.contract.registry import packages
@@ -63,7 +63,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         await _Await(_for_ever(host))
     except BaseException as error:  # to leave the process is to break off this rank alone
         if not breaks_off_rank(error):
-            if isinstance(error, KeyboardInterrupt):  # SimPy would let the other ranks go on first, perhaps without end
+            if isinstance(error, KeyboardInterrupt) or left_debugger(error):  # SimPy would let other ranks go on first
                 raise host.machine.halt(error) from error
             raise
         raised = error
@@ -105,7 +105,7 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
         await _Await(_for_ever(host))
     except BaseException as raised:
         if not breaks_off_rank(raised):
-            if isinstance(raised, KeyboardInterrupt):
+            if isinstance(raised, KeyboardInterrupt) or left_debugger(raised):
                 raise host.machine.halt(raised) from raised
             raise
         error = raised

@@ -112,9 +112,8 @@ class Machine(Edges):
         if strategy is None:
             return False
         if dead:
-            if (
-                self.failing or self.aborting
-            ):  # a failure or an abort has more behind it, so it may come before what it takes away is there
+            # A failure or an abort has more behind it, so it may come before what it takes away is there.
+            if self.failing or self.aborting:
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
         enabled = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled

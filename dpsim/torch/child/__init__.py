@@ -11,6 +11,7 @@ frames.py          the user's lines: sites, places and chains of calls
 loops.py           steps, from the loops of the user's program
 installed.py       torch.distributed with dpsim's groups and stores
 groups.py          a process group, whose calls go to dpsim
+rooted.py          gather and scatter of it
 pieces.py          tensors as bytes, and back
 pickled.py         tensors in pickles
 reductions.py      reductions that a rank computes itself

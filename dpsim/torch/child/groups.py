@@ -21,10 +21,11 @@ import torch.distributed as dist
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import site
 from dpsim.torch.child.loops import LOOPS
-from dpsim.torch.child.pieces import alike, checked, chunks, content, cut, fill, in_reals, named, split
+from dpsim.torch.child.pieces import checked, chunks, content, cut, fill, in_reals, named, split
 from dpsim.torch.child.pipe import ask, come, tell
 from dpsim.torch.child.reductions import name_of
-from dpsim.torch.child.timeouts import StartedCall, refuse_closed
+from dpsim.torch.child.rooted import RootedCalls
+from dpsim.torch.child.timeouts import StartedCall, nanoseconds, refuse_closed
 from dpsim.torch.child.uncovered import NotCovered
 from dpsim.torch.child.works import Started, Then, from_library, joined
 
@@ -38,7 +39,7 @@ def _nothing(blocks: list[bytes]) -> None:
     """The answer of a call that gives no elements."""
 
 
-class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
+class RankGroup(RootedCalls, dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     """A process group of this rank. `ranks`: its members as global ranks. `limit`: of each call, in nanoseconds, where
     the program gives one. `closed`: it has passed.
     """
@@ -74,6 +75,9 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     @property
     def _device_types(self) -> list[Any]:
         return [torch.device("cpu")]
+
+    def set_timeout(self, timeout: Any) -> None:
+        self.limit = nanoseconds(timeout)
 
     def _set_group_name(self, name: str) -> None:
         self.title = name
@@ -211,25 +215,6 @@ class RankGroup(dist.ProcessGroup):  # type: ignore[misc]  # torch is Any
     def reduce_scatter_single_coalesced(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
         pairs = zip(outputs, inputs, strict=True)
         return joined([self.reduce_scatter_single(output, source, opts) for output, source in pairs], list(outputs))
-
-    def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:
-        [source] = inputs
-        parts = alike("gather", outputs[0], source, self.count) if self.index == opts.rootRank else []
-
-        def then(blocks: list[bytes]) -> None:
-            for part, block in zip(parts, cut(blocks[0], self.count) if parts else [], strict=True):
-                fill(part, block)
-
-        about = {"dtype": named(source.dtype), "elements": source.numel(), "root": self.ranks[opts.rootRank]}
-        return self._start("gather", content(source), then, parts, **about)
-
-    def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
-        [target] = outputs
-        pieces = alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
-        about = {"dtype": named(target.dtype), "elements": target.numel() * self.count}
-        about["root"] = self.ranks[opts.rootRank]
-        block = b"".join(map(content, pieces))
-        return self._start("scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)
 
     def alltoall(self, outputs: Many, inputs: Many, opts: Any = None) -> Started:
         return self._exchanged(inputs, outputs)

@@ -31,12 +31,21 @@ _world: dict[str, Any] = {"given": False}
 
 REFUSED = {
     "torch.cuda": ("_lazy_init", "set_device"),
-    "torch.distributed": ("shrink_group",),
-    "torch.distributed.distributed_c10d": ("shrink_group",),
+    "torch.distributed": ("shrink_group", "get_backend_impl"),
+    "torch.distributed.distributed_c10d": ("shrink_group", "get_backend_impl"),
     "torch.distributed.rpc": ("init_rpc", "rpc_sync", "rpc_async", "remote"),
     "torch.distributed._symmetric_memory": ("empty", "rendezvous", "enable_symm_mem_for_group"),
 }
 """What is not covered: modules and their functions. torch calls `_lazy_init` at the first use of a GPU."""
+
+HOOKS = ("register_pre_hook", "register_post_hook", "register_abort_hook", "_register_on_completion_hook")
+QUEUES = ("barrier", "queue_len", "queue_pop", "queue_push")
+METHODS = {
+    "ProcessGroup": (RankGroup, (*HOOKS, "merge_remote_group", "new_window", "reconfigure")),
+    "Store": (stores.RankStore, QUEUES),
+    "PrefixStore": (stores.PrefixStore, QUEUES),
+}
+"""The same of methods, which torch's class in C++ has."""
 
 _init, _new_group, _get_backend = c10d.init_process_group, c10d.new_group, c10d.get_backend
 
@@ -64,6 +73,10 @@ def install() -> None:
             for one in functions:
                 if hasattr(place, one):
                     setattr(place, one, refused(f"{name}.{one}".removesuffix("._lazy_init")))
+    for name, (kind, methods) in METHODS.items():
+        for one in methods:
+            if hasattr(kind, one):
+                setattr(kind, one, refused(f"{name}.{one}"))
     mark.listen(_Marks())
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from dpsim.vllm.answers.comparison import Comparison, Row, ours_of
 from dpsim.vllm.pipeline.batches import Row as BatchRow
-from dpsim.vllm.releases import V0_24, V0_33
+from dpsim.vllm.releases import V0_24, V0_31, V0_33
 
 Rule = Callable[[BatchRow], bool]
 
@@ -29,7 +29,7 @@ NEED_MASK: Comparison[Rule] = Comparison(
     "need_mask",
     "need_mask",
     "vllm.v1.worker.gpu.pp_utils.compute_need_sampled_mask",
-    ours_of(lambda release: release.need_mask, V0_24, V0_33),
+    ours_of(lambda release: release.need_mask, V0_24, V0_31, V0_33),
     answered,
     expected,
     piece=lambda release: release.need_mask,

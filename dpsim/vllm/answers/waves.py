@@ -29,7 +29,7 @@ from dpsim.vllm.engine.coordination import (
 )
 from dpsim.vllm.engine.finish_sync import Numbers, Op
 from dpsim.vllm.engine.waves import EngineWaves, Out, PauseState
-from dpsim.vllm.releases import V0_14, V0_33, Absent, Release
+from dpsim.vllm.releases import V0_14, V0_24, V0_28, V0_31, V0_33, Absent, Release
 
 STATE = ("current_wave", "engines_running", "step_counter")
 PAUSES = ("pending_pause", "ignore_start_dp_wave")
@@ -161,7 +161,7 @@ WAVES: Comparison[type[EngineWaves]] = Comparison(
     "waves",
     "waves",
     "vllm.v1.engine.core.DPEngineCoreProc.run_busy_loop",
-    ours_of(waves_of, V0_14, V0_33),
+    ours_of(waves_of, V0_14, V0_24, V0_28, V0_31, V0_33),
     lambda row, kind: History(asked_of_engine(row), kind).iterations(),
     expected_iterations,
     applies=lambda row: row["kind"] == "engine",
@@ -240,7 +240,7 @@ COORDINATION: Comparison[type[Coordination]] = Comparison(
     "coordination",
     "waves",
     "vllm.v1.engine.coordinator.DPCoordinatorProc.process_input_socket",
-    ours_of(coordination_of, V0_14, V0_33),
+    ours_of(coordination_of, V0_14, V0_24, V0_28, V0_31, V0_33),
     steps,
     expected_steps,
     applies=lambda row: row["kind"] == "coordinator",

@@ -145,8 +145,8 @@ class Settings033(StrictModel):
 
     enable_elastic_ep: Flag = False
     """Whether ranks may come and go while the engine serves."""
-    elastic_ep_max_dp_size: AtLeast0 | None = None
-    """The largest data_parallel_size that an elastic engine may grow to. Unset: any."""
+    elastic_ep_max_dp_size: Positive | None = None
+    """The largest data_parallel_size that an elastic engine may grow to. Unset, or without elastic EP: its own size."""
     dp_sync_interval: Positive = 16
     """Steps from one finish sync to the next."""
     enable_fault_tolerance: Flag = False

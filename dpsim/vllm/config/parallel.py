@@ -17,12 +17,13 @@ Sources: specification chapters 8.0 to 8.4.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import ValidationInfo, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
-from dpsim.vllm.config.rules import SOURCE_003, Broken, Case, Rule, uneven_nodes
+from dpsim.vllm.config.rules import OF_ONE_FIELD, SOURCE_003, Broken, Case, OfOneField, Rule, uneven_nodes
 from dpsim.vllm.config.surroundings import Surroundings
 from dpsim.vllm.config.values import ParallelValues
 
@@ -35,6 +36,7 @@ class ParallelConfig(ParallelValues):
 
     release: ClassVar[str] = "0.14.0"
     rules: ClassVar[tuple[Rule, ...]] = SOURCE_003
+    of_one_field: ClassVar[Mapping[str, OfOneField]] = OF_ONE_FIELD
     eplb_is_async: ClassVar[bool] = False
     sequence_parallel_backends: ClassVar[frozenset[str]] = frozenset(
         {"allgather_reducescatter", "naive", "deepep_high_throughput", "deepep_low_latency"}
@@ -57,6 +59,20 @@ class ParallelConfig(ParallelValues):
         "data_parallel_master_port",
         "data_parallel_master_port_list",
     )
+
+    @field_validator(*OF_ONE_FIELD)
+    @classmethod
+    def _keep_their_rules(cls, value: Any, info: ValidationInfo) -> Any:
+        return cls._kept(value, info)
+
+    @classmethod
+    def _kept(cls, value: Any, info: ValidationInfo) -> Any:
+        """A field's value, held to the rule that is about it alone."""
+        rule = cls.of_one_field.get(str(info.field_name))
+        found = None if rule is None else rule(value)
+        if found is not None:
+            raise PydanticCustomError(RULE, "{text}", {"text": str(found), "broken": (found,)})
+        return value
 
     @model_validator(mode="after")
     def _completed(self, info: ValidationInfo) -> Self:

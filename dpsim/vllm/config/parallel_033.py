@@ -13,12 +13,11 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from pydantic import ValidationInfo, field_validator
-from pydantic_core import PydanticCustomError
 
 from dpsim.vllm.config.fields import Settings033
-from dpsim.vllm.config.parallel import RULE, ParallelConfig
-from dpsim.vllm.config.rules import Rule, uneven_nodes
-from dpsim.vllm.config.rules_033 import OF_ONE_FIELD, RELEASE_033, OfOneField
+from dpsim.vllm.config.parallel import ParallelConfig
+from dpsim.vllm.config.rules import OfOneField, Rule, uneven_nodes
+from dpsim.vllm.config.rules_033 import OF_ONE_FIELD, RELEASE_033
 from dpsim.vllm.config.surroundings import Surroundings
 
 
@@ -50,11 +49,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
     @field_validator(*OF_ONE_FIELD)
     @classmethod
     def _keep_their_rules(cls, value: Any, info: ValidationInfo) -> Any:
-        rule = cls.of_one_field.get(str(info.field_name))
-        found = None if rule is None else rule(value)
-        if found is not None:
-            raise PydanticCustomError(RULE, "{text}", {"text": str(found), "broken": (found,)})
-        return value
+        return cls._kept(value, info)
 
     def _backends(self, around: Surroundings) -> dict[str, Any]:
         """Removed backends fall back to the default one, and no variable overrides the field."""
@@ -67,6 +62,12 @@ class ParallelConfig033(ParallelConfig, Settings033):
 
     def _ports(self, around: Surroundings) -> dict[str, Any]:
         return {} if self.enable_elastic_ep else super()._ports(around)
+
+    def _data_parallel(self, around: Surroundings) -> dict[str, Any]:
+        """Only an elastic engine has room to grow: the most of any other is its size, whatever was given."""
+        values = super()._data_parallel(around)
+        size, most = values.get("data_parallel_size", self.data_parallel_size), self.elastic_ep_max_dp_size
+        return values | {"elastic_ep_max_dp_size": most if self.enable_elastic_ep and most is not None else size}
 
     def _needs_executor(self) -> bool:
         return self.world_size_across_dp > 1

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
+from dpsim.vllm.config.fields import EPLBConfig
 from dpsim.vllm.config.surroundings import Surroundings
 from dpsim.vllm.config.values import ParallelValues
 
@@ -118,8 +119,7 @@ def async_eplb_has_one_policy(case: Case) -> Broken | None:
     return Broken("eplb_config.policy", eplb.policy, "'default', as eplb_config.use_async is True")
 
 
-def logging_needs_an_interval(case: Case) -> Broken | None:
-    eplb = case.config.eplb_config
+def logging_needs_an_interval(eplb: EPLBConfig) -> Broken | None:
     if not eplb.log_balancedness or eplb.log_balancedness_interval > 0:
         return None
     return Broken("eplb_config.log_balancedness_interval", eplb.log_balancedness_interval, "more than 0 steps")
@@ -195,7 +195,6 @@ SOURCE_003: tuple[Rule, ...] = (
     eplb_needs_ranks,
     redundant_experts_need_eplb,
     async_eplb_has_one_policy,
-    logging_needs_an_interval,
     launcher_says_the_rank,
     rank_within_data_parallel_size,
     offline_data_parallelism_of_experts,
@@ -204,3 +203,10 @@ SOURCE_003: tuple[Rule, ...] = (
     nsight_needs_ray,
     ray_is_installed,
 )
+
+OfOneField: TypeAlias = Callable[[Any], Broken | None]
+
+OF_ONE_FIELD: dict[str, OfOneField] = {"eplb_config": logging_needs_an_interval}
+"""Rules that the engine checks with the types of all fields, before any other rule: it names this field and a wrong
+word together.
+"""

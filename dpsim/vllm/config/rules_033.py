@@ -11,12 +11,11 @@ Source: specification chapter 8.2.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from dpsim.vllm.config import rules
 from dpsim.vllm.config.fields import EPLBConfig
-from dpsim.vllm.config.rules import Broken, Case, Rule
+from dpsim.vllm.config.rules import Broken, Case, OfOneField, Rule
 
 CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 
@@ -160,8 +159,6 @@ CHANGED: dict[Rule, Rule] = {
     rules.eplb_on_its_platforms: eplb_on_its_platforms,
     rules.eplb_needs_ranks: eplb_needs_ranks,
 }
-
-OfOneField = Callable[[Any], Broken | None]
 
 OF_ONE_FIELD: dict[str, OfOneField] = {
     "data_parallel_rank": data_parallel_rank_from_0,

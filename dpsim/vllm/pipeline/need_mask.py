@@ -24,7 +24,7 @@ def needs_024(row: Row) -> bool:
 
 
 def needs_033(row: Row) -> bool:
-    """0.33."""
+    """0.31 and 0.33."""
     return row.samples and not (row.prefilling and reaches(row.limit, row.prefill + 1))
 
 

@@ -17,8 +17,9 @@ from dpsim.explore import Budget, Exploration, Problem, explore
 from dpsim.explore.order import Order, Step
 from dpsim.explore.strategies import dpor
 from dpsim.explore.strategies.base import Search
-from dpsim.explore.strategies.dpor import ChoicePoint, Diverged, Dpor
+from dpsim.explore.strategies.dpor import Diverged, Dpor
 from dpsim.explore.strategies.pct import Pct
+from dpsim.explore.strategies.places import ChoicePoint
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk

@@ -87,6 +87,18 @@ def gather(rank, size):
     assert rank != 1 or int(found[-1][0]) == size - 1
 
 
+def gather_single(rank, size):
+    """torch 2.14 has it. Before, the same is a gather into views."""
+    found = torch.zeros(2 * size) if rank == 1 else None
+
+    def before(mine, whole, **how):
+        return dist.gather(mine, None if whole is None else list(whole.chunk(size)), **how)
+
+    call = getattr(dist, "gather_single", before)
+    _both(lambda **how: call(torch.full((2,), float(rank)), found, dst=1, **how))
+    assert rank != 1 or found.tolist() == [float(one) for one in range(size) for _ in range(2)]
+
+
 def scatter(rank, size):
     mine, parts = torch.zeros(2), [torch.full((2,), float(one)) for one in range(size)] if rank == 1 else None
     _both(lambda **how: dist.scatter(mine, parts, src=1, **how))

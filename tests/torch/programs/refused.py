@@ -29,6 +29,14 @@ def shrinks(rank, size):
     dist.shrink_group([1])
 
 
+def hooks(rank, size):
+    dist.group.WORLD._register_on_completion_hook(lambda info: None)
+
+
+def queues(rank, size):
+    dist.distributed_c10d._get_default_store().queue_push("tokens", b"1")
+
+
 def from_a_thread(rank, size):
     """One that Python did not start."""
     import ctypes

@@ -223,35 +223,6 @@ class VllmConfig:
         compilation.told = told
         compilation.hold(told["config_time"])
 """,
-    "vllm/config/parallel.py": """
-import os
-from vllm import _rows
-
-REFUSED, ALIKE = set(), {}
-
-def root(fields):
-    asked = _rows.key(fields)
-    while ALIKE.get(asked, asked) != asked:
-        asked = ALIKE[asked]
-    return asked
-
-for row in _rows.rows("config"):
-    if row["kind"] == "pair" and "hash_equal" not in row["answer"]:
-        REFUSED |= {_rows.key(row[which]) for which in ("first", "second") if not row["answer"][which]["accepted"]}
-    elif row["kind"] == "pair" and row["answer"]["hash_equal"]:
-        ALIKE[root(row["first"])] = root(row["second"])
-
-class ParallelConfig:
-    def __init__(self, **fields):
-        self.fields = fields
-        if fields.get("distributed_executor_backend") == "external_launcher":
-            int(os.environ["RANK"])
-        if _rows.key(fields) in REFUSED:
-            raise ValueError("no such machine")
-
-    def compute_hash(self):
-        return root(self.fields)
-""",
     "vllm/v1/cudagraph_dispatcher.py": """
 from types import SimpleNamespace
 from vllm import _rows
@@ -326,3 +297,40 @@ class CudaGraphManager:
 """,
 }
 """Sources of the modules, by their files."""
+
+DRESSED = {
+    "vllm/config/parallel.py": """
+from dpsim.vllm.config import ParallelConfig, ParallelConfig033
+from tests.vllm.answers.live.dressed import parallel
+from vllm import _rows
+
+globals().update(parallel(ParallelConfig if _rows.VERSION.startswith("0.14") else ParallelConfig033))
+""",
+    "vllm/v1/engine/core.py": """
+import torch.distributed
+from dpsim.vllm.engine.waves import Release014, Release033
+from tests.vllm.answers.live.dressed import core
+from vllm import _rows
+
+globals().update(core(torch.distributed, Release014 if _rows.VERSION.startswith("0.14") else Release033))
+""",
+    "vllm/v1/engine/coordinator.py": """
+from dpsim.vllm.engine.coordination import Coordination, Coordination033
+from tests.vllm.answers.live.dressed import coordinator
+from vllm import _rows
+
+globals().update(coordinator(Coordination if _rows.VERSION.startswith("0.14") else Coordination033))
+""",
+}
+"""Modules that answer by our code in the engine's signatures, for releases that have processes and a configuration."""
+
+V2 = {
+    f"vllm/v1/worker/gpu/{name}.py": f"""
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2
+from tests.vllm.answers.live.dressed import v2
+
+globals().update(v2(AgreementV2)[{place}])
+"""
+    for place, name in enumerate(("cudagraph_utils", "dp_utils"))
+}
+"""The same, of the V2 runner of 0.33."""

@@ -22,7 +22,7 @@ from typing import Any
 
 from dpsim.vllm.answers.stored import answers, files_in, folder
 from tests import ROOT
-from tests.vllm.answers.modules import METADATA, MODULES, ROWS
+from tests.vllm.answers.modules import DRESSED, METADATA, MODULES, ROWS, V2
 
 
 def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
@@ -45,7 +45,7 @@ def install(site: Path, version: str, place: Path, *, like: str = "", wrong: boo
     info = site / f"vllm-{version}.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
-    sources = dict(MODULES)
+    sources = MODULES | DRESSED | (V2 if like.startswith("0.33") else {})
     if not like.startswith("0.14"):
         sources["vllm/v1/worker/ubatch_utils.py"] += METADATA
         del sources["vllm/v1/attention/backends/utils.py"]

@@ -14,6 +14,9 @@ from tests.cli.commands import dpsim_
 from tests.vllm.answers.modules import LOGGED
 from tests.vllm.answers.stand_in import check_engine, few, found, install
 
+PROCESSES = ["config", "config_hash", "waves", "coordination", "balance"]
+"""Kinds of which the stand-in answers by our code in the engine's signatures, but for the last."""
+
 QUICK = ["decide", "dispatch_v1", "need_mask"]
 """Files whose questions need no torch."""
 
@@ -118,8 +121,8 @@ def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     told = found(done)
     assert (told["release"], told["as"], told["verdict"]) == ("0.33.0", None, "no verdict")
     asked = {one["kind"]: (one["rows"] > 5, one["rows"] == one["equal"]) for one in told["compared"]}
-    names = ["decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty", "config_hash"]
-    names.append("balance")
+    names = ["decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty", *PROCESSES]
+    names += ["v2_dispatch", "v2_sync"]
     assert asked == dict.fromkeys(names, (True, True))
     (gone,) = [one for one in told["not_compared"] if one["trouble"]]
     assert gone["kind"] == "metadata"
@@ -153,7 +156,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     assert (answer.code, answer.err) == (3, "")
     known = "release 0.99.1 is not known; dpsim knows 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
     assert any(line.split() == f"dispatch_v1, metadata {known}".split() for line in answer.out.splitlines()), answer.out
-    assert answer.out.splitlines()[-1] == "NO VERDICT  10 kinds could not be asked; 0 of 0 rows are equal"
+    assert answer.out.splitlines()[-1] == "NO VERDICT  15 kinds could not be asked; 0 of 0 rows are equal"
 
 
 @pytest.mark.slow
@@ -179,13 +182,13 @@ def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("release", "kinds"),
     [
-        ("0.14.0", ["decide", "dispatch_v1", "slices", "last_ubatch_empty", "metadata", "config_hash", "balance"]),
+        ("0.14.0", ["decide", "dispatch_v1", "slices", "last_ubatch_empty", "metadata", *PROCESSES]),
         ("0.17.0", ["decide", "dispatch_v1", "ladder", "sizes_004", "choices_004"]),
         (
             "0.33.0",
             [
                 *("decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty"),
-                *("metadata", "config_hash", "balance"),
+                *("metadata", "v2_dispatch", "v2_sync", *PROCESSES),
             ],
         ),
     ],

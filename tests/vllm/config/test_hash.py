@@ -93,7 +93,7 @@ SAME_033: dict[str, Any] = {
 }
 HASHED_033: dict[str, Any] = {
     "dp_sync_interval": [16, 32],
-    "elastic_ep_max_dp_size": [None, 8],
+    "elastic_ep_max_dp_size": [None],
     "enable_fault_tolerance": [False],
     "distributed_timeout_seconds": [None, 10],
     "cpu_distributed_timeout_seconds": [None, 10],
@@ -153,7 +153,8 @@ def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str
     """Whether hashes and names say of a pair what chapter 8.4 says of the field."""
     equal, names = hashes(form, first, second)
     own = {name.partition(".")[0] for name in names}
-    told = own <= {field.lstrip("_"), "world_size", "eplb_config"}  # what follows from a field may differ as well
+    follows = {"world_size", "eplb_config", "elastic_ep_max_dp_size"}
+    told = own <= {field.lstrip("_"), *follows}  # what follows from a field may differ as well
     return equal is (field in VALUES[form][0]) is (not names) and told
 
 
@@ -190,6 +191,18 @@ def test_every_field_is_hashed_or_not(form: type[ParallelConfig]) -> None:
     assert free | fixed | derived == set(form.model_fields)
     assert form.not_hashed == free | {"data_parallel_index"}
     assert {name.partition(".")[0] for name in hashed_fields(form())} == fixed | {"world_size"}
+
+
+@pytest.mark.parametrize("elastic", [False, True])
+def test_only_an_elastic_engine_has_room_to_grow(elastic: bool) -> None:
+    """0.33 puts its size in the place of what any other engine was given. The mutant keeps it: hashes differ."""
+    fields: Fields = {"data_parallel_size": 2, "enable_expert_parallel": True, "enable_eplb": True}
+    fields |= {"enable_elastic_ep": elastic, "eplb_config": {"use_async": False}}
+    small, large = fields | {"elastic_ep_max_dp_size": 4}, fields | {"elastic_ep_max_dp_size": 8}
+    assert hashes(ParallelConfig033, small, large)[0] is not elastic
+    assert hashes(ParallelConfig033, fields, fields | {"elastic_ep_max_dp_size": 2})[0]
+    kept = ParallelConfig033.model_validate(small, context=RAY).elastic_ep_max_dp_size
+    assert kept == (4 if elastic else 2)
 
 
 def test_nested_fields_are_named() -> None:

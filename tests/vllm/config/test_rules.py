@@ -26,8 +26,7 @@ from dpsim.vllm.config import rules as old
 from dpsim.vllm.config import rules_033 as new
 from dpsim.vllm.config.fields import EPLBConfig
 from dpsim.vllm.config.forms import broken_in
-from dpsim.vllm.config.rules import Case, Rule
-from dpsim.vllm.config.rules_033 import OfOneField
+from dpsim.vllm.config.rules import Case, OfOneField, Rule
 from dpsim.vllm.config.values import ParallelValues
 from tests.vllm.config.mutants import every_rule, without
 

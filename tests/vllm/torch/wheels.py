@@ -1,9 +1,10 @@
-"""A file of a released wheel of vLLM, byte for byte, kept between runs.
+"""Python files of released wheels of vLLM, byte for byte, kept between runs.
 
     dp_utils("0.33.0")          # FOLDER/0.33.0/dp_utils.py
+    unpacked("0.33.0")          # FOLDER/0.33.0/site
 
-The folder is the one that DPSIM_WHEELS names, or lies among temporary files. pip brings a wheel, of which one file is
-kept. Where no index has it, the test is skipped. A file with other bytes than the release has is an error.
+The folder is the one that DPSIM_WHEELS names, or lies among temporary files. pip brings a wheel, whose Python files are
+kept. Where no index has it, the test is skipped. A `dp_utils.py` with other bytes than the release has is an error.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,17 @@ def dp_utils(release: str) -> Path:
     """The file of a release. Skips the test where no index has the wheel."""
     kept = folder() / release / Path(FILE).name
     if not kept.exists():
+        found = unpacked(release) / FILE
+        kept.write_bytes(found.read_bytes())
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    assert digest == DIGESTS[release], f"{kept} is not the file of release {release}; remove it"
+    return kept
+
+
+def unpacked(release: str) -> Path:
+    """A folder with the Python files and the metadata of a release. Skips the test where no index has the wheel."""
+    kept = folder() / release / "site"
+    if not kept.exists():
         kept.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=kept.parent) as place:
             wanted = [f"vllm=={release}", "--no-deps", "--only-binary", ":all:", "--dest", place]
@@ -44,10 +57,12 @@ def dp_utils(release: str) -> Path:
             )
             if got.returncode:
                 pytest.skip(f"no index has the wheel of vLLM {release}")
-            [wheel] = Path(place).glob("*.whl")
-            found = Path(place) / kept.name
-            found.write_bytes(zipfile.ZipFile(wheel).read(FILE))
-            found.replace(kept)  # at once: another process may look for it
-    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
-    assert digest == DIGESTS[release], f"{kept} is not the file of release {release}; remove it"
+            [file] = Path(place).glob("*.whl")
+            found = Path(place) / "site"
+            with zipfile.ZipFile(file) as wheel:
+                for name in wheel.namelist():
+                    if name.endswith(".py") or name.endswith(".dist-info/METADATA"):
+                        wheel.extract(name, found)
+            with suppress(OSError):  # another process was first
+                found.rename(kept)  # at once: another process may look for it
     return kept

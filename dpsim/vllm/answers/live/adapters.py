@@ -9,15 +9,12 @@ names those. The functions of that release may have moved, or take other argumen
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dpsim.vllm.answers.comparison import Comparison, Row, numbers, series
-from dpsim.vllm.answers.config import AROUND
-from dpsim.vllm.answers.live import batches, clients, graphs, groups
-from dpsim.vllm.answers.live.installed import NotAsked, function
+from dpsim.vllm.answers.live import batches, candidates, clients, configurations, coordinators, graphs, groups, loops
+from dpsim.vllm.answers.live.installed import NotAsked
 from dpsim.vllm.releases import V0_14, V0_17, V0_24, V0_33, Release
 
 
@@ -33,35 +30,6 @@ class Adapter(NamedTuple):
 
     def __str__(self) -> str:
         return self.first.name if self.first is self.last else f"{self.first.name} to {self.last.name}"
-
-
-def config_hash(row: Row) -> Row | None:
-    """Asks which configurations have equal hashes.
-
-    0.14 and 0.33. None if this machine refuses one of the two, perhaps for its devices alone.
-
-    dpsim has no separate configuration of 0.17 and 0.24: 0.17 takes eplb_config.use_async back with two all-to-all
-    backends, and 0.24 has it by default.
-    """
-    parallel_config = function("vllm.config.parallel", "ParallelConfig")
-    try:
-        with surroundings():
-            first, second = (parallel_config(**row[which]).compute_hash() for which in ("first", "second"))
-    except ValueError:
-        return None
-    return {"answer": {"hash_equal": first == second}}
-
-
-@contextmanager
-def surroundings() -> Iterator[None]:
-    """The environment that the questions assume: there an external launcher gives a process its number."""
-    before = dict(os.environ)
-    os.environ.update(AROUND.environ)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 ADAPTERS: dict[str, tuple[Adapter, ...]] = {
@@ -80,17 +48,23 @@ ADAPTERS: dict[str, tuple[Adapter, ...]] = {
     "slices_v2": (Adapter(V0_33, V0_33, batches.slices_v2),),
     "last_ubatch_empty": (Adapter(V0_14, V0_33, batches.last_empty),),
     "metadata": (Adapter(V0_14, V0_14, batches.metadata_014), Adapter(V0_17, V0_33, batches.metadata)),
-    "config_hash": (Adapter(V0_14, V0_14, config_hash), Adapter(V0_33, V0_33, config_hash)),
+    "config": (Adapter(V0_14, V0_14, configurations.config), Adapter(V0_33, V0_33, configurations.config)),
+    "v2_dispatch": (Adapter(V0_33, V0_33, candidates.v2_dispatch),),
+    "v2_sync": (Adapter(V0_33, V0_33, candidates.v2_sync),),
+    "waves": (Adapter(V0_14, V0_14, loops.waves), Adapter(V0_24, V0_33, loops.waves)),
+    "coordination": (
+        Adapter(V0_14, V0_14, coordinators.coordination),
+        Adapter(V0_24, V0_33, coordinators.coordination),
+    ),
+    "config_hash": (
+        Adapter(V0_14, V0_14, configurations.config_hash),
+        Adapter(V0_33, V0_33, configurations.config_hash),
+    ),
 }
 
 STORED_ONLY = {
-    "config": "what is accepted depends on the machine's platform and devices",
     "flow": "asks a runner, which wants a model and a device",
     "captures_004": "captures want a device",
-    "v2_dispatch": "asks a manager of captured graphs, which wants a device",
-    "waves": "asks a process of the engine, which wants a scheduler and peers",
-    "coordination": "asks a process, which wants its sockets",
-    "v2_sync": "asks a manager of captured graphs, which wants a device",
 }
 """Kinds for which the check asks only stored answers, and why."""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 from dpsim.vllm.answers.comparison import Row, series
+from dpsim.vllm.answers.live import drawn_configurations, drawn_groups_v2, drawn_loops
 from dpsim.vllm.answers.live.clients import numbers_of_counts
 from dpsim.vllm.releases import V0_14
 
@@ -98,6 +99,9 @@ DRAWS: dict[str, Callable[[Random, str], Row]] = {
     "slices": _split,
     "decide": _group,
     "balance": _balanced,
+    "waves": drawn_loops.history,
+    "config": drawn_configurations.configuration,
+    "v2_sync": drawn_groups_v2.group,
 }
 
 

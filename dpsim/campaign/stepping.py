@@ -1,0 +1,206 @@
+"""Looking on at a replay: stop at a step, open a debugger at an op, and tell who waits for whom after each choice.
+
+    looks = Stepping(world, at=break_address("rank 1 dp.agree[5]"), debug=open_debugger)
+    with looking_on(looks):
+        subject.run(follow)
+
+Only the first run that begins is looked at: a replay makes further runs for its report.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+from dpsim.backend.journal.call_site import is_own_code
+from dpsim.backend.journal.own_raise import DebuggerQuit
+from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
+from dpsim.contract.schedule import Candidate, RunStopped
+from dpsim.contract.words import BadInput, counted, ranks_text, with_services
+from dpsim.contract.world import End, Run, World
+from dpsim.explore.strategies.replay import ScheduleReplay
+from dpsim.sim.graph.machine import Machine
+
+NO_STEP = 1_000_000
+_ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
+
+
+class StoppedAt(RunStopped):
+    """The run stopped before a step. `lines`: where it stands."""
+
+    def __init__(self, step: int, lines: Sequence[str]) -> None:
+        super().__init__(f"step {step}")
+        self.step, self.lines = step, lines
+
+
+class BreakAddress(NamedTuple):
+    """An op. `rank`, `ordinal`: None for any; the first that comes counts."""
+
+    rank: int | None
+    thread: str
+    site: str
+    ordinal: int | None
+
+    def __str__(self) -> str:
+        thread = "" if self.thread == MAIN else f"/{self.thread}"
+        rank = "" if self.rank is None else f"rank {self.rank}{thread} "
+        return f"{rank}{self.site}" + ("" if self.ordinal is None else f"[{self.ordinal}]")
+
+
+def break_address(text: str) -> BreakAddress:
+    """An address as reports and schedules have it. Raises BadInput.
+
+    >>> str(break_address("1 dp.agree[5]")), str(break_address("rank 0/ubatch.1 turn")), str(break_address("dp.agree"))
+    ('rank 1 dp.agree[5]', 'rank 0/ubatch.1 turn', 'dp.agree')
+    """
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None:
+        raise BadInput(f"{text!r}: no address of an op; expected for instance 'rank 1 dp.agree[5]', or a site alone")
+    rank, thread, site, ordinal = found.groups()
+    return BreakAddress(
+        None if rank is None else int(rank), thread or MAIN, site, None if ordinal is None else int(ordinal)
+    )
+
+
+class Stepping:
+    """What looks on. `until`: the step before which the run stops. `at`: the op at which `debug` is called, with the
+    frame of the program, this object and the rank. Its answer is whether the user quits. `say`: gets the lines of each
+    choice, after it; None for no lines.
+    """
+
+    def __init__(
+        self,
+        until: int | None = None,
+        at: BreakAddress | None = None,
+        debug: Callable[[FrameType, Stepping, int], bool] | None = None,
+        say: Callable[[str], None] | None = None,
+    ) -> None:
+        self.until, self.at, self.debug, self.say = until, at, debug, say
+        self.world: World | None = None
+        self.reached = False
+        self.programs: Sequence[Any] = ()
+        self._machine: Machine | None = None
+        self._journals: Sequence[Sequence[RawRecord]] | None = None
+        self._over = False
+
+    def begins(self, machine: Machine, journals: Sequence[Sequence[RawRecord]], programs: Sequence[Any]) -> None:
+        if self._machine is None:
+            self._machine, self._journals, self.programs = machine, journals, programs
+        else:
+            self._over = True
+
+    def noted(self, rank: int, raw: RawRecord) -> BaseException | None:
+        """Stop here, or open the debugger, if this is the place."""
+        machine = self._machine
+        if self._over or machine is None or raw[KIND] in ("learned", "injected", "finished"):
+            return None
+        if self.until is not None and self.until <= raw[STEP] < NO_STEP:
+            return machine.halt(StoppedAt(self.until, self.lines()))
+        if self.at is None or self.reached or not _is_at(self.at, rank, raw):
+            return None
+        self.reached = True
+        if self.debug is not None and self.debug(_program_frame(sys._getframe(1)), self, rank):
+            return machine.halt(DebuggerQuit())
+        return None
+
+    def lines(self) -> list[str]:
+        """Where each rank stands, and for whom it waits."""
+        if self.world is None or self._journals is None:
+            return []
+        return standing_lines(self.world, self._journals)
+
+    def follow(self, steps: Sequence[str], strict: bool) -> ScheduleReplay:
+        """The strategy that follows a schedule, and tells of each choice where that is wanted."""
+        return ScheduleReplay(steps, strict) if self.say is None else _Told(steps, strict, self)
+
+    def chosen(self, number: int, of: int, word: str, possible: int) -> None:
+        """A choice was made, and the run went on from it."""
+        if self.say is not None:
+            others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
+            self.say("\n".join([f"choice {number} of {of}: {word}{others}", *(f"  {line}" for line in self.lines())]))
+
+    def frame_of(self, rank: int) -> FrameType | None:
+        """The innermost line of a rank's program at which it stands; None where there is no coroutine."""
+        return _innermost(self.programs[rank]) if 0 <= rank < len(self.programs) else None
+
+
+class _Told(ScheduleReplay):
+    """Follows a schedule, and tells of each choice when the next one is due."""
+
+    def __init__(self, noted: Sequence[str], strict: bool, looks: Stepping) -> None:
+        super().__init__(noted, strict)
+        self._looks = looks
+        self._last: tuple[int, str, int] | None = None
+
+    def pick(self, candidates: Sequence[Candidate]) -> int:
+        self._tell()
+        index = super().pick(candidates)
+        self._last = len(self.schedule), candidates[index].label, len(candidates)
+        return index
+
+    def end(self, whole: bool) -> None:
+        self._tell()
+        super().end(whole)
+
+    def _tell(self) -> None:
+        if self._last is not None:
+            number, word, possible = self._last
+            self._last = None
+            self._looks.chosen(number, len(self.noted), word, possible)
+
+
+def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:
+    return (
+        raw[SITE] == at.site
+        and at.rank in (None, rank)
+        and at.ordinal in (None, raw[ORDINAL])
+        and (at.rank is None or raw[THREAD] == at.thread)
+    )
+
+
+def _program_frame(frame: FrameType) -> FrameType:
+    """The frame of the program that made the call, above those of the backend."""
+    inner: FrameType | None = frame
+    while inner is not None and is_own_code(inner):
+        inner = inner.f_back
+    return inner or frame
+
+
+def _innermost(program: Any) -> FrameType | None:
+    found: FrameType | None = None
+    while program is not None:
+        frame = getattr(program, "cr_frame", None)
+        if frame is not None and not is_own_code(frame):
+            found = frame
+        program = getattr(program, "cr_await", None)
+    return found
+
+
+# ---- where ranks stand
+
+
+def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
+    """Where the ranks of a run that goes on stand, a line for those that stand alike."""
+    ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
+    ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
+    size, services = world.size, world.services
+    run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
+    alike: dict[str, list[int]] = {}
+    for state in chain(RunIndex.of(world, run)).values():
+        alike.setdefault(_said(state), []).append(state.actor)
+    lines = [f"{ranks_text(ranks)}  {said}" for said, ranks in alike.items()]
+    return [with_services(line, size, services) for line in lines]
+
+
+def _said(state: ActorState) -> str:
+    raw = None if state.since is None else state.since.raw
+    step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
+    if state.state == "stopped":
+        return f"{step}can go on" + ("" if raw is None else f" behind {raw[SITE]}[{raw[ORDINAL]}]")
+    waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
+    return f"{step}{told_of(state)}{waits}"

@@ -1,0 +1,56 @@
+"""Gather and scatter of a process group: one member, the root, has a piece for each.
+
+A member that is not the root brings its piece, or gets it, and its list is empty. torch 2.14 has the gather into one
+tensor, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.torch.child.pieces import alike, chunks, content, cut, fill, named
+from dpsim.torch.child.works import Started, Then
+
+Many = Sequence[Any]
+
+
+class RootedCalls:
+    """The part of a group that these calls need. `ranks`: its members as global ranks."""
+
+    index: int
+    count: int
+    ranks: list[int]
+
+    def _start(self, call: str, block: bytes, then: Then, out: Any = None, **about: Any) -> Started:
+        """Of the group that has these calls."""
+        raise NotImplementedError
+
+    def gather(self, outputs: Many, inputs: Many, opts: Any) -> Started:
+        [source] = inputs
+        parts = alike("gather", outputs[0], source, self.count) if self.index == opts.rootRank else []
+        return self._gathers(parts, source, opts)
+
+    def gather_single(self, output: Any, source: Any, opts: Any) -> Started:
+        mine = self.index == opts.rootRank
+        if mine and output.numel() != source.numel() * self.count:
+            raise ValueError("output tensor size must be equal to world_size times input tensor size")
+        return self._gathers(chunks(output, self.count) if mine else [], source, opts)
+
+    gather_into_tensor = gather_single
+
+    def _gathers(self, parts: Many, source: Any, opts: Any) -> Started:
+        def then(blocks: list[bytes]) -> None:
+            for part, block in zip(parts, cut(blocks[0], self.count) if parts else [], strict=True):
+                fill(part, block)
+
+        about = {"dtype": named(source.dtype), "elements": source.numel(), "root": self.ranks[opts.rootRank]}
+        return self._start("gather", content(source), then, parts, **about)
+
+    def scatter(self, outputs: Many, inputs: Many, opts: Any) -> Started:
+        [target] = outputs
+        pieces = alike("scatter", inputs[0], target, self.count) if self.index == opts.rootRank else []
+        about = {"dtype": named(target.dtype), "elements": target.numel() * self.count}
+        about["root"] = self.ranks[opts.rootRank]
+        block = b"".join(map(content, pieces))
+        return self._start("scatter", block, lambda blocks: fill(target, blocks[0]), [target], **about)

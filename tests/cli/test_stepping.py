@@ -1,0 +1,134 @@
+"""`dpsim replay` with --until, --break and --step; and a user who leaves pdb."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from dpsim.campaign.stepping import break_address
+from dpsim.cli.app import app
+from dpsim.contract.words import BadInput
+from dpsim.sim.onlooker import onlooker
+from tests.agreeing import HEALTHY, SKIP
+from tests.cli.commands import Answer, dpsim_, process, write
+from tests.cli.protocols import scenario
+
+MODULE = ("--module", "tests.cli.protocols")
+
+
+def typed(words: str, *command: str) -> Answer:
+    """A command whose user types these words."""
+    result = CliRunner().invoke(app, [*command], input=words, prog_name="dpsim")
+    assert onlooker() is None
+    return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture
+def trace() -> str:
+    """Rank 1 leaves out its agreement of step 2."""
+    write(Path("x.yaml"), HEALTHY + SKIP)
+    dpsim_("run", "x.yaml", "--trace", "x.jsonl")
+    return "x.jsonl"
+
+
+def test_a_run_stops_before_a_step(trace: str) -> None:
+    answer = dpsim_("replay", trace, "--until", "1")
+    first, *lines = answer.out.splitlines()
+    assert (answer.code, answer.err, first) == (0, "", "stopped before step 1")
+    assert lines[0].startswith("rank 0  step 1: waits in world_cpu #1, for ranks 1, 2")
+    assert all("step 2" not in line for line in lines)
+
+
+def test_a_step_that_no_rank_reaches(trace: str) -> None:
+    answer = dpsim_("replay", trace, "--until", "99")
+    assert answer.err == "dpsim: --until: no rank reached step 99\n"
+    assert "the same run again" in answer.out
+
+
+def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> None:
+    words = "ranks\nrank 2 rank.step\nrank 7\nrank 0\np rank.rank, rank.step\nc\n"
+    answer = typed(words, "replay", trace, "--break", "rank 1 dp.agree[1]")
+    assert answer.code == 0
+    assert "tests/agreeing.py" in answer.out
+    assert answer.out.count("ranks 0, 1  step 1: waits in world_cpu #1, for rank 2") == 2
+    assert "(1, 1)" in answer.out
+    assert "*** 7: no rank that stands in its program" in answer.out
+    assert "prepared = " in answer.out
+    assert answer.out.endswith("the same run again\n")
+    assert "dpsim/sim" not in answer.out
+
+
+def test_the_run_is_another_one_if_the_user_changes_something(trace: str) -> None:
+    """The twin of the run that is the same."""
+    answer = typed("!rank.step = 5\nc\n", "replay", trace, "--break", "rank 0 dp.agree[1]")
+    assert answer.code == 1
+    assert "NOT the same run" in answer.out
+
+
+def test_quitting_ends_the_command_and_says_where_ranks_stand(trace: str) -> None:
+    answer = typed("q\n", "replay", trace, "--break", "dp.agree[1]")
+    assert answer.code == 130
+    first, *stand = answer.err.splitlines()
+    assert first == "dpsim: quit from the debugger, without a result"
+    assert stand[0].startswith("dpsim: rank 0 in step 1: all_reduce")
+    assert "GeneratorExit" not in answer.out + answer.err
+    assert "VIOLATED" not in answer.out
+
+
+def test_an_op_that_the_run_does_not_make(trace: str) -> None:
+    answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[77]")
+    assert answer.err == "dpsim: --break: the run made no op at rank 1 dp.agree[77]\n"
+
+
+@pytest.mark.parametrize("words", ["", "rank x y z", "a b c[1]", "dp.agree[x]"])
+def test_what_is_no_address(words: str) -> None:
+    with pytest.raises(BadInput, match="no address of an op"):
+        break_address(words)
+
+
+def test_bad_options(trace: str) -> None:
+    for words in (("--break", "a b c"), ("--step", "--json"), ("--until", "-1")):
+        answer = dpsim_("replay", trace, *words)
+        assert (answer.code, answer.out) == (2, "")
+
+
+def test_each_choice_is_told_and_who_waits_after_it() -> None:
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    dpsim_("explore", "t_lost.yaml", *MODULE)
+    (path,) = Path(".dpsim").iterdir()
+    answer = dpsim_("replay", str(path), "--step", *MODULE)
+    choices = [line for line in answer.out.splitlines() if line.startswith("choice ")]
+    assert [line.partition(":")[0] for line in choices] == [f"choice {number} of 4" for number in range(1, 5)]
+    assert "  rank 0  step 0: waits in other" in answer.out
+    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+
+
+def test_a_trace_without_a_schedule_has_no_choices(trace: str) -> None:
+    answer = dpsim_("replay", trace, "--step")
+    assert answer.err.startswith("dpsim: --step: the trace has no schedule")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("words", ["q\n", "n\nn\nn\nn\nn\nn\nn\nn\nn\nn\nn\nn\nq\n"])
+def test_breakpoint_in_a_protocol_and_quitting_leave_no_noise(words: str) -> None:
+    write(
+        Path("mine.py"),
+        "import numpy as np\n"
+        "from dpsim.contract.registry import register_protocol\n"
+        "from tests.sized import SizedProgram\n\n"
+        '@register_protocol("t_stops")\n'
+        "class Stops(SizedProgram):\n"
+        "    async def run(self, rank, prepared):\n"
+        "        rank.step = 0\n"
+        "        if rank.rank:\n"
+        "            breakpoint()\n"
+        '            await rank.mailbox("box").get("never")\n',
+    )
+    write(Path("x.yaml"), scenario("t_stops", 2))
+    done = process("run", "x.yaml", "--module", "mine.py", input=words)
+    assert done.returncode in (130, 1)
+    assert "GeneratorExit" not in done.stdout + done.stderr
+    assert "BDBQUIT" not in done.stdout
+    assert done.stdout.count('-> await rank.mailbox("box").get("never")') <= 1 + words.count("n")

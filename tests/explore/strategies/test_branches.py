@@ -1,0 +1,125 @@
+"""A tree in branches sees what DPOR in one piece sees, and what brute force sees, in any order of the branches."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+
+from dpsim.contract.schedule import CutOff
+from dpsim.explore.order import Labels
+from dpsim.explore.strategies import branches
+from dpsim.explore.strategies.branches import SharedPlace, Tree
+from dpsim.explore.strategies.dpor import Dpor
+from tests.explore.strategies.test_within import World, real_world, toy_world
+from tests.explore.toy import at_random, every
+from tests.worlds.cases import CASES
+
+
+def in_branches(
+    world: World, seed: int, width: int = 4, each: int = 2, kind: type[Tree] = Tree
+) -> tuple[Counter[Hashable], int]:
+    """What whole runs show, and how many were cut off. At most four branches are given out at a time, each with its own
+    labels, and they come back in a random order.
+    """
+    rng, tree, seen, cut = random.Random(seed), kind(width, unsplit=1), Counter[Hashable](), 0
+    out: list[Any] = []
+    while not tree.over:
+        while len(out) < 4 and (branch := tree.next()) is not None:
+            out.append(branch)
+        branch = out.pop(rng.randrange(len(out)))
+        chosen = Dpor(Labels())
+        if branch.state is not None:
+            chosen.resume(branch.state)
+        runs = 0
+        while runs < each and chosen.begin():
+            runs, whole = runs + 1, True
+            try:
+                seen[world(chosen)] += 1
+            except CutOff:
+                whole, cut = False, cut + 1
+            chosen.end(whole)
+        tree.take(branch.number, chosen.state(), [*chosen.asked], chosen.over, runs)
+    return seen, cut
+
+
+def in_one_piece(world: World) -> set[Hashable]:
+    seen, chosen = set(), Dpor()
+    while chosen.begin():
+        try:
+            seen.add(world(chosen))
+            whole = True
+        except CutOff:
+            whole = False
+        chosen.end(whole)
+    return seen
+
+
+def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
+    """Toys of which branches do not see every order."""
+    toys = {seed: at_random(seed) for seed in seeds}
+    return [
+        seed
+        for seed, toy in toys.items()
+        if {*in_branches(toy_world(toy), seed, kind=kind)[0]} != {one.order for one in every(toy)}
+    ]
+
+
+@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 200), marks=pytest.mark.slow)])
+def test_toys(seeds: range) -> None:
+    """Slots, draws and deaths among them."""
+    assert misses(seeds) == []
+
+
+REAL = ["wake_pause 2x2 bug", "kill pipeline 2x4", "threads wake kill", "residency 2 ranks 2 slots 2 streams"]
+
+
+@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_worlds(name: str, seed: int) -> None:
+    world = real_world(name)
+    seen, _ = in_branches(world, seed)
+    assert {*seen} == in_one_piece(world)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", [*CASES])
+def test_all_worlds(name: str) -> None:
+    world = real_world(name)
+    assert {*in_branches(world, 7, width=9, each=5)[0]} == in_one_piece(world)
+
+
+# ---- twins
+
+
+class Deaf(Tree):
+    """What is asked for at shared places is not heard."""
+
+    def take(self, number: int, state: Any, asked: Any, over: bool, runs: int) -> None:
+        super().take(number, state, [], over, runs)
+
+
+class Hasty(SharedPlace):
+    """The choice of a branch sleeps at once in the next ones, as if its footprint touched nothing."""
+
+    def next(self) -> str | None:
+        if self.waits:
+            self.tried[self.waits], self.waits = (), ""
+        return super().next()
+
+
+class Once(SharedPlace):
+    """Of what is left at a shared place one choice is tried."""
+
+    def next(self) -> str | None:
+        return None if len(self.claimed) > 1 else super().next()
+
+
+@pytest.mark.parametrize("twin", [Deaf, Hasty, Once])
+def test_a_mistake_is_found(twin: type[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "SharedPlace", twin if issubclass(twin, SharedPlace) else SharedPlace)
+    kind = twin if issubclass(twin, Tree) else Tree
+    assert any(misses(range(seed, seed + 1), kind) for seed in range(200))

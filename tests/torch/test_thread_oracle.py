@@ -1,0 +1,86 @@
+"""Threads of ranks against an oracle: each outcome that some order of their calls has is seen, and no other one."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.schedule import CutOff
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.scenario import scenario_from
+from dpsim.sim.backend import SimBackend, SimRun
+from dpsim.torch.threads import ThreadMessages
+from tests.torch.runs import PROGRAMS
+from tests.torch.thread_oracle import Outcome, Spec, drawn, outcomes
+
+pytest.importorskip("torch")
+
+LOCKS: Spec = (
+    ((("lock", 0), ("unlock", 0), ("sum", 0, 1)), (("lock", 0), ("unlock", 0))),
+    ((("sum", 0, 2),), ()),
+)
+ONE_GROUP: Spec = (((("sum", 0, 1),), (("sum", 0, 10),)), ((("sum", 0, 100),), (("sum", 0, 1000),)))
+CROSSED: Spec = (
+    ((("sum", 0, 1), ("sum", 1, 2)), (("get",), ("put", 5))),
+    ((("sum", 1, 3), ("sum", 0, 4)), (("set",), ("await",))),
+)
+"""Main threads that cross two groups, beside a thread that waits in vain."""
+
+
+def seen(spec: Spec) -> set[Outcome]:
+    """What the explorer sees."""
+    params = {"target": str(PROGRAMS / "drawn_threads.py:main"), "ranks": 2, "args": [json.dumps(spec)], "silence": 120}
+    subject = Subject.of(scenario_from({"name": "tested", "torch": params}))
+    strategy, found = Dpor(), set[Outcome]()
+    while strategy.begin():
+        backend = SimBackend(choose=strategy, memory=False)
+        try:
+            run = backend.run_program(subject.world, subject.program, subject.prepared)
+        except CutOff:
+            strategy.end(whole=False)
+            continue
+        found.add(_outcome(run))
+        strategy.end(whole=True)
+    assert strategy.exhausted
+    return found
+
+
+def _outcome(run: SimRun) -> Outcome:
+    assert {*run.ends} <= {"finished", "blocked"}
+    decided = {raw[SITE]: raw[DECISION_VALUE] for journal in run.journals for raw in journal if raw[KIND] == "decision"}
+    logs = [tuple(decided.get(f"{rank}.{thread}", ())) for rank in (0, 1) for thread in "mu"]
+    return tuple(logs), run.finished
+
+
+def test_the_oracle_knows_what_is_plain() -> None:
+    assert len(outcomes(ONE_GROUP)) == 2, "each rank has two orders, and two of the four are the same"
+    assert {ended for _, ended in outcomes(CROSSED)} == {False}
+    assert {logs[:2] for logs, _ in outcomes(LOCKS)} == {((1, 3), (2,)), ((2, 3), (1,))}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", [LOCKS, CROSSED], ids=["locks", "crossed"])
+def test_all_that_may_come_out_is_seen(spec: Spec) -> None:
+    assert seen(spec) == outcomes(spec)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(60))
+def test_all_that_may_come_out_of_drawn_threads_is_seen(seed: int) -> None:
+    spec = drawn(random.Random(seed))
+    assert seen(spec) == outcomes(spec)
+
+
+@pytest.mark.slow
+def test_a_lock_that_is_no_choice_would_be_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin: the thread that comes first takes it, in each schedule."""
+
+    async def answers(self: ThreadMessages, name: str, changes: bool, site: str) -> None:
+        self._answer(True)
+
+    monkeypatch.setattr(ThreadMessages, "on_choose", answers)
+    assert seen(LOCKS) < outcomes(LOCKS)
