@@ -37,14 +37,15 @@ if TYPE_CHECKING:
     from dpsim.runner import Result
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."),
+]
+
+
 @with_offered(before="trace")
 def run(
-    scenario: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."
-        ),
-    ] = None,
+    scenario: Words = None,
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,
