@@ -5,9 +5,9 @@ schedules.
     >>> SimBackend().unavailable(4096) is None
     True
 
-A run is wired (`dpsim.sim.wiring`), goes on until nothing can move any more, and is judged: which actors ended, and
-where the others stand. A `SimRun` has all that is known of it. The backend itself holds how to run, and nothing of any
-run.
+The backend makes the parts of a run (`dpsim.sim.wiring`) and lets it continue until nothing can move any more. Then it
+says which actors ended, and where the others stand. A `SimRun` has all that is known of a run. The backend itself holds
+only how to run.
 """
 
 from __future__ import annotations

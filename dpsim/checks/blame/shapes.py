@@ -8,9 +8,10 @@ evidence about a call, and its peer agrees with its own other steps, the call is
              rank 1   hidden.receive int64[5]     as many as in hidden.copy in 8 of 8 other steps, so here 4
                                                   ->   MISMATCH:TRANSFER:COUNT, culprit rank 1
 
-Evidence both for and against a value on one side decides nothing. A side whose numbers changed together does not decide
-either, if all numbers of the other side equal those in the one other step. This pass handles only differences without a
-culprit. If the two calls meet different calls elsewhere, a call is missing before them, and their shapes prove nothing.
+If the evidence speaks both for and against a side's value, the pass names no rank. Nor does it name a side without
+evidence if that side made only one other step, with the same numbers. This pass handles only mismatches for which no
+check named a culprit. If either call meets a different call in another step, an earlier call is missing, and shapes
+prove nothing.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ ranks with three streams each, which wait for one another in every step, has the
     Vectors             1.44    1.50    1.49    1.57    1.62
 
 Prior art: Fidge and Mattern's vector clocks; PyTorch's `torch.cuda._sanitizer`, which keeps a dict of sequence numbers
-for each stream; FastTrack (Flanagan and Freund, PLDI 2009). Its *epoch* is our (actor, position), and it observed that
-most questions need no vector.
+for each stream; FastTrack (Flanagan and Freund, PLDI 2009). The *epoch* of FastTrack is our pair (actor, position). Its
+authors observed that most comparisons need no vector.
 """
 
 from __future__ import annotations

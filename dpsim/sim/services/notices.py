@@ -1,7 +1,7 @@
 """Notices to the actors that watch a rank or service: it is gone.
 
 A notice is a delivery without a sender. It comes after the end of the watched actor, and races from then on like every
-delivery. If that end never comes the notice never does, and a run waits for neither.
+delivery. If the actor never ends, no notice comes, and the run does not wait for one.
 
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
     notices.gone(3, host.before)                # the end of rank 3: its notices are under way

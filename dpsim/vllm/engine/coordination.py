@@ -17,8 +17,9 @@ Engines also send their numbers of requests, step by step. The coordinator publi
 has arrived for a while. A step's counts come from several engines. When the first counts of a later step arrive, the
 coordinator keeps those of all engines before it, and publishes them first.
 
-Releases: in 0.14 alone, a group that grows stops running. Counts have a third number since 0.28. A first request of a
-front end sets the group running up to 0.28, and only wakes engines in 0.31. 0.33 ignores it.
+Releases differ. Only in 0.14, a group of engines that grows stops running. Since 0.28 an engine publishes three
+numbers: its waiting requests, its running requests, and the share of its KV cache in use. The first request of a front
+end starts the group up to 0.28. In 0.31 it wakes the engines and does not start the group, and 0.33 ignores it.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ One iteration (2.3):
     sync            at a sync point: which engines have work, and which want to pause (2.4)
     end             the wave goes on or is over: inform the coordinator
 
-An idle engine makes no collective (I-EL-4). `rank.step` counts iterations with a forward. All engines make equally many
-(I-EL-1), so a step is the same one on all of them, and a check can compare their decisions.
+An idle engine makes no collective (I-EL-4). `rank.step` counts iterations with a forward. All engines of a running
+group make the same number of these iterations (I-EL-1). So a step number means the same step on all of them, and a
+check can compare their decisions.
 
 Each method of `EngineLoop` is one decision, and a variant overrides one of them.
 

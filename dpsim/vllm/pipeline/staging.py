@@ -2,8 +2,9 @@
 
 In each step the host writes numbers, such as the slots of its rows, into pinned memory. The device copies them when it
 reaches the copy, perhaps some steps later. So one buffer is not enough: there is one for each batch that may be under
-way. The host waits for nothing before it overwrites a buffer. The batch queue alone guarantees that the step of the
-buffer is over, since the host took that step's result. If the queue is deeper than that capacity, the guarantee fails.
+way. The host waits for nothing before it overwrites a buffer. Only the batch queue makes that safe: the host has
+taken the result of the step that last used the buffer. If the queue holds more batches than there are buffers, the host
+overwrites a buffer that the device may still copy.
 
 The host's write is an op of a separate stream, which never waits: the write happens at once.
 """

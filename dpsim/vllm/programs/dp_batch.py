@@ -2,8 +2,8 @@
 
     protocol: {name: dp_batch, form: source-000}
 
-A step of a rank is in `dpsim.vllm.data_parallel.step`. A variant replaces pieces of it. Forms of the V2 runner have a
-separate step. All decisions of a rank alone are those of the V1 runner of their release.
+`dpsim.vllm.data_parallel.step` has the step of a rank, and a variant replaces pieces of it. The forms v2-0.17 and
+v2-0.33 have another step, that of the V2 runner. What a rank decides by itself follows the V1 runner of its release.
 """
 
 from __future__ import annotations
