@@ -5,8 +5,8 @@
 
 What the recorder's fields mean, as NCCL and gloo of torch 2.11 to 2.14 write them:
 
-* `retired` says that a call is over. `state` may be wrong: it is "completed" for a host that is still
-  within the call of the library, and with gloo it is always "scheduled".
+* `retired` says that a call is over. `state` may be wrong. It is "completed" for a host that is still
+  within the call of the library. With gloo it is always "scheduled".
 * The calls of a coalesced group have no state. They are over if the entry that closes the group is.
 * In "send 0->1" and "recv 1<-0" the numbers are positions in the group.
 * Neither root nor reduction is recorded. Dumps in JSON have no stacks.

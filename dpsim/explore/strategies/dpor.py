@@ -6,7 +6,7 @@ f has to be tried where e was chosen. If f needs steps after e, the first of the
 place when all that had to be tried there was tried. When no place is left, every class has been seen, and what no run
 showed does not happen.
 
-A step that the search tried at a place *sleeps* at later places: the search does not try it there again, until a step
+A step that the search tried at a place *sleeps* at later places. The search does not try it there again until a step
 that conflicts with it has happened. A run in which everything sleeps is cut off and counted as redundant.
 
 Three rules beyond the textbook, without which a proof was wrong (each has a world in tests/worlds that shows it):
