@@ -5,9 +5,9 @@
     run = backend.run(world, "protocol", args)      # starts 4 processes, seconds; the next run finds them warm
     backend.close()                                 # else at the end of this process
 
-A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all. The machine cannot do
-it: BackendUnavailable. The program is not there or does not take its arguments: `registry.UnknownName` and
-`ProgramRefused`. The program keeps state where its ranks may share it: SharedState.
+A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all. The backend raises
+BackendUnavailable if the machine cannot do it. It raises `registry.UnknownName` or `ProgramRefused` if the program is
+not there or does not take its arguments. It raises SharedState if the program keeps state where its ranks may share it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ its part of a GPU. Its replacements start meanwhile. The pool gets them when all
 memory or a device that a dead process still holds.
 
 A crew may keep a *reserve*: one more worker a rank, with torch and its device at hand. It is asked for when those that
-work have to go, and a new one starts beside the next job. A second context on each GPU is its price, so it is for users
+work have to go, and a new one starts beside the next job. It costs a second context on each GPU, so it is for users
 that lose workers often, as tests of failures do. No reserve is kept unless `keeps_reserve` is set.
 
 A service's worker is as a rank's, without a device: a world of two ranks and two services runs on two GPUs.

@@ -1,7 +1,7 @@
 """What the ops on a GPU need of torch, looked up once, and pinned memory that reads use again.
 
-Python runs several times as slowly between calls of CUDA as in a loop without them. So a small number of calls at every
-op counts, and not fast ones. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of
+Python runs several times as slowly between calls of CUDA as in a loop without them. So the number of calls at every op
+matters, and not their speed. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of
 functions that reach no device.
 
     calls = CudaCalls(torch.device("cuda", 0))

@@ -2,8 +2,8 @@
 
 A stream waits by cuStreamWaitValue32 (CUDA Driver API, Stream Memory Operations). It looks at the word when it reaches
 that point, and again and again until the word is 1. In a capture CUDA keeps that as a batch memory operation, so each
-replay
-looks by itself. The host writes the word as any other memory, which is no call of CUDA and is allowed at all times.
+replay looks by itself. The host writes the word as any other memory, which is no call of CUDA and is allowed at all
+times.
 
 All words are taken when a worker starts: to take pinned memory may wait for the device, and a capture forbids it.
 

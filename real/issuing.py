@@ -2,8 +2,8 @@
 
 A call of the contract and its record are one step with respect to the other threads of the rank. So the journal has the
 order in which calls reached the streams, the communicators and the flags, and gives out its numbers in that order. A
-thread holds `ISSUING` for a plain call, and for the first half of an awaited one, which issues it; never while it
-waits.
+thread holds `ISSUING` for a plain call, and for the first half of an awaited one, which issues it. It never holds it
+while it waits.
 
 A *guarded* class derives from a backend's own and has each method of the contract with the lock around it. Whatever
 such a method gives is guarded too, so a rank that is guarded hands out nothing else:

@@ -8,7 +8,7 @@ and boxes can be asked for a message by that. Socket and thread begin with the f
 number, and with it the path, of one that works.
 
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
-message to a process that has gone is lost, as anything sent to the dead.
+message to a process that has gone is lost.
 
 A process that *watches* a rank connects to it once more, and says so. That connection closes when the program there has
 ended, or when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so

@@ -1,6 +1,6 @@
 """The listener of a store: a table, a thread that serves it, and which connections it lets in.
 
-Each connection says one line of JSON a message:
+Each connection sends one line of JSON a message:
 
     ["job", word]                       first of all; `word` holds 16 random bytes of the parent, and the job's number
     ["set", key, value]                 no answer

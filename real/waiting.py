@@ -10,7 +10,6 @@ A wait for a peer that never comes has to end without the peer. Two ways are off
 Both end a hopeless wait with `Unfinished`, which no protocol may catch. So does a gloo operation that failed because
 the *process* of a peer is gone. On every other backend this rank would never return, so it ended "blocked" and not
 "raised".
-and not "raised".
 
     patience = Patience(give_up=threading.Event(), polls=True)
     patience.until(event.query)            # a CUDA event, polled

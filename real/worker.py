@@ -4,7 +4,8 @@ The control thread reads the parent's messages and hands them to the main thread
 sets the flag for which every wait of the main thread looks. If the main thread does not come out of its job within a
 second, it is stuck inside a call of CUDA or NCCL. Then the control thread aborts the communicators from outside. On
 `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look. A program
-never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
+never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. The same holds
+for host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
 
 No worker outlives its parent, however that ends. The control thread leaves when the socket closes. If it cannot run,
 because some call holds Python's lock, the kernel ends the worker. The read end of a pipe, whose other end only the

@@ -4,25 +4,29 @@ Upwards, each file knows those above it:
 
     subject.py    a program on a world: a run under a schedule, judged by all checks
     assumptions/  what a verdict takes for granted: one table of what hardware may do, by what runs did
-    draws.py      who draws random numbers without a seed
+    draws.py      the rank that draws random numbers without a seed
     repeats.py    some runs are made again, and have to come out the same
     in_time.py    the run of a world as written, judged before a search
     searches.py   run after run under a strategy, and what is noted of them
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
-    standing.py   how far an exploration is, in a line
+    how_far.py    how far an exploration is, in a line
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
-    one_more.py   whom the same run blames in the world with one rank more
+    one_more.py   the rank that the same run blames in a world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
     alternatives.py  these two, for the report of a failure
     units.py      some schedules of a subject, done in any process, and their results merged
     interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done
     in_order.py   the units of a plan in one order, for any number of processes
-    processes.py  several subjects over several processes: who does which unit, and what if a worker dies
+    unit_process.py  a process that does units
+    processes.py  several subjects over several processes: which worker does which unit, and what if one dies
     sameness.py   what an exploration is of, in words and digests
     work.py       a folder of results, from which an exploration goes on after a cut
+    remote.py     a subject that another machine makes again, and its units done there
+    ray_cluster.py  units on a cluster of Ray
     traces.py     the trace of a judged run, with its scenario and verdict
+    results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number
     deepening.py  explorations within bounds, level by level

@@ -6,7 +6,7 @@
 
     with Tracing(which) as tracing:            # the generators that a process shares
         ... the same run ...
-    tracing.culprit                            # who moved one of them first
+    tracing.culprit                            # the rank that moved one of them first
 
 The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rng` tell of a generator that is made
 without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators

@@ -5,11 +5,11 @@
     unlike = repeats.after(run, schedule, failed)   # after it; None if it came out the same or was not repeated
     unlike = repeats.last()                         # at the end
 
-Which runs: the first, every one whose number is a power of four, the first of each failure, and the last. So a world
-that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's schedule
-strictly. The instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a clock.
-Every rank gets a separate instance, as it would in a separate process. So ranks that talk through `self` and tidy up
-behind them come out differently.
+Repeated runs are the first, every one whose number is a power of four, the first of each failure, and the last. So a
+world that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's
+schedule strictly. The instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a
+clock. Every rank gets a separate instance, as it would in a separate process. So ranks that talk through `self` and
+tidy up behind them come out differently.
 
 The search also finds random numbers at their source. A run that changes the generator of `random` or `numpy.random` and
 does not seed it is a finding, however alike the two runs are. (After a run that seeds it, a second run leaves it as the

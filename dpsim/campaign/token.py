@@ -3,8 +3,7 @@
     dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
 
 The word and the protocol's source are enough to make the failure again: no file is needed. It is for logs of other
-machines:
-`pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` make the run again.
+machines. `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` make the run again.
 
 A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes of the SHA-256 of a JSON object and
 the object itself, compressed. A word from a log may hold anything, so `read_token` checks it as it checks a file. It

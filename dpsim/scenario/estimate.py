@@ -2,13 +2,13 @@
 
     output_tokens: 16000000     ->  about 16,000,000 steps, 256,000,000 records, 107 GB; expected at most 8 GB
 
-A program says it of its arguments (`Program.estimate`). A run that takes more memory than is allowed is refused,
+A program estimates it from its arguments (`Program.estimate`). A run that takes more memory than is allowed is refused,
 whether a file, a trace or a stranger's token asks for it. One that is large and allowed is announced before it begins.
 
     allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the usual limit
     refuse_enormous("big", program, args)
 
-A program that says nothing is not bounded here: then the progress line tells how far it is.
+A program without an estimate has no bound here: then the progress line shows how far it is.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
       - {to: coordinator, mailbox: inbox, content: [wave, 3]}                       # sent when the coordinator begins
       - {to: 1, mailbox: inbox, content: pause, after: {rank: 0, site: engine.step, ordinal: 2}}
 
-A message is sent where a rank is, before what that does there. It is delivered some time later, like any other: an
-exploration tries every order. Messages that are sent from outside where one rank is reach each mailbox in order. They
+A message is sent when a rank reaches an op, before that op. It is delivered some time later, like any other: an
+exploration tries every order. Messages from outside that are sent at ops of one rank reach each mailbox in order. They
 are in no order with what the rank sends itself.
 """
 

@@ -10,8 +10,7 @@ stop, and the run has to end (`limits.progress` says how soon).
         one.scenario.description                    # "Possible here: die, delay."
 
 Faults lie at ops that a run without faults reaches (`Place`), each of another rank or service. All of it is a function
-of
-the seed. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's simulator.
+of the seed. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's simulator.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 Two runs of one scenario are equal if every rank made the same decisions and learned the same from each op. The ops on
 each communicator and stream must also be the same, in the same order. The backend, the speed, the line of the source
 and the ports that the system gave (`given_ports`) make no difference. Nor does the order in which the host threads of a
-rank use what only they share. `compare` reports only the *first* difference, since the others
+rank use what only they share. `compare` reports only the *first* difference, since the others mostly follow from it.
+That is the one in the earliest step, and within a step the earliest op of a rank.
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5

@@ -285,8 +285,6 @@ def test_json_has_every_key() -> None:
         "classes": 2,
         "redundant": 0,
         "cut": 0,
-        "within": None,
-        "unfinished": None,
         "longest": 10_000,
         "within": None,
         "unfinished": None,

@@ -4,8 +4,8 @@ The captured stream, and those that joined it, have `Stream.capture` set; their 
 device. What is kept is in `dpsim.backend.graphs.kept`. Where the backend captures for real (CUDA) the call goes to the
 device as well, which keeps it too.
 
-What forbids calls is CUDA's (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled operations"), told by
-its error codes:
+CUDA's rules forbid calls (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled operations"). Its error
+codes name them:
 
     900  a call that learns, or that waits for what is captured        904  a stream that joined was not joined again
     901  anything after such an error                                  905  waiting for an event from outside

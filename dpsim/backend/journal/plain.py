@@ -74,6 +74,7 @@ def shape_of(shape: Any, site: str) -> tuple[int, ...]:
 def typed(value: Any, cured: bool = False) -> str:
     """A value with its type; `cured` adds the plain data to write instead where this is known. The text has no
     addresses of objects: journals keep it, and a repeated run has other addresses.
+
     >>> typed(3.5), typed([object()])
     ('3.5 (float)', '[<object object>] (list)')
     """

@@ -1,13 +1,13 @@
-"""Does a rank get on, or does it repeat itself? Read from its journal, on every backend.
+"""Whether a rank makes progress or repeats itself, read from its journal, on every backend.
 
     one = Repetition(0, records)
     one.begin(0)                # what is there by now is old
     ...
     one.reads_on()              # False if any record since then is progress
 
-A rank repeats itself if it polls, or asks for an event or a flag, with an outcome that the place has had before. So it
-does if it decides what it decided there, or agrees on a host communicator with a result that came there before. To
-sleep, to mark a stream and to pass a probe is no progress either. All else is progress.
+A rank repeats itself if it polls, or asks for an event or a flag, with an outcome that the place has had before. It
+also repeats itself if it decides what it decided there, or agrees on a host communicator with a result that came there
+before. To sleep, to mark a stream and to pass a probe is no progress either. All else is progress.
 
 The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
 """

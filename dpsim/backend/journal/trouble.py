@@ -1,7 +1,6 @@
 """Trouble of the machine. A resource that the machine denies a process says nothing of a protocol, so it is no verdict.
 
-    trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and the program is not at
-                                            fault
+    trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost
     trouble(ValueError("count"))            # "": a finding
     is_stopped(4711)                        # SIGSTOP, a debugger: it will not answer
     is_ending(4711)                         # its end is a matter of time

@@ -16,8 +16,7 @@ graphs as well:
 
 * Memory that was given back is *loose*: a weak reference to it is good until the pool gives something out.
 * Memory that was not given back, but taken after a graph gave some back, ends its life at that graph's replay. It is
-  *lost*, and
-  begins another life, unwritten, when the program names it.
+  *lost*, and begins another life, unwritten, when the program names it.
 
 Numbers change with each life, so what is kept of a call names a `PoolMemory`, and looks up its number when it is
 replayed.

@@ -17,19 +17,20 @@ possible that contradicts another content. Then it knows less than it could.
 In addition, the message just taken is the next one of *some* sender. Take the first such post of each possible sender.
 What all of these posts knew is known.
 
-A post that the walk has not reached may depend on this take. So it may or may not have been in the box, and the host
-waits. When nothing else can move, `walk` decides. If only one host could have continued, it assumes an empty box.
+A post that the walk has not reached may depend on this take. So it may be in the box or not, and the host waits. When
+nothing else can move, `walk` decides. If only one host could continue, it assumes that the box had nothing else.
 
-If several host threads of a rank post to a box, hosts do not take their posts in the order of the journal. If several
-take from it, one thread does not know what another took. There it does not count: a message may be any equal post.
+If several host threads of a rank post to a box, hosts do not take these in the order of the journal. If several take
+from it, one thread does not know what another took. Then this module does not count: a message may be any post of its
+content.
 
-A message from outside has a separate sender. This sender knows what the rank knew where the machine sent it.
+A message from outside has a separate sender, which knows what the rank knew at the op where the machine sent it.
 
 A notice that an actor is gone is a message without a post. In the box it has a separate sender with one post. That post
 knows what the actor knew at its end, and what the watcher knew at the beginning of its watch.
 
-Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. It does not count
-either after a message without an explanation, or after too many messages (`MANY`). There it explains each one alone.
+Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. After a message
+without an explanation, or too many messages (`MANY`), it does not count either. It explains each separately.
 """
 
 from __future__ import annotations
@@ -56,9 +57,7 @@ MANY = 256
 """The largest number of messages without an explanation up to which a box counts."""
 
 Posts: TypeAlias = Literal["wait", "there", "any"]
-"""How to treat posts that the walk has not reached. "wait": wait for them if they matter; "there": none was in the box;
-"any": any may have been.
-"""
+"""Posts that the walk has not reached: wait for them if they matter, none was in the box, or any may have been."""
 
 
 class Letters:

@@ -155,7 +155,7 @@ def in_order(journal: list[RawRecord]) -> bool:
                 if stream is None or stream.seen is not memory.host:
                     stream = memory.stream(raw[STREAM])
                 number = point[1]
-                if number != stream.number and stream.clock[number] <= point[2]:  # else it is known already
+                if number != stream.number and stream.clock[number] <= point[2]:  # else the stream knows it already
                     stream.clock = join(stream.clock, point)
         elif kind == "collective" or kind == "transfer":
             if raw[STREAM] is None:

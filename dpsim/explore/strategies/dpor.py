@@ -84,8 +84,7 @@ class Dpor(Picker):
         self.shares: list[float] = []
         """Of each run: log2 of its share of the tree, by what is known of the places when it ends."""
         self.left_out = 0
-        """This number of whole runs is not of the search, as it began anew after them. It may see their classes again.
-        """
+        """How many whole runs the search forgot, as it began anew after them. It may see their classes again."""
 
     # ---- between runs
 
@@ -231,7 +230,7 @@ class Dpor(Picker):
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):
-            return  # this point is not new: it was blocked then, too
+            return  # recorded when this point was new
         for one in candidates:
             footprint = tuple(one.touches())
             causes, races = self.order.before(footprint, one.causes)

@@ -1,8 +1,8 @@
 """PCT: probabilistic concurrency testing. Actors have random priorities, and d - 1 times the leading one is put last.
 
-A bug of depth d needs d ordering constraints. A run with n actors and k steps finds it with a chance of at least 1 / (n
-k^(d-1)). It finds shallow bugs far more often. Its weakness is a bug that needs a low actor to come in between at one
-place while decoys abound.
+A bug of depth d needs d ordering constraints. A run with n actors and k steps finds it with a chance of at least `1 /
+(n k^(d-1))`. It finds shallow bugs far more often. Its weakness is a bug that needs a low actor to come in between at
+one place while decoys abound.
 
 An actor is what goes on by itself (`dpsim.contract.schedule.actor`). It is a rank ("rank 3"), a communicator, or the
 messages of a rank to one place ("rank 3 delivers wake"). So a late message does not hold up its sender, nor the

@@ -1,8 +1,7 @@
 """A rank's membership in a communicator, which the rank may abort. An abort ends parts for which a peer never comes.
 
-Only in programs that say `aborts = True`. There each part of a collective or transfer has one op more behind it, by
-which it is over for this rank. It happens when the part has ended. Two things can come before it, and then it never
-does:
+Programs that say `aborts = True` use it. There each part of a collective or transfer has one more op behind it, by
+which the part is over for this rank. The op happens when the part has ended, unless one of two things comes before:
 
 * this rank aborts: the part is *broken off*. A host that waits for it goes on, and learns of the abort;
 * a peer that aborted has *left*: what it takes part in is not served any more, and this rank stands there until it

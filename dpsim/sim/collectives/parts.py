@@ -2,15 +2,15 @@
 
 A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
 
-* *early*: when the members have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
-  contract asks for;
-* *with all*: when all have. So it is where it gets something from all members, and where a draw says so
+* *early*: when the members have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least
+  that the contract asks for;
+* *with all*: when all have. It ends so if it gets something from all members, or if a draw says so
   (`dpsim.sim.hosts.early_ends`).
 
 All parts that end with all happen in one step, `all_came`, so a rank that dies takes all of these with it or none. But
 each member of a device communicator has a separate end behind that step, since a mark identifies each point of a
 stream. The end of a peer's part says that this member arrived, and nothing of that peer's own part. A host learns of no
-part but its own and needs no such end. What a dead rank began on its host goes on without it, unless its kill is
+part but its own and needs no such end. Work that a dead rank began on its host goes on without it, unless its kill is
 `partial`. Then one op for each peer says that this peer was served, on hosts and devices
 (`dpsim.sim.collectives.served`).
 

@@ -4,7 +4,7 @@ The contract lets a member wait for more peers than those whose elements it gets
 or with its receive, and two sends may differ in this. So where a member need not wait for all, the run draws one of
 two:
 
-* *eager*: its part ends when those have come for whom it has to wait;
+* *eager*: its part ends when the members have come for which it has to wait;
 * *rendezvous*: its part ends when all have come.
 
 The run does not draw every combination. A *line* is a sequence of ops one after the other: what a host thread awaits,
@@ -12,10 +12,10 @@ or what a rank puts on a device communicator. On each line, ops are eager up to 
 are rendezvous. So `k` ops have `k + 1` outcomes.
 
 That leaves nothing out. In any run a line stands without end in at most one op, and all ops before it on the line have
-ended. A run in which an op ended late equals one in which it ended early. What came after it came as late, and others
-see only steps, which may come late by themselves. So every run equals one in which all ops before that op are eager and
-that op is a rendezvous. What comes behind it on the line does not happen, whatever is drawn. (A coalesced group ends as
-one: if one of its transfers never ends, no rank sees which of the others ended.)
+ended. A run in which an op ended late shows nothing else than one in which it ended early. What came after it came
+late, too, and other actors see only steps, which may come late by themselves. So every run equals one in which all ops
+before that op are eager and that op is a rendezvous. What comes behind it on the line does not happen, whatever is
+drawn. (A coalesced group ends as one: if one of its transfers never ends, no rank sees which of the others ended.)
 
 For the same reason a rendezvous shows something new only where it never ends. A run can tell whether it would
 (`MayWait`). All ops behind it carry a bit, which says whether the last of its peers came because of it.

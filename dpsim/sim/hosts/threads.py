@@ -1,8 +1,8 @@
 """Host threads of a rank, of which one goes on at a time.
 
-Only where a program says that it has threads. Each host thread is a coroutine that runs in its own greenlet, so a plain
-call can hold it up as well. Before each call of the contract, and before it goes on after a wait, it stands at its
-*turn* (`dpsim.sim.hosts.turns`). Between two turns a thread is alone.
+This module serves programs that say that they have threads. Each host thread is a coroutine that runs in its own
+greenlet, so a plain call can hold it up as well. Before each call of the contract, and before it goes on after a wait,
+it stands at its *turn* (`dpsim.sim.hosts.turns`). Between two turns a thread is alone.
 
     main            start u1 | launch a | join u1
     u1                       | starts | launch b | ends           # a before b, or b before a on the stream

@@ -4,6 +4,7 @@ The machine sees a hang exactly: nothing can move any more. A program that moves
 module sees that nothing has *changed* for long: no rank did anything but repeat itself. A poll, or a query of an event
 or a flag, is a repetition if the place has had its outcome before. So is a decision with a value that was decided there
 before. A sleep, a mark on a stream and a probe always are. All else is progress of any rank, and all counts begin anew.
+
 * A get whose time is up is a poll that has found nothing.
 * A host collective with a result that its place has had before is a repetition: ranks poll, and agree that there is
   nothing to do. A rank that only agrees may count its agreements, so the watch never calls it endless.

@@ -1,9 +1,9 @@
 """The device of a rank: what the rank has once, however many host threads it has.
 
-Its memory, its streams as chains of ops, and the communicators whose collectives it takes part in. A kernel that raises
-stops it: nothing that it has under way happens any more, and its hosts learn of the error. A host that dies at an op
-stops it too, at some time after that. In untimed mode, the stop of the device is an op, and all that the device does
-reads its life.
+A device has memory, streams as chains of ops, and communicators whose collectives it takes part in. A kernel that
+raises stops it: nothing that it has under way happens any more, and its hosts learn of the error. A host that dies at
+an op stops it too, at some time after that. In untimed mode, the stop of the device is an op, and all that the device
+does reads its life.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """I-DP-1 to I-DP-12 of specification 1.10 as properties, each beside a decision or a rank that breaks it and is found.
 
-The decision itself is asked about decisions, for random groups. Journals of small worlds on the simulation answer for
-what ranks do. I-DP-13 is that all worlds here finish; I-DP-14 belongs to the V2 runner.
+Properties of the decision are checked on the decision itself, for random groups. Properties of what ranks do are
+checked in small worlds on the simulation, by their journals. I-DP-13 is that all worlds here finish; I-DP-14 belongs to
+the V2 runner.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """I-PP-1 to I-PP-13 of specification 6.9, each beside a twin that breaks just it.
 
-The queue itself (`Watched`) answers for what a stage does with it, the journal for what it sends, the oracle for what
-it holds. I-PP-10, on dummy steps, is in test_replicas.py.
+The queue itself (`Watched`) shows what a stage does with it, the journal what it sends, and the oracle what it holds.
+I-PP-10, on dummy steps, is in test_replicas.py.
 """
 
 from __future__ import annotations
