@@ -9,8 +9,8 @@ all runs add up to one, so the runs so far by their shares are an estimate of th
 high, for DPOR finds more choices at a place while it explores what lies behind.
 The spread is that of the same estimate from single units, from the lowest tenth to the highest.
 
-Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975); Kilby, Slaney, Thiebaux and Walsh,
-"Estimating search tree size" (AAAI 2006), of which this is the weighted backtrack estimator.
+Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
+Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Estimate:
         return units[len(units) // 10], units[-1 - len(units) // 10]
 
     def words(self) -> str:
-        """As it is told; empty if nothing is known.
+        """The estimate as a user reads it; empty if nothing is known.
 
         >>> estimate = Estimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words()
         'about 5 in all (4 to 8)'
