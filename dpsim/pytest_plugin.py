@@ -192,6 +192,7 @@ class ScenarioItem(pytest.Item):
 
     def _judge(self) -> None:
         """Run it. Raises ScenarioFailed if that is not as expected."""
+        from dpsim.campaign.results import results_of
         from dpsim.checks.judge import switched_off_text
 
         result = self._run()
@@ -199,7 +200,8 @@ class ScenarioItem(pytest.Item):
             primary = result.primary
             culprit = primary.culprit if primary else None
             klass = "lost" if result.run.lost else primary.klass if primary else "held"
-            raise ScenarioFailed(_text(self, result), klass, str(culprit or ""))
+            text = _text(self, result)
+            raise ScenarioFailed(_with_results(text, results_of(result, text)), klass, str(culprit or ""))
         if result.unclaimed is not None:
             pytest.skip(result.unclaimed)
         switched_off = switched_off_text(result.switched_off)
@@ -235,6 +237,7 @@ class ExploredItem(ScenarioItem):
 
     def _judge(self) -> None:
         from dpsim.campaign.explored import explore_subject
+        from dpsim.campaign.results import results_of_explored
         from dpsim.campaign.subject import Subject
         from dpsim.scenario import excerpt
 
@@ -246,13 +249,18 @@ class ExploredItem(ScenarioItem):
             primary = explored.findings[0] if explored.findings else None
             culprit = str(primary.culprit or "") if primary else ""
             text = "\n\n".join(filter(None, [head, explored.report(self.extras), excerpt(scenario)]))
-            raise ScenarioFailed(
-                text, explored.failure.problem.klass if explored.failure else explored.verdict, culprit
-            )
+            klass = explored.failure.problem.klass if explored.failure else explored.verdict
+            text = _with_results(text, *results_of_explored(scenario, explored))
+            raise ScenarioFailed(text, klass, culprit)
         self.add_report_section("call", "explored", explored.summary())  # shown with -rP
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         return self.path, None, f"{self.path.stem}, explored"
+
+
+def _with_results(text: str, *folders: Path | None) -> str:
+    """A text of a failure, with the folders that hold the rest."""
+    return "\n".join([text, *(f"results: {folder}" for folder in folders if folder is not None)])
 
 
 def _text(item: ScenarioItem, result: Result) -> str:

@@ -10,7 +10,7 @@ Upwards, each file knows those above it:
     searches.py   run after run under a strategy, and what is noted of them
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
-    standing.py   how far an exploration is, in a line
+    how_far.py    how far an exploration is, in a line
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     one_more.py   the rank that the same run blames in a world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
@@ -19,10 +19,14 @@ Upwards, each file knows those above it:
     interrupts.py what was done before Ctrl-C
     plans.py      which units of a subject are still to be done
     in_order.py   the units of a plan in one order, for any number of processes
+    unit_process.py  a process that does units
     processes.py  several subjects over several processes: which worker does which unit, and what if one dies
     sameness.py   what an exploration is of, in words and digests
     work.py       a folder of results, from which an exploration goes on after a cut
+    remote.py     a subject that another machine makes again, and its units done there
+    ray_cluster.py  units on a cluster of Ray
     traces.py     the trace of a judged run, with its scenario and verdict
+    results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number
     deepening.py  explorations within bounds, level by level

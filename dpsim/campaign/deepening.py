@@ -30,8 +30,8 @@ from dpsim.campaign.assumptions.facts import TIMEOUT
 from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.files import Options, Outcome
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import join
 from dpsim.explore import Exploration
@@ -45,7 +45,7 @@ def explore_each(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Outcome]:
     """As `explore_files`; scenarios that have bounds are explored one after another, level by level."""
     end = None if options.seconds is None else time.monotonic() + options.seconds

@@ -20,9 +20,9 @@ from dataclasses import dataclass
 
 from dpsim.campaign.assumptions import Facts, assumed, unsaid
 from dpsim.campaign.calls import with_calls_along
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.lone_ranks import Looked, looked_at
 from dpsim.campaign.searches import search_subject
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
@@ -87,7 +87,7 @@ class Explored:
     exploration: Exploration
     shown: Sequence[Shown] = ()
     looked: Looked = Looked()  # noqa: RUF009  # immutable
-    standing: Standing | None = None
+    standing: HowFar | None = None
 
     @property
     def verdict(self) -> str:

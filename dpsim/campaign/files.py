@@ -16,15 +16,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.bounds import Bounds
 from dpsim.campaign.explored import Explored
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
-from dpsim.campaign.processes import explore_all
+from dpsim.campaign.processes import OtherMachines, explore_all
+from dpsim.campaign.remote import Source
 from dpsim.campaign.sameness import digest_of
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
 from dpsim.campaign.work import WorkFolder
@@ -40,9 +41,16 @@ SHARE = 16
 """Of small worlds, one in this number has runs made again, the first world among them."""
 
 
+class Cluster(Protocol):
+    """Other machines (`dpsim.campaign.ray_cluster`)."""
+
+    def on(self, sources: Sequence[Source]) -> OtherMachines:
+        """Who does the units of subjects."""
+
+
 class Options(NamedTuple):
     """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure.
-    `work`: where results are kept. `bounds`: those of options (`dpsim.campaign.deepening`).
+    `work`: where results are kept. `cluster`: other machines. `bounds`: those of options (`dpsim.campaign.deepening`).
     """
 
     strategy: str = "portfolio"
@@ -53,6 +61,7 @@ class Options(NamedTuple):
     keep_going: bool = False
     folder: Path = Path(".dpsim")
     work: WorkFolder | None = None
+    cluster: Cluster | None = None
     bounds: Bounds = Bounds()
 
 
@@ -72,7 +81,7 @@ def explore_files(
     scenarios: Sequence[tuple[Scenario, Path | None]],
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Outcome]:
     """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
     `progress` receives the number of schedules so far, and `watch` the standing.
@@ -88,7 +97,7 @@ def explore_some(
     progress: Callable[[int, int | None], None] | None = None,
     share: int = 1,
     begun: int = 0,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Explored]:
     """Runs are repeated in one scenario of a `share`. `begun`: the number of scenarios before these. The ranks of a
     scenario run alone if it is the only one.
@@ -106,8 +115,14 @@ def explore_some(
         stop_at_first=not options.keep_going,
         progress=lambda runs: progress(runs, None) if progress is not None else None,
         watch=watch,
+        elsewhere=None if options.cluster is None else options.cluster.on(_sources(scenarios, share, begun)),
         store=None if options.work is None else options.work.of([digest_of(*one) for one in scenarios]),
     )
+
+
+def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, begun: int) -> list[Source]:
+    """What other machines make the same subjects of."""
+    return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, begun)]
 
 
 class Whole(NamedTuple):

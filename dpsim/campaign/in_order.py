@@ -67,14 +67,13 @@ class InOrder:
         """The unit was given out, and not begun."""
         self._waiting.appendleft(unit)
 
-    def lost(self, unit: Unit, how: str) -> None:
-        """The worker ended in that way. If it was the second, nothing more is tried."""
+    def lost(self, unit: Unit, how: str, most: int = 1) -> None:
+        """The worker ended in that way. If more than `most` did over this unit, nothing more is tried."""
         unit.lost += 1
-        if unit.lost > 1:
-            self.give_up(
-                f"two processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy}), the last "
-                f"{how}. Out of memory? Try fewer --jobs, or a smaller world"
-            )
+        if unit.lost > most:
+            processes = "two" if most == 1 else f"{unit.lost}"
+            what = f"{processes} processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy})"
+            self.give_up(f"{what}, the last {how}. Out of memory? Try fewer --jobs, or a smaller world")
         else:
             self.again(unit)
 

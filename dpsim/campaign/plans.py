@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
-from dpsim.explore.estimate import Estimate
+from dpsim.explore.estimate import TreeEstimate
 from dpsim.explore.strategies.branches import Tree
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.explore.strategies.within import NAME as WITHIN
@@ -54,7 +54,7 @@ class Plan:
         self._proving = strategy in ("portfolio", self._by)
         self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
         self._tree = Tree()
-        self.estimate = Estimate()
+        self.estimate = TreeEstimate()
         self._sampling = 0  # units under way
         self._proved = 0  # schedules of DPOR that were taken
         self._seed = seed * 1_000_003

@@ -16,32 +16,26 @@ so it does not matter which worker saw them.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
-from multiprocessing.connection import Connection, wait
-from typing import Any, Protocol
+from multiprocessing.connection import wait
+from typing import Protocol
 
-from dpsim.backend.journal.trouble import is_stopped, limit
+from dpsim.backend.journal.trouble import is_stopped
 from dpsim.campaign.explored import Explored, concluded
+from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.in_order import InOrder
 from dpsim.campaign.interrupts import Done, with_done
 from dpsim.campaign.plans import Plan
-from dpsim.campaign.standing import Standing
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.units import Unit, UnitResult, do, lost_by, portable
+from dpsim.campaign.unit_process import LATE_SECONDS, UnitProcess
+from dpsim.campaign.units import Unit, UnitResult, do, lost_by
 from dpsim.contract.world import Lost
 from dpsim.explore import search
 
-TOLD_EVERY_S = 0.2
-
 LOOK_SECONDS = 1.0
 """So often it is looked whether a process was stopped, while none of them says anything."""
-
-LATE_SECONDS = 60.0
-"""A process that has not answered so long after the time was up does not end its run, and is lost."""
 
 
 class Keeper(Protocol):
@@ -54,60 +48,17 @@ class Keeper(Protocol):
         """When this returns, the result is on disk."""
 
 
-class UnitProcess:
-    """A process that does units."""
+class OtherMachines(Protocol):
+    """Where units are done on other machines."""
 
-    def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
-        context = multiprocessing.get_context("fork")  # programs need not be picklable
-        self.connection, theirs = context.Pipe()
-        limit(self.connection.fileno(), LATE_SECONDS)
-        self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects, end), daemon=True)
-        self.process.start()
-        theirs.close()
-        self.unit: Unit | None = None
-        self.runs = 0
-
-    def how_it_ended(self) -> str:
-        """Once it was stopped."""
-        code = self.process.exitcode or 0
-        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
-
-    def give(self, unit: Unit) -> None:
-        self.unit = unit
-        with suppress(OSError):  # dead: seen when its end of the connection is read
-            self.connection.send(unit)
-
-    def answered(self, answer: object) -> None:
-        """It has said how many runs it has made, or that its unit is over."""
-        if isinstance(answer, int):
-            self.runs = answer
-        else:
-            self.unit, self.runs = None, 0
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.join(LATE_SECONDS)
-        self.connection.close()
-
-
-def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject], end: float | None) -> None:
-    parents.close()
-    reported = time.monotonic()
-
-    def tick(runs: int) -> None:
-        nonlocal reported
-        if time.monotonic() - reported > TOLD_EVERY_S:
-            reported = time.monotonic()
-            connection.send(runs)
-
-    with suppress(EOFError, OSError, KeyboardInterrupt):
-        while True:
-            unit = connection.recv()
-            try:
-                answer: Any = do(unit, subjects[unit.subject], end, tick)
-            except Exception as error:  # dealt with where the units are given out
-                answer = lost_by(error) or portable(error)
-            connection.send(answer)
+    def results(
+        self,
+        next_unit: Callable[[], Unit | None],
+        plans: Sequence[InOrder],
+        end: float | None,
+        tick: Callable[[int], None],
+    ) -> Iterator[UnitResult]:
+        """Give out units until there are none."""
 
 
 def explore_all(
@@ -121,10 +72,12 @@ def explore_all(
     stop_at_first: bool = True,
     progress: Callable[[int], None] = lambda runs: None,
     store: Keeper | None = None,
-    watch: Callable[[Standing], None] = lambda standing: None,
+    watch: Callable[[HowFar], None] = lambda standing: None,
+    elsewhere: OtherMachines | None = None,
 ) -> list[Explored]:
     """Explore each subject: at most `schedules` schedules of each, and all of them for at most `seconds`. `progress`
     receives now and then the number of schedules that were run, and `watch` the standing. `store`: of results.
+    `elsewhere`: does the units in place of processes here.
 
     Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
@@ -143,7 +96,7 @@ def explore_all(
         watch(_standing(plans, under_way, time.monotonic() - start))
 
     try:
-        for result in _results(plans, subjects, jobs, end, tick, store):
+        for result in _results(plans, subjects, jobs, end, tick, store, elsewhere):
             plans[result.unit.subject].take(result)
             begun = 0 if jobs == 1 else begun
     except KeyboardInterrupt as error:
@@ -162,11 +115,11 @@ def explore_all(
     return all_explored
 
 
-def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> Standing:
+def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar:
     """How far all are together. There is an estimate of one tree alone."""
     estimate = plans[0].plan.estimate if len(plans) == 1 else None
     schedules = sum(one.runs for one in plans) + under_way
-    return Standing(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
+    return HowFar(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
 
 
 def _results(
@@ -176,6 +129,7 @@ def _results(
     end: float | None,
     tick: Callable[[int], None],
     store: Keeper | None,
+    elsewhere: OtherMachines | None,
 ) -> Iterator[UnitResult]:
     """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way. The
     results of the store are taken at once.
@@ -191,11 +145,13 @@ def _results(
             plans[known.unit.subject].take(known)
         return None
 
-    for result in (
-        _done_here(next_unit, plans, subjects, end, tick)
-        if jobs == 1
-        else _done_there(next_unit, plans, subjects, jobs, end, tick)
-    ):
+    if elsewhere is not None:
+        results = elsewhere.results(next_unit, plans, end, tick)
+    elif jobs == 1:
+        results = _done_here(next_unit, plans, subjects, end, tick)
+    else:
+        results = _done_there(next_unit, plans, subjects, jobs, end, tick)
+    for result in results:
         if store is not None and result.whole:
             store.keep(result)
         yield result

@@ -52,13 +52,15 @@ FOLDER = ".dpsim"
 
 class DoesNotHold(AssertionError):
     """What `holds` raises. `replay`: the command that shows it again, empty where there is none. `file`: where the
-    scenario was saved.
+    scenario was saved. `results`: the folder of the failure, if there is one.
     """
 
-    def __init__(self, text: str, replay: str = "", file: Path | None = None) -> None:
-        super().__init__(f"{text}\nreplay: {replay}" if replay else text)
+    def __init__(self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None) -> None:
+        ends = [f"replay: {replay}"] * bool(replay) + [f"results: {results}"] * (results is not None)
+        super().__init__("\n".join([text, *ends]))
         self.replay = replay
         self.file = file
+        self.results = results
 
 
 def holds(
@@ -67,6 +69,7 @@ def holds(
     schedules: int = 300,
     strategy: str = "portfolio",
     save: str | PathLike[str] = FOLDER,
+    cluster: str | None = None,
 ) -> Explored:
     """Explore at most `schedules` schedules and return what is known: a `verdict` of "proven", "bounded" or "sampled".
 
@@ -79,6 +82,8 @@ def holds(
     schedule: then it is not known whether the scenario holds. In a test of Hypothesis an unused delay is no failure:
     drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
     "violated", an expected violation is returned, and anything else raises.
+
+    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md).
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
     `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
@@ -95,7 +100,10 @@ def holds(
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     subject = replace(subject, alone=not _is_drawn())
-    explored = explore_subject(subject, strategy, schedules=schedules)
+    if cluster is not None and scenario is not None:
+        explored = _on_cluster(cluster, scenario, subject, strategy, schedules)
+    else:
+        explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
         raise Lost(f"{subject.name}: {explored.exploration.lost}")
     drawn, final = _tell_hypothesis(explored)
@@ -112,7 +120,19 @@ def holds(
     told = _told(explored.report(extras_of_choice(scenario.protocol)), scenario, unmet, saved)
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
-    raise DoesNotHold(told, replay, None if unwritten else file)
+    folders = _results(scenario, explored, Path(save)) if final else []
+    raise DoesNotHold(told, replay, None if unwritten else file, folders[0] if folders else None)
+
+
+def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
+    """Explored there. Raises NoCluster for an address that is none, and where Ray is not installed."""
+    from dpsim.campaign.processes import explore_all
+    from dpsim.campaign.ray_cluster import RayCluster
+    from dpsim.campaign.remote import Source
+
+    with RayCluster.at(cluster) as machines:
+        there = machines.on([Source.of(scenario, None)])
+        return explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
@@ -220,6 +240,12 @@ def _save(scenario: Scenario, file: Path) -> str | None:
     except OSError as error:
         return error.strerror
     return None
+
+
+def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
+    from dpsim.campaign.results import results_of_explored
+
+    return results_of_explored(scenario, explored, save / "results")
 
 
 def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:

@@ -36,7 +36,7 @@ def head(
     """
     named = [f"{scenario.name} ({digest_of(scenario, base)[:DIGITS]})" for scenario, base in scenarios]
     return {
-        "dpsim": f"{version()} (sources {_of_dpsim()[:DIGITS]})",
+        "dpsim": f"{version()} (sources {digest_of_dpsim()[:DIGITS]})",
         "python": ".".join(platform.python_version_tuple()[:2]),
         "scenario": ", ".join(named),
         "program": ", ".join(dict.fromkeys(_of_program(scenario, base) for scenario, base in scenarios)),
@@ -70,7 +70,7 @@ def _of_program(scenario: Scenario, base: Path | None) -> str:
 
 
 @cache
-def _of_dpsim() -> str:
+def digest_of_dpsim() -> str:
     return _digest(sorted(DPSIM.rglob("*.py")))
 
 

@@ -20,19 +20,20 @@ import shutil
 import signal
 import sys
 import textwrap
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NoReturn, Self, TextIO
+from typing import Any, NoReturn
 
 import typer
 
 from dpsim.cli.json_alone import OUTPUT, object_text, stdout
 from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
+from dpsim.cli.progress import Progress as Progress
 from dpsim.cli.protocol_errors import at_own_place, raised_by_protocol
-from dpsim.cli.timer import Timer
+from dpsim.cli.streams import is_terminal as is_terminal
+from dpsim.cli.streams import note as note
+from dpsim.cli.streams import silence as silence
 from dpsim.contract.words import BadInput, printable
 
 NOT_MET = 1
@@ -110,16 +111,6 @@ def write(path: Path, text: str) -> None:
         raise
 
 
-def note(text: str) -> None:
-    """Print to stderr, if there is one."""
-    if sys.stderr is None:
-        return
-    try:
-        print(text, file=sys.stderr, flush=True)
-    except OSError:
-        silence(sys.stderr)
-
-
 def fail(message: str, code: int) -> NoReturn:
     """Say on stderr what is wrong, and end."""
     lines = [printable(line) for line in (message or "unknown error").splitlines()]
@@ -179,18 +170,7 @@ def _exit_code(error: Exception) -> int | None:
     return BAD_INPUT if isinstance(error, BadInput) else None
 
 
-def silence(stream: TextIO) -> None:
-    """Let what is still buffered go nowhere, so that Python does not complain at its end."""
-    with suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-
-
 # ---- text
-
-
-def is_terminal(stream: TextIO | None) -> bool:
-    """Whether it is a terminal. A stream that was closed before dpsim started is None."""
-    return stream is not None and stream.isatty()
 
 
 def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
@@ -218,89 +198,3 @@ def painted(text: str, good: bool) -> str:
         return text
     word, space, rest = text.partition(" ")
     return typer.style(word, fg="green" if good else "red", bold=True) + space + rest
-
-
-# ---- progress
-
-
-class Progress:
-    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
-
-    A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
-    thread, since this process forks. Where other code uses that signal, reports alone show it.
-    """
-
-    AFTER_S = 0.5
-    LINE_EVERY_S = 10.0
-    DRAW_EVERY_S = 0.1
-    TICK_S = 1.0
-
-    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
-        self.title = title
-        self._unit = unit
-        self._clock = clock
-        self._start = self._last = clock()
-        self._terminal = is_terminal(sys.stderr)
-        self._bar: Any = None
-        self._task: Any = None
-        self._done: tuple[int, int | None] | None = None
-        self._told = ""
-        self._timer = Timer(self.TICK_S, self._show)
-
-    def __enter__(self) -> Self:
-        self._timer.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._timer.stop()
-        if self._bar is not None:
-            self._bar.stop()
-
-    def __call__(self, done: int, total: int | None) -> None:
-        """`done`: steps, from 0; `total`: None if it is not known."""
-        self._done = done, total
-        self._show()
-
-    def told(self, line: str) -> None:
-        """How far it is, in words that stand for the number of steps."""
-        self._told = line
-
-    def phase(self, title: str) -> None:
-        """What is being done now."""
-        self.title, self._done = title, None
-        if self._bar is not None:
-            self._draw(title, 0, None)
-
-    def _show(self) -> None:
-        now = self._clock()
-        if self._terminal:
-            if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
-                self._last = now
-                title = f"{self.title}: {self._told}" if self._told else self.title
-                self._draw(title, *(self._done or (0, None)))
-        elif now - self._last >= self.LINE_EVERY_S:
-            self._last = now
-            done, total = self._done or (0, None)
-            of = "" if total is None else f" of {total}"
-            how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
-            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
-
-    def _draw(self, title: str, done: int, total: int | None) -> None:
-        if self._bar is None:
-            self._bar, self._task = _new_bar()
-        self._bar.update(self._task, description=title, completed=max(done, 0), total=total)
-        self._bar.refresh()
-
-
-def _new_bar() -> tuple[Any, Any]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-    from rich.progress import Progress as Bar
-
-    parts = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
-    bar = Bar(*parts, *times, console=Console(stderr=True, force_terminal=True), auto_refresh=False, transient=True)
-    bar.start()
-    return bar, bar.add_task("", total=None)

@@ -29,6 +29,7 @@ from dpsim.cli.json_alone import json_alone
 from dpsim.cli.options import (
     AsJson,
     Full,
+    KeepResults,
     Memory,
     Modules,
     Off,
@@ -70,6 +71,7 @@ def explore(
     save: options.Save = Path(".dpsim"),
     work: options.Work = None,
     resume: options.Resume = None,
+    cluster: options.Cluster = None,
     preemptions: options.Preemptions = None,
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
@@ -78,6 +80,7 @@ def explore(
     off: Off = None,
     full: Full = False,
     memory: Memory = None,
+    results: KeepResults = True,
     as_json: AsJson = False,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
@@ -96,18 +99,21 @@ def explore(
         most = schedules or (UNBOUNDED if complete and seconds is not None else SCHEDULES)
         search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
-        chosen = [(with_off(one, off) if off else one, base) for one, base in named]
+        chosen = [(with_off(one, off or []), base) for one, base in named]
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
         refuse_bounds(bounds, strategy, swarm is not None or all_up_to is not None)
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
-        with explore_work.opened(work, resume, chosen, search, worlds) as kept:
-            search = search._replace(work=kept)
+        with (
+            explore_work.opened(work, resume, chosen, search, worlds) as kept,
+            explore_work.on(cluster, jobs) as machines,
+        ):
+            search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
-                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json)
+                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json, results)
             if all_up_to is not None:
-                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json)
-            _explore_each(chosen, search, more, full, as_json)
+                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json, results)
+            _explore_each(chosen, search, more, full, as_json, results)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -133,7 +139,12 @@ def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> 
 
 
 def _explore_each(
-    chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], full: bool, as_json: bool
+    chosen: list[tuple[Scenario, Path]],
+    options: Options,
+    more: list[str],
+    full: bool,
+    as_json: bool,
+    results: bool,
 ) -> NoReturn:
     """Each scenario as it is written."""
     from dpsim.campaign import deepening
@@ -143,16 +154,31 @@ def _explore_each(
     with Progress(f"exploring {title}", unit="schedule") as progress:
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
+    kept = [_results(one, options, results) for one in outcomes]
     if as_json:
-        rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
+        rows = [
+            text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
+            for one, own in zip(outcomes, kept, strict=True)
+        ]
         say_json({"met": met, "scenarios": rows})
     else:
         say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
+        for folder in (one for own in kept for one in own):
+            say(f"results: {folder}")
     for one in outcomes:
         _warn(one)
     _end(any(one.explored.exploration.lost for one in outcomes), met)
+
+
+def _results(outcome: Outcome, options: Options, wanted: bool) -> list[str]:
+    """The folders of the failures of a scenario that is not as expected."""
+    if not wanted or outcome.explored.unmet is None:
+        return []
+    from dpsim.campaign.results import results_of_explored
+
+    return [*map(str, results_of_explored(outcome.scenario, outcome.explored, options.folder / "results"))]
 
 
 def _warn(outcome: Outcome) -> None:
@@ -202,6 +228,7 @@ def _explore_whole(
     more: list[str],
     full: bool,
     as_json: bool,
+    results: bool,
 ) -> NoReturn:
     """Each set of worlds, up to the first world that fails."""
     from dpsim.campaign import files
@@ -218,6 +245,8 @@ def _explore_whole(
             say(text.whole_as_text(base.name, sizes, total, whole, possible))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
+                for folder in _results(whole.first, options, results):
+                    say(f"results: {folder}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
         say_json({"met": met, "scenarios": rows})

@@ -42,6 +42,10 @@ Worlds = Annotated[
 Save = Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")]
 Work = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep each result in this new folder, for --resume.")]
 Resume = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with what --work left there after a cut.")]
+Cluster = Annotated[
+    str | None,
+    typer.Option(metavar="ADDRESS", help="Explore on a cluster of Ray: auto for this machine, or ray://HOST:PORT."),
+]
 Preemptions = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, max=1_000_000, help="All schedules with at most N preemptions, from none on."),

@@ -1,4 +1,4 @@
-"""The options `--work` and `--resume` of `dpsim explore`: a folder that keeps what was explored.
+"""The options `--work`, `--resume` and `--cluster` of `dpsim explore`: a folder that keeps results, and other machines.
 
     dpsim explore my.yaml --strategy dpor --work night        # Ctrl-C, a kill, a power cut
     dpsim explore my.yaml --strategy dpor --resume night      # goes on, with any number of --jobs
@@ -9,7 +9,7 @@ A folder of another scenario, program, search or version of dpsim is bad input, 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from dpsim.cli.console import BAD_INPUT, fail
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options
+    from dpsim.campaign.ray_cluster import RayCluster
     from dpsim.campaign.work import WorkFolder
     from dpsim.scenario import Scenario
 
@@ -39,3 +40,15 @@ def opened(
     about = head(chosen, settings, worlds)
     with WorkFolder.begin(work, about) if work is not None else WorkFolder.resume(resume or Path(), about) as kept:
         yield kept
+
+
+def on(cluster: str | None, jobs: int) -> AbstractContextManager[RayCluster | None]:
+    """The cluster of the option; None without. `jobs`: units at a time, if there is more than one."""
+    if cluster is None:
+        return nullcontext()
+    from dpsim.campaign.ray_cluster import NoCluster, RayCluster
+
+    try:
+        return RayCluster.at(cluster, jobs if jobs > 1 else None)
+    except NoCluster as error:
+        fail(f"--cluster: {error}", BAD_INPUT)

@@ -40,6 +40,13 @@ Off = Annotated[
 ]
 
 
+KeepResults = Annotated[
+    bool,
+    typer.Option(
+        "--results/--no-results",
+        help="Of what is not as expected, keep report, picture, trace and scenario in .dpsim/results.",
+    ),
+]
 Memory = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="Allow runs that take about this much memory; 8GB if left out."),
@@ -85,6 +92,8 @@ def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
     from dpsim.checks.finding import pattern_problem
     from dpsim.scenario import scenario_from
 
+    if not patterns:
+        return scenario
     for problem in filter(None, map(pattern_problem, patterns)):
         fail(f"--off: {problem}", BAD_INPUT)
     every = dict.fromkeys([*scenario.checks.switched_off, *patterns])

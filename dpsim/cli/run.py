@@ -17,7 +17,19 @@ from dpsim.cli import torch_target
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
 from dpsim.cli.offered import answers, with_offered
-from dpsim.cli.options import AsJson, Full, Memory, Modules, Off, allow_memory, import_modules, option, typed, with_off
+from dpsim.cli.options import (
+    AsJson,
+    Full,
+    KeepResults,
+    Memory,
+    Modules,
+    Off,
+    allow_memory,
+    import_modules,
+    option,
+    typed,
+    with_off,
+)
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
@@ -25,14 +37,15 @@ if TYPE_CHECKING:
     from dpsim.runner import Result
 
 
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."),
+]
+
+
 @with_offered(before="trace")
 def run(
-    scenario: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="SCENARIO", help="A YAML file, a name that `dpsim list` shows, or - for standard input."
-        ),
-    ] = None,
+    scenario: Words = None,
     torch: TorchTarget = None,
     ranks: Ranks = None,
     order: Order = None,
@@ -44,6 +57,7 @@ def run(
     off: Off = None,
     full: Full = False,
     memory: Memory = None,
+    results: KeepResults = True,
     as_json: AsJson = False,
     **offered: Any,
 ) -> None:
@@ -61,8 +75,7 @@ def run(
         [(chosen, base)] = torch_target.chosen(torch, ranks, order, words, alone=True)
         for changed in answers("run", chosen, offered):
             chosen = changed
-        if off:
-            chosen = with_off(chosen, off)
+        chosen = with_off(chosen, off or [])
         if trace is not None or as_json:
             import dpsim.trace as traces
             from dpsim.campaign.traces import write_judged
@@ -88,13 +101,27 @@ def run(
             _command(given, backend, offered, module, off, memory, full), written, typed("--module", module)
         )
         extras = _extras(result, base, commands)
+        folder = _results(result, extras) if results else None
         if as_json:
-            say_json(text.as_json(result, digest, extras))
+            say_json(text.as_json(result, digest, extras) | ({"results": str(folder)} if folder else {}))
         else:
-            say(text.as_text(result, extras, written, digest, full))
+            ends = [f"results: {folder}"] * (folder is not None)
+            say("\n".join([text.as_text(result, extras, written, digest, full), *ends]))
         if unwritten is not None:
             raise unwritten
         raise typer.Exit(CANNOT_RUN if result.run.lost or result.unclaimed else NOT_MET if result.unmet else 0)
+
+
+def _results(result: Result, extras: Extras) -> Path | None:
+    """The folder of a run that is not as expected."""
+    if result.unmet is None:
+        return None
+    from dpsim.campaign.results import results_of
+    from dpsim.cli.run_text import expectation_line
+    from dpsim.diagnose.report import report
+
+    lines = [report(result.run, result.findings, extras, full=True), expectation_line(result)]
+    return results_of(result, "\n\n".join(filter(None, lines)))
 
 
 def _extras(result: Result, base: Path, commands: tuple[str, ...]) -> Extras:

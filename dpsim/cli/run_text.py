@@ -9,7 +9,8 @@
     expected: held; met
 
 A run that does not hold begins with its report (`dpsim.diagnose.report`), and its table comes behind that: one line of
-it, or all with `--full`. The last line of text is always whether the run is as its scenario expects it. Where the
+it, or all with `--full`. The last line of text is always whether the run is as its scenario expects it. If it is not,
+the command adds the folder of its results. Where the
 scenario switches findings off, a line before it says how many. The JSON has every key always, with null where there is
 nothing, and times in whole nanoseconds.
 """

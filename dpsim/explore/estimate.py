@@ -1,6 +1,6 @@
 """How many schedules a search has in all, by what it has seen of its tree.
 
-    estimate = Estimate()
+    estimate = TreeEstimate()
     estimate.add(runs=64, share=-9.5)       # of a unit: these runs are 2 ** -9.5 of the tree
     estimate.total, estimate.spread         # log2 of the number, and of its lowest and highest tenth over units
 
@@ -23,7 +23,7 @@ UNITS = 200
 """The spread is that of the last units."""
 
 
-class Estimate:
+class TreeEstimate:
     """Of one tree. Numbers are logarithms, since trees may have more schedules than a float holds."""
 
     def __init__(self) -> None:
@@ -50,9 +50,9 @@ class Estimate:
         return units[len(units) // 10], units[-1 - len(units) // 10]
 
     def words(self) -> str:
-        """The estimate as a user reads it; empty if nothing is known.
+        """In words; empty if nothing is known.
 
-        >>> estimate = Estimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words()
+        >>> estimate = TreeEstimate(); estimate.add(1, -3); estimate.add(2, -1); estimate.words()
         'about 5 in all (4 to 8)'
         """
         if self.total is None:

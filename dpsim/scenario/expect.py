@@ -43,6 +43,7 @@ class ExpectedCulprit(StrictModel):
     """The rank or service that the finding must blame."""
 
     rank: Actor
+    """The rank that the finding has to blame, or the name of a service."""
     step: Index | None = None
     """The logical step, from 0. Left out: any."""
 
@@ -54,6 +55,7 @@ class ExpectAny(StrictModel):
     klass: Annotated[ClassPattern | None, Field(alias="class")] = None
     """Of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK or DISAGREEMENT:*. Left out: the variant's, or any."""
     culprit: ExpectedCulprit | None = None
+    """The rank, and its step, that the primary finding has to blame. Left out: any."""
 
     @model_validator(mode="before")
     @classmethod

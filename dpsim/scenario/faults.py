@@ -79,7 +79,7 @@ class Change(StrictModel):
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
     op: Literal["all_reduce", "broadcast", "reduce", "gather", "scatter"] | None = None
-    """Another collective."""
+    """Another collective, by its name."""
     count: Annotated[int, Field(ge=1, le=1 << 28, strict=True)] | None = None
     """Another number of elements."""
     dtype: DType | None = None
@@ -129,18 +129,21 @@ class Skip(FaultSpec):
     """The rank leaves a collective out, so its next one pairs up with its peers' skipped one."""
 
     kind: Literal["skip"]
+    """The rank leaves the call out."""
 
 
 class Repeat(FaultSpec):
     """The rank makes a collective twice."""
 
     kind: Literal["repeat"]
+    """The rank makes the call twice."""
 
 
 class Alter(FaultSpec):
     """The rank makes a collective differently from its peers."""
 
     kind: Literal["alter"]
+    """The rank makes the call with another argument."""
     change: Change
 
 
@@ -148,24 +151,28 @@ class Die(FaultSpec):
     """The rank's process ends at an op, without a word."""
 
     kind: Literal["die"]
+    """The process of the rank ends there."""
 
 
 class Raise(FaultSpec):
     """An exception is raised in the rank's program at an op, which is not made."""
 
     kind: Literal["raise"]
+    """The program of the rank raises there."""
 
 
 class Hang(FaultSpec):
     """The rank stands at an op without end, with all its threads. Its process stays alive."""
 
     kind: Literal["hang"]
+    """The rank stops there, with all its threads."""
 
 
 class KillSpec(StrictModel):
     """The rank dies between any two of its ops. Simulation only: where schedules are explored, at any point at all."""
 
     kind: Literal["kill"]
+    """A search lets the rank die at any point, or not at all."""
     rank: Actor
     """The global rank that may die."""
     at: OpAddress | None = None
@@ -195,9 +202,11 @@ class DelaySpec(StrictModel):
     """A rank comes late to an op, to every visit of a site, to each start of a thread, or, without `at`, to the run."""
 
     rank: Actor
+    """The rank that is late, or the name of a service."""
     by: PositiveDuration
-    """How late."""
+    """How late the rank arrives, such as 3ms."""
     at: OpAddress | None = None
+    """The op, the site or the thread that is late. Left out: the start of the rank."""
 
     def delay(self, rank: int) -> Delay:
         """As a backend receives it."""

@@ -75,6 +75,7 @@ class TakenPort(StrictModel):
     """Another program that listens on a port."""
 
     port: Annotated[int, Field(ge=1, le=65535, strict=True)]
+    """The port on which the program listens."""
     node: Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)] = 0
     """The node it runs on, from 0."""
     late: Flag = False

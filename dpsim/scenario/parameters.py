@@ -67,6 +67,7 @@ class Parameters(StrictModel):
     name: Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_./-]+$")]
     """For reports. Letters, digits, and any of . _ - /"""
     description: Annotated[str, Field(strict=True, max_length=10_000)] = ""
+    """What the scenario shows, for readers and for `dpsim list`."""
     protocol: Annotated[ProtocolChoice, BeforeValidator(name_alone)]
 
     if TYPE_CHECKING:

@@ -17,20 +17,25 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from pydantic import BaseModel
 from pydantic.errors import PydanticUserError
 from pydantic.json_schema import models_json_schema
 
 from dpsim.contract.registry import ProtocolEntry
 from dpsim.contract.words import BadInput
+from dpsim.scenario.descriptions import described
 from dpsim.scenario.duration import PATTERN, format_duration
 from dpsim.scenario.kinds import default_type, scenario_type
 from dpsim.scenario.model import Scenario
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
+ID = "urn:dpsim:scenario:1"
+"""Names the schema, as an editor's cache wants. It is no address: nothing is loaded from there."""
+
 TEMPLATE = "#/definitions/{model}"
 
 
@@ -49,8 +54,9 @@ def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
     made = default_type().model_json_schema(by_alias=True, ref_template=TEMPLATE)
     definitions = made.pop("$defs")
     _shorten([*definitions.values(), made])
+    _describe(definitions)
     _short_protocol(made, definitions)
-    return {"$schema": DRAFT, **made, "title": "dpsim scenario", "definitions": definitions}
+    return {"$schema": DRAFT, "$id": ID, **made, "title": "dpsim scenario", "definitions": definitions}
 
 
 def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
@@ -60,6 +66,7 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
     definitions = every["$defs"]
     references = {kind: found[kind, "validation"] for kind in kinds}
     _shorten(definitions.values())
+    _describe(definitions)
     for reference in references.values():
         _short_protocol(definitions[_name(reference)], definitions)
     made: dict[str, Any] = references[default_type()]
@@ -71,7 +78,7 @@ def _by_protocol(named: Mapping[str, type[Scenario]]) -> dict[str, Any]:
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)
     _of_draft_07(definitions)
-    return {**made, "title": "dpsim scenario", "definitions": definitions}
+    return {"$id": ID, **made, "title": "dpsim scenario", "definitions": definitions}
 
 
 def _of_draft_07(node: Any) -> None:
@@ -89,6 +96,26 @@ def _name(reference: Mapping[str, str]) -> str:
 def schema_text(protocols: Iterable[ProtocolEntry] = ()) -> str:
     """The schema as it is committed: indented JSON that ends in a newline."""
     return json.dumps(schema(protocols), indent=2, ensure_ascii=False) + "\n"
+
+
+def _describe(definitions: Mapping[str, dict[str, Any]]) -> None:
+    """Add the docstrings of fields of models that other packages bring."""
+    kinds = {kind.__name__: kind for kind in _derived(BaseModel)}
+    for name, definition in definitions.items():
+        kind = kinds.get(name)
+        if kind is None or "properties" not in definition:
+            continue
+        aliases = {field: info.alias or field for field, info in kind.model_fields.items()}
+        for field, text in described(kind).items():
+            one = definition["properties"].get(aliases.get(field, field), {"$ref": ""})
+            if "$ref" not in one:
+                one.setdefault("description", text)
+
+
+def _derived(kind: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _derived(one)
 
 
 def _short_protocol(scenario: dict[str, Any], definitions: dict[str, Any]) -> None:

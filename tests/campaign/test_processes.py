@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.campaign import plans
+from dpsim.campaign import plans, unit_process
 from dpsim.campaign import processes as parallel
 from dpsim.campaign import subject as exploration
 from dpsim.campaign.explored import Explored, explore_subject
@@ -224,7 +224,7 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of two, the work takes longer; with none, there is no verdict."""
     made: list[Any] = []
-    real = parallel.UnitProcess
+    real = unit_process.UnitProcess
 
     def start(*args: Any) -> Any:
         if len(made) == most:
@@ -266,7 +266,7 @@ def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, m
 
 def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A world of which each run takes long is heard of after its first run, not after its first unit."""
-    monkeypatch.setattr(parallel, "TOLD_EVERY_S", -1.0)
+    monkeypatch.setattr(unit_process, "TOLD_EVERY_S", -1.0)
     for jobs in (1, 2):
         runs: list[int] = []
         (found,) = explore_all(subjects(["wake_pause 2x1"]), "dpor", jobs=jobs, progress=runs.append)

@@ -6,7 +6,6 @@ import os
 
 import pytest
 
-from dpsim.cli import console
 from dpsim.cli.console import Progress, columns, painted
 from dpsim.contract.words import duration
 
@@ -61,7 +60,8 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both streams are terminals, 60 columns wide."""
-    monkeypatch.setattr(console, "is_terminal", lambda stream: True)
+    for module in ("console", "progress"):
+        monkeypatch.setattr(f"dpsim.cli.{module}.is_terminal", lambda stream: True)
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)

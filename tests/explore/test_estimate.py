@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import isclose, log2
 
 from dpsim.contract.schedule import CutOff
-from dpsim.explore.estimate import Estimate, added
+from dpsim.explore.estimate import TreeEstimate, added
 from dpsim.explore.strategies.dpor import Dpor
 from tests.explore.toy import Toy, at_random
 
@@ -22,7 +22,7 @@ def estimated(toy: Toy, kind: type[Dpor] = Dpor) -> tuple[int, float]:
         except CutOff:
             whole = False
         chosen.end(whole)
-    estimate = Estimate()
+    estimate = TreeEstimate()
     estimate.add(runs, added(chosen.shares))
     assert estimate.total is not None
     return runs, 2**estimate.total
@@ -55,7 +55,7 @@ def test_a_share_that_is_wrong_is_found() -> None:
 
 
 def test_the_spread_is_over_units() -> None:
-    estimate = Estimate()
+    estimate = TreeEstimate()
     for number in range(1, 101):
         estimate.add(1, -log2(number))
     low, high = (2**one for one in estimate.spread)

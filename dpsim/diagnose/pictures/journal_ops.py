@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
@@ -80,9 +81,19 @@ class RankOps:
         self._starts: dict[str, DrawnOp] = {}
         self._ends: dict[str, DrawnOp] = {}
         self._group: tuple[Any, ...] = ()
+        self._passed = passed_on_streams(journal) if end == "blocked" else None
         for at, raw in enumerate(journal):
             self._read(at, raw)
         self._stand()
+
+    def is_passed(self, at: int, stream: str) -> bool:
+        """Whether an op on a stream ended, as far as a rank that stands somewhere tells."""
+        return self._passed is None or at < self._passed.get(stream, 0)
+
+    @property
+    def over(self) -> list[StreamLane]:
+        """Streams of which all is over, since the rank ended."""
+        return [*self.lanes.values()] if self.end == "finished" else []
 
     def moves(self) -> list[ThreadMoves]:
         return [ThreadMoves(self.rank, moves) for moves in self.threads.values()]
@@ -179,12 +190,16 @@ class RankOps:
         else:
             members = self.members[raw[COMMUNICATOR]]
             key, needs = (raw[COMMUNICATOR], raw[SEQ]), awaited(raw[CALL], self.rank, members)
+            if stream is not None and not self.is_passed(at, stream):  # it may wait for all, and seems to
+                needs = members
         op = self._op(at, raw, stream or self._host(raw), key=key, needs=needs)
         if stream is None:
             self._await(raw, op)
             return
-        if not transfer and is_idle(raw[CALL]):
-            op.needs = ()
+        if not transfer and is_idle(raw[CALL]):  # its stream has no part in it
+            op.needs, op.length = (), 0
+            self._thread(raw).append(Issues((op,)))
+            return
         moves, group = self._thread(raw), (stream, raw[TRANSFER_GROUP]) if transfer else ()
         last = moves[-1] if moves else None
         if group and group[1] is not None and group == self._group and isinstance(last, Issues):

@@ -7,7 +7,7 @@ collective ends a tick after the last member came that it waits for, and never i
 with what it learned from an op when that op is over. So equal journals have equal times, whatever machine made them.
 
 A journal may say that an op returned though nothing of the journal lets it: an abort ended it, or a message came from
-outside. Where nothing else can move, the earliest host of these goes on.
+outside. Where nothing else can move, the earliest host of these goes on. So does a stream of a rank that ended.
 
 The times are the least ones that keep all these rules. So they do not depend on the order in which threads are moved.
 This is max-plus scheduling (Baccelli et al., Synchronization and Linearity, 1992).
@@ -100,6 +100,13 @@ class StreamLane(Follower):
             self.clock = max(begin, *[op.over.time or 0 for op in ops])
             self.queue.popleft()
 
+    def pass_head(self, ready: list[Follower]) -> None:
+        """What the stream stands in is over all the same."""
+        ops, issued = self.queue[0]
+        for op in ops:
+            if op.end is None:
+                op.finish(max(self.clock, issued), ready)
+
 
 class ThreadMoves(Follower):
     """A host thread: what it issued, and where it learned that an op is over."""
@@ -142,8 +149,8 @@ class ThreadMoves(Follower):
             self.clock += 1  # it goes on without the op
 
 
-def move_all(threads: Iterable[ThreadMoves]) -> None:
-    """Give all ops their times. Ops that never begin or never end have none."""
+def move_all(threads: Iterable[ThreadMoves], over: Sequence[StreamLane] = ()) -> None:
+    """Give all ops their times. Ops that never begin or never end have none. `over`: streams of which all ended."""
     every = [*threads]
     ready: list[Follower] = [*reversed(every)]
     while True:
@@ -151,7 +158,11 @@ def move_all(threads: Iterable[ThreadMoves]) -> None:
             ready.pop().go(ready)
         standing = [one for one in every if one.standing is not None]
         if not standing:
-            return
+            lanes = [lane for lane in over if lane.queue]
+            if not lanes:
+                return
+            min(lanes, key=lambda lane: lane.clock).pass_head(ready)
+            continue
         first = min(standing, key=lambda one: (one.clock, one.rank))
         op = first.standing
         assert op is not None

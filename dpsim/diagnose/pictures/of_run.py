@@ -14,7 +14,6 @@ from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
-from dpsim.checks.stuck import passed_on_streams
 from dpsim.contract.ops import (
     ADDRESS,
     KIND,
@@ -50,7 +49,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
     _hold_sends(ranks)
     _match_messages(ranks)
     _match_stores(ranks)
-    move_all(thread for rank in ranks for thread in rank.moves())
+    move_all([move for rank in ranks for move in rank.moves()], [lane for rank in ranks for lane in rank.over])
     shown = [op for op in ops if op.kind != "mark" and (op.length or op.end is None or op.end > (op.begin or 0))]
     lines = first_screen(run, findings, NOTHING) if findings else [f"HELD  {title}: no check finds anything"]
     picture = Picture(
@@ -72,13 +71,10 @@ def _hold_sends(ranks: Sequence[RankOps]) -> None:
     """Where a rank stands, a send on a stream that did not end for sure waits for its receive."""
     receives = {op.key: op for rank in ranks for op in rank.ops if op.kind == "transfer" and op.said.startswith("recv")}
     for rank in ranks:
-        if rank.end != "blocked":
-            continue
-        passed = passed_on_streams(rank.journal)
         for at, raw in enumerate(rank.journal):
             if raw[KIND] == "transfer" and raw[OP] == "send" and raw[STREAM] is not None:
                 op = rank.by_at[at]
-                if at >= passed.get(raw[STREAM], 0):
+                if not rank.is_passed(at, raw[STREAM]):
                     op.after.append(receives[op.key].began if op.key in receives else NEVER)
 
 
@@ -138,13 +134,19 @@ def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings:
         return
     left_out: list[Hole] = []
     for rank in picture.culprits:
-        own = [op for op in picture.ops if op.rank == rank and (op.step, op.site) == (culprit.step, culprit.site)]
+        own = [op for op in picture.ops if op.rank == rank and _is_of(op, culprit)]
         for op in own:
             op.marked = True
         if not own:
             left_out += _left_out(picture, rank, culprit)
     picture.holes += left_out
     picture.holes += holes_of(picture, left_out)
+
+
+def _is_of(op: DrawnOp, culprit: Culprit) -> bool:
+    """Whether it is the culprit's op. The end of a thread has no site, and the culprit that of its exception."""
+    ended = op.kind == "ended" and bool(culprit.where) and op.where == culprit.where
+    return op.step == culprit.step and (op.site == culprit.site or ended)
 
 
 def _left_out(picture: Picture, rank: int, culprit: Culprit) -> list[Hole]:

@@ -60,10 +60,11 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         return
     except RankHung:
         rank.hang()
-        await _Await(_for_ever(host))
+        await _Await(_without_end(host))
     except BaseException as error:  # to leave the process is to break off this rank alone
         if not breaks_off_rank(error):
-            if isinstance(error, KeyboardInterrupt) or left_debugger(error):  # SimPy would let other ranks go on first
+            if isinstance(error, KeyboardInterrupt) or left_debugger(error):
+                # SimPy would let the other ranks go on first, perhaps without end
                 raise host.machine.halt(error) from error
             raise
         raised = error
@@ -102,7 +103,7 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
         return
     except RankHung:
         rank.hang()
-        await _Await(_for_ever(host))
+        await _Await(_without_end(host))
     except BaseException as raised:
         if not breaks_off_rank(raised):
             if isinstance(raised, KeyboardInterrupt) or left_debugger(raised):
@@ -134,7 +135,7 @@ def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
     machine.submit(op)
 
 
-def _for_ever(host: Host) -> Generator[Any, Any, None]:
+def _without_end(host: Host) -> Generator[Any, Any, None]:
     yield host.machine.env.waiter()  # which is never due
 
 

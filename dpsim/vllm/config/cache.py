@@ -19,7 +19,9 @@ class CacheConfig(StrictModel):
     """The KV cache of a rank. `num_gpu_blocks_override` unset means that it is never too small."""
 
     block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
+    """Tokens of one block of the KV cache."""
     num_gpu_blocks_override: Tokens | None = None
+    """Blocks of a rank's KV cache. Unset: it is never too small."""
 
     def blocks(self, tokens: int) -> int:
         """The blocks for this number of tokens of one request."""

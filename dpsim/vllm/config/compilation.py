@@ -24,9 +24,13 @@ class CompilationConfig(StrictModel):
     cudagraph_capture_sizes: tuple[Annotated[int, Field(gt=0, strict=True)], ...] | None = Field(
         default=None, max_length=4096
     )
+    """The sizes of batches, in tokens, for which graphs are captured. Unset: the release chooses."""
     max_cudagraph_capture_size: Tokens | None = None
+    """The largest batch, in tokens, for which graphs are captured. Unset: the release chooses."""
     performance_mode: Literal["balanced", "interactivity"] = "balanced"
+    """Which sizes the release captures, if none are given."""
     enforce_eager: Flag = False
+    """Whether no graph is captured or replayed."""
     capture_graphs: Flag = Field(
         default=False,
         description="Whether graphs are captured before the first step and replayed, or only chosen. Without a graph "
@@ -35,4 +39,6 @@ class CompilationConfig(StrictModel):
     enable_sp: Flag = False
     """Sequence parallelism: a batch is cut into equal parts for the tensor-parallel ranks."""
     enable_lora: Flag = False
+    """Whether requests may name an adapter (LoRA)."""
     cudagraph_specialize_lora: Flag = True
+    """Whether batches with and without adapters have separate graphs."""

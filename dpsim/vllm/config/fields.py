@@ -49,12 +49,15 @@ class EPLBConfig(StrictModel):
     step_interval: Number = 3000
     """Steps from one rearrangement to the next."""
     num_redundant_experts: AtLeast0 = 0
+    """Further copies of experts, over all expert-parallel ranks."""
     log_balancedness: Flag = False
     """Whether engines log the balancedness, which takes a separate all-reduce."""
     log_balancedness_interval: Number = 1
+    """Steps from one such log to the next."""
     use_async: Flag | None = None
     """Whether experts move while steps run. Unset: the release's default, no in source 003 and yes in 0.33."""
     policy: Literal["default"] = "default"
+    """The policy that places experts; vLLM has one."""
     communicator: Literal["torch_nccl", "torch_gloo", "nixl", "pynccl"] | None = None
     """Over what experts move. Unset: chosen at start. Release 0.33 only."""
     enable_migration_batching: Flag = False
@@ -72,9 +75,13 @@ class Microbatching(StrictModel):
     """Which batches are split, and into how many parts (chapter 3.1)."""
 
     enable_dbo: Flag = False
+    """Whether a step may run as two microbatches that overlap (dual-batch overlap)."""
     ubatch_size: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
+    """Microbatches of a step, if `enable_dbo` is not set; 0 or 1 is none."""
     dbo_decode_token_threshold: Threshold = 32
+    """A batch of decodes with fewer tokens does not ask for microbatches."""
     dbo_prefill_token_threshold: Threshold = 512
+    """A batch with prefills and fewer tokens does not ask for microbatches."""
 
     @property
     def use_ubatching(self) -> bool:
@@ -97,47 +104,72 @@ class ParallelSettings(Microbatching):
     data_parallel_size_local: AtLeast0 = 1
     """Engines on this node; 0: none."""
     data_parallel_rank: Number = 0
+    """The data-parallel rank of the first engine on this node."""
     data_parallel_rank_local: Number | None = None
+    """The number of the engine among those of its node. Unset: chosen at start."""
     data_parallel_master_ip: Name = "127.0.0.1"
+    """The address of the node on which data-parallel rank 0 runs."""
     data_parallel_rpc_port: Number = 29550
+    """The port of the handshake between engines and front end."""
     data_parallel_master_port: Number = 29500
+    """The port of the store on which data-parallel groups meet."""
     data_parallel_master_port_list: Annotated[
         tuple[Number, ...], Field(alias="_data_parallel_master_port_list", max_length=1000)
     ] = ()
     """Free ports for groups to come; the last is taken first."""
     data_parallel_backend: Literal["mp", "ray"] = "mp"
+    """The library that starts engines on other nodes: processes (mp) or Ray."""
     data_parallel_external_lb: Flag = False
+    """Whether each engine has a separate front end, and a load balancer outside of vLLM chooses one."""
     data_parallel_hybrid_lb: Flag = False
+    """Whether each node has separate front ends, and a load balancer outside of vLLM chooses a node."""
     is_moe_model: Flag | None = None
-    """Unset: not known."""
+    """Whether the model has experts. Unset: not known."""
     enable_expert_parallel: Flag = False
+    """Whether experts are spread over data-parallel and tensor-parallel ranks."""
     enable_eplb: Flag = False
+    """Whether experts move between ranks according to their load."""
     eplb_config: EPLBConfig = EPLBConfig.model_construct()
     expert_placement_strategy: Literal["linear", "round_robin"] = "linear"
+    """How experts are numbered over ranks: in blocks (linear) or in turns (round_robin)."""
     all2all_backend: All2AllBackend = "allgather_reducescatter"
+    """The library that takes tokens to their experts. Some values change what ranks must agree on."""
     max_parallel_loading_workers: Number | None = None
     """Ignored by the engine, with a warning."""
     disable_custom_all_reduce: Flag = False
+    """Whether tensor-parallel ranks use NCCL in place of vLLM's all-reduce."""
     ray_workers_use_nsight: Flag = False
+    """Whether Ray profiles its workers; only valid with Ray."""
     ray_runtime_env: dict[str, JsonValue] | None = None
+    """The runtime environment of Ray's workers."""
     placement_group: Name | None = None
     """The name of a Ray placement group."""
     distributed_executor_backend: Name | None = None
     """ray, mp, uni, external_launcher, or the path of a class. Unset: chosen at start."""
     worker_cls: Name = "auto"
+    """The class of a worker; auto lets the platform choose. dpsim only compares it."""
     sd_worker_cls: Name = "auto"
+    """The class of a worker for speculative decoding. dpsim only compares it."""
     worker_extension_cls: Name = ""
+    """A class that workers inherit from as well. dpsim only compares it."""
     master_addr: Name = "127.0.0.1"
+    """The address of the first node of an engine on several nodes."""
     master_port: Number = 29501
+    """The port there on which the nodes of an engine meet."""
     node_rank: AtLeast0 = 0
+    """The number of this node, from 0, among those of an engine."""
     nnodes: Positive = 1
+    """Nodes of the deployment."""
     rank: Number = 0
+    """The number of the process among all of its engine; vLLM sets it at start."""
     dcp_kv_cache_interleave_size: Number = 1
     """Deprecated: `cp_kv_cache_interleave_size` replaced it."""
     cp_kv_cache_interleave_size: Number = 1
     """Tokens. No rule of chapter 8.2 says that blocks hold whole ones, so any size is accepted."""
     api_process_count: Annotated[int, Field(alias="_api_process_count", gt=0, strict=True)] = 1
+    """Front ends of this deployment; vLLM sets it from `--api-server-count`."""
     api_process_rank: Annotated[int, Field(alias="_api_process_rank", ge=-1, strict=True)] = 0
+    """The number of the front end that made this configuration; -1 is none."""
 
 
 class Settings033(StrictModel):
@@ -150,23 +182,35 @@ class Settings033(StrictModel):
     dp_sync_interval: Positive = 16
     """Steps from one finish sync to the next."""
     enable_fault_tolerance: Flag = False
+    """Whether engines report faults and survive some of them. Engines compare it at start-up."""
     fault_tolerance_config: FaultToleranceConfig = FaultToleranceConfig.model_construct()
     enable_hc_sp: Flag = False
+    """Whether hyper-connections use sequence parallelism. Engines compare it at start-up."""
     enable_batch_sharded_sampling: Flag | None = None
     """Whether tensor-parallel ranks sample a share of the requests each. Unset: chosen at start."""
     enable_ep_weight_filter: Flag = False
+    """Whether a rank loads only the weights of its experts. Engines compare it at start-up."""
     enable_shm_tensor_arena: Flag = False
+    """Whether processes of a node share tensors in memory. dpsim only accepts it."""
     dcp_q_replicate: Flag | None = None
-    """Unset: chosen at start."""
+    """Whether queries are replicated for decode context parallelism. Unset: chosen at start."""
     allow_auto_resolve_cp_interleave_size: Annotated[
         bool, Field(alias="_allow_auto_resolve_cp_interleave_size", strict=True)
     ] = True
+    """Whether vLLM may choose `cp_kv_cache_interleave_size` itself."""
     numa_bind: Flag = False
+    """Whether workers are bound to NUMA nodes."""
     numa_bind_nodes: tuple[Number, ...] | None = None
+    """The NUMA node of each worker. Unset: chosen at start."""
     numa_bind_cpus: tuple[Name, ...] | None = None
+    """The cores of each worker, such as 0-15. Unset: all cores of its NUMA node."""
     assigned_physical_gpu_ids: tuple[Number, ...] | None = None
+    """The GPUs of this engine by their numbers on the node. Unset: chosen at start."""
     distributed_timeout_seconds: Number | None = None
+    """Seconds after which a group on devices gives up. Unset: torch's default."""
     cpu_distributed_timeout_seconds: Number | None = None
+    """Seconds after which a group on CPUs gives up. Unset: torch's default."""
     dcp_comm_backend: Literal["ag_rs", "a2a"] = "ag_rs"
+    """The collectives of decode context parallelism: all-gather and reduce-scatter (ag_rs), or all-to-all (a2a)."""
     coord_store_port: Annotated[int, Field(alias="_coord_store_port", strict=True)] = 0
     """Where ranks publish the ports that they have bound; 0: nowhere."""

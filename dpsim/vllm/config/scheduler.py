@@ -19,9 +19,13 @@ class SchedulerConfig(StrictModel):
     """Limits of a rank's scheduler for one step."""
 
     async_scheduling: Flag = False
+    """Whether the scheduler plans a step before the tokens of the last step are known."""
     max_num_seqs: Tokens = 128
+    """Requests that a rank may run in one step."""
     max_num_batched_tokens: Tokens = 8192
+    """Tokens that a rank may run in one step."""
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
+    """Draft tokens that a decoding request brings into a step; 0 is none."""
     speculative_method: Literal["ngram", "mtp"] = "ngram"
     """The proposer of tokens: ngram, the host, or mtp, layers of a model with separate experts."""
     speculative_max_model_len: Tokens | None = None

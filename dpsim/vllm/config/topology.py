@@ -38,10 +38,15 @@ class ParallelSizes(StrictModel):
     """The five sizes, in vLLM's names. Decode context parallelism uses ranks that are there already."""
 
     data_parallel_size: Size = 1
+    """Engines: each runs other requests, and they agree on each step."""
     pipeline_parallel_size: Size = 1
+    """Stages of an engine, each with some of the layers."""
     tensor_parallel_size: Size = 1
+    """Ranks that share the layers of a stage."""
     prefill_context_parallel_size: Size = 1
+    """Ranks that share the tokens of a prefill."""
     decode_context_parallel_size: Size = 1
+    """Tensor-parallel ranks that share the KV cache of a request; it adds no ranks."""
 
 
 class Topology(ParallelSizes):

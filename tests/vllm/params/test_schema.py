@@ -80,9 +80,16 @@ def _keyword(value: Any, keyword: str, argument: Any, rule: dict[str, Any]) -> b
             return bool(value == argument)
         case "pattern":
             return not isinstance(value, str) or re.search(argument, value) is not None
-    assert keyword in {"title", "description", "default", "examples", "discriminator", "definitions", "$schema"}, (
-        keyword
-    )
+    assert keyword in {
+        "title",
+        "description",
+        "default",
+        "examples",
+        "discriminator",
+        "definitions",
+        "$schema",
+        "$id",
+    }, keyword
     return True
 
 

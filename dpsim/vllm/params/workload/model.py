@@ -41,6 +41,7 @@ class RequestSpec(StrictModel):
     arrival: Duration = 0
     """When it arrives, on the virtual step clock."""
     prompt_tokens: TokenCount
+    """Tokens of the prompt, which the engine has at the arrival."""
     output_tokens: TokenCount
     """Tokens to generate; the first one comes with the last chunk of the prompt."""
     abort: Duration | None = None
@@ -87,7 +88,9 @@ class Lengths(StrictModel):
     """Numbers of tokens between `min` and `max`, both included."""
 
     min: TokenCount
+    """The smallest number of tokens."""
     max: TokenCount
+    """The largest number of tokens."""
     distribution: Literal["uniform", "log_uniform"] = "uniform"
     """uniform: each length equally likely. log_uniform: each order of magnitude equally likely, so there are many short
     ones and few long ones.
@@ -104,8 +107,9 @@ class Synthetic(StrictModel):
     """Requests made up from a seed: the same ones everywhere, on every machine and with every Python."""
 
     requests: RequestCount
-    """How many."""
+    """The number of requests."""
     seed: Annotated[int, Field(ge=0, lt=1 << 64, strict=True)] = 0
+    """Another seed draws other requests."""
     rate: Annotated[float, Field(ge=0.001, le=1e9, allow_inf_nan=False, strict=True)] | None = None
     """Requests per second, arriving at random (a Poisson process). Left out: all arrive at the start."""
     prompt_tokens: Lengths
@@ -131,7 +135,9 @@ class Workload(StrictModel):
     requests: Annotated[tuple[RequestSpec, ...], Field(min_length=1, max_length=MAX_REQUESTS)] | None = None
     """The requests, written out."""
     synthetic: Synthetic | None = None
+    """Requests that dpsim draws."""
     azure_csv: AzureCsv | None = None
+    """Requests of the Azure LLM inference trace."""
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> Self:

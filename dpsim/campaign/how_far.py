@@ -1,6 +1,6 @@
 """How far an exploration is, in a line: schedules, units, speed, and an estimate of what there is in all.
 
-Standing(51_000, 800, 33, 120.0, estimate).line()
+HowFar(51_000, 800, 33, 120.0, estimate).line()
 "51,000 schedules, 425 a second; 800 units done, 33 open; about 90,000 in all (70,000 to 210,000)"
 """
 
@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dpsim.contract.words import counted
-from dpsim.explore.estimate import Estimate
+from dpsim.explore.estimate import TreeEstimate
 
 
-class Standing(NamedTuple):
+class HowFar(NamedTuple):
     """`units`: that were done; `open`: that are known and were not. `seconds`: since the exploration began."""
 
     schedules: int
     units: int
     open: int
     seconds: float
-    estimate: Estimate | None = None
+    estimate: TreeEstimate | None = None
 
     @property
     def speed(self) -> float:
@@ -29,7 +29,7 @@ class Standing(NamedTuple):
     def line(self) -> str:
         """In words.
 
-        >>> Standing(510, 8, 3, 10.0).line()
+        >>> HowFar(510, 8, 3, 10.0).line()
         '510 schedules, 51 a second; 8 units done, 3 open'
         """
         units = f"{counted(self.units, 'unit')} done, {self.open:,} open"

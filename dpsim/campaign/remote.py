@@ -1,0 +1,97 @@
+"""A subject that another machine makes again, and its units done there.
+
+    source = Source.of(scenario, base)      # here
+    do_there(source, unit, seconds=None)    # there: a UnitResult, or the exception to be dealt with here
+
+What travels is text: the scenario, and the modules of its program by their names. Their sources travel on their own
+(`sources_of`). dpsim is installed there, from the same sources. A file that a scenario names lies at the same path.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+from dpsim.campaign.sameness import DPSIM, digest_of_dpsim
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import Unit, UnitResult, do, lost_by, portable
+from dpsim.contract.words import BadInput
+from dpsim.scenario import Scenario, dump_scenario
+from dpsim.scenario.yaml.reader import parse_scenario
+
+
+class OtherVersion(BadInput):
+    """dpsim has other sources there."""
+
+
+class Source(NamedTuple):
+    """What a subject is made of. `dpsim`: a digest of its sources. `repeats`: as `Subject.repeats`."""
+
+    text: str
+    base: str | None
+    modules: tuple[str, ...]
+    dpsim: str
+    repeats: bool = True
+
+    @staticmethod
+    def of(scenario: Scenario, base: Path | None, repeats: bool = True) -> Source:
+        """A scenario's. Raises ScenarioError for one that cannot be run."""
+        where = None if base is None else str(base.resolve())
+        modules = tuple(modules_of(Subject.of(scenario, base)))
+        return Source(dump_scenario(scenario), where, modules, digest_of_dpsim(), repeats)
+
+    def subject(self) -> Subject:
+        """As it is here. Raises OtherVersion, and ScenarioError."""
+        if self.dpsim != digest_of_dpsim():
+            raise OtherVersion("another machine has other sources of dpsim; install the same version on all of them")
+        for module in self.modules:
+            importlib.import_module(module)
+        base = None if self.base is None else Path(self.base)
+        subject = Subject.of(parse_scenario(self.text, base=base), base)
+        return replace(subject, repeats=self.repeats)
+
+
+def modules_of(subject: Subject) -> Iterable[str]:
+    """The modules that register the program, but for those of dpsim."""
+    assert subject.origin is not None
+    return [one.name for one in subject.origin.modules() if one.file and not Path(one.file).is_relative_to(DPSIM)]
+
+
+def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
+    """The sources of modules, and of all that was imported from their packages and folders, by their paths below a
+    folder of the search path.
+    """
+    named = [sys.modules[one] for one in modules if one in sys.modules]
+    roots = {one.__name__.partition(".")[0] for one in named}
+    folders = {Path(one.__file__).parent for one in named if one.__file__ and "." not in one.__name__}
+    found: dict[str, bytes] = {}
+    for name, module in [*sys.modules.items()]:
+        file = getattr(module, "__file__", None)
+        if not isinstance(file, str) or not file.endswith(".py") or name == "__main__":
+            continue
+        if name.partition(".")[0] in roots or ("." not in name and Path(file).parent in folders):
+            path = name.replace(".", "/") + ("/__init__.py" if hasattr(module, "__path__") else ".py")
+            found[path] = Path(file).read_bytes()
+    return found
+
+
+_made: dict[Source, Subject] = {}
+"""Of this process."""
+
+
+def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitResult | Exception:
+    """Do a unit of a subject, here. `seconds`: when to begin no more runs."""
+    try:
+        subject = _made.get(source)
+        if subject is None:
+            _made.clear()
+            subject = _made[source] = source.subject()
+        end = None if seconds is None else time.monotonic() + seconds
+        return do(unit, subject, end)
+    except Exception as error:  # dealt with where the units are given out
+        return lost_by(error) or portable(error)

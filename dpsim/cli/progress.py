@@ -1,0 +1,95 @@
+"""How far a command is, on stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, Self
+
+from dpsim.cli.streams import is_terminal, note
+from dpsim.cli.timer import Timer
+
+
+class Progress:
+    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing.
+
+    A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
+    thread, since this process forks. Where other code uses that signal, reports alone show it.
+    """
+
+    AFTER_S = 0.5
+    LINE_EVERY_S = 10.0
+    DRAW_EVERY_S = 0.1
+    TICK_S = 1.0
+
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
+        self.title = title
+        self._unit = unit
+        self._clock = clock
+        self._start = self._last = clock()
+        self._terminal = is_terminal(sys.stderr)
+        self._bar: Any = None
+        self._task: Any = None
+        self._done: tuple[int, int | None] | None = None
+        self._told = ""
+        self._timer = Timer(self.TICK_S, self._show)
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._timer.stop()
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """`done`: steps, from 0; `total`: None if it is not known."""
+        self._done = done, total
+        self._show()
+
+    def told(self, line: str) -> None:
+        """How far it is, in words that stand for the number of steps."""
+        self._told = line
+
+    def phase(self, title: str) -> None:
+        """What is being done now."""
+        self.title, self._done = title, None
+        if self._bar is not None:
+            self._draw(title, 0, None)
+
+    def _show(self) -> None:
+        now = self._clock()
+        if self._terminal:
+            if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
+                self._last = now
+                title = f"{self.title}: {self._told}" if self._told else self.title
+                self._draw(title, *(self._done or (0, None)))
+        elif now - self._last >= self.LINE_EVERY_S:
+            self._last = now
+            done, total = self._done or (0, None)
+            of = "" if total is None else f" of {total}"
+            how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
+            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
+
+    def _draw(self, title: str, done: int, total: int | None) -> None:
+        if self._bar is None:
+            self._bar, self._task = _new_bar()
+        self._bar.update(self._task, description=title, completed=max(done, 0), total=total)
+        self._bar.refresh()
+
+
+def _new_bar() -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    parts = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Bar(*parts, *times, console=Console(stderr=True, force_terminal=True), auto_refresh=False, transient=True)
+    bar.start()
+    return bar, bar.add_task("", total=None)

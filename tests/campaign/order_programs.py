@@ -1,0 +1,21 @@
+"""A program whose number of classes is known: all ranks but one post to one mailbox, in any order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.registry import register_protocol
+from tests.sized import SizedProgram
+
+
+@register_protocol("t_fills")
+class Fills(SizedProgram):
+    """The factorial of the number of senders."""
+
+    async def run(self, rank: Rank, args: Any) -> None:
+        if rank.rank:
+            rank.send(0, "box", rank.rank, "post")
+            return
+        for _ in range(args.params.ranks - 1):
+            await rank.mailbox("box").get("take")

@@ -1,0 +1,82 @@
+"""The folder of a failure: what is in it, when there is none, and that processes that fail alike do not clash."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.campaign.results import LATEST, Failed
+from dpsim.contract.world import Run, World
+from dpsim.scenario import parse_scenario
+from tests.agreeing import EXPECTED, HEALTHY, SKIP
+from tests.cli.commands import dpsim_, write
+from tests.cli.protocols import scenario
+
+FILES = ["picture.html", "report.txt", "scenario.yaml", "trace.jsonl"]
+FOLDER = Path(".dpsim", "results")
+
+
+@pytest.fixture(autouse=True)
+def _kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSIM_RESULTS", "1")
+
+
+def folder_of(out: str) -> Path:
+    """The last line of a command."""
+    label, _, folder = out.splitlines()[-1].partition(": ")
+    assert label == "results"
+    return Path(folder)
+
+
+def test_a_run_that_is_not_as_expected(broken: Path) -> None:
+    own = folder_of(dpsim_("run", broken).out)
+    assert own.parent == FOLDER
+    assert sorted(path.name for path in own.iterdir()) == FILES
+    assert (FOLDER / LATEST).resolve() == own.resolve()
+    assert "last 5 ops of each rank" in (own / "report.txt").read_text()
+    assert "waits for rank 1" in (own / "picture.html").read_text()
+    assert dpsim_("replay", own / "trace.jsonl").out.endswith("the same run again\n")
+    again = folder_of(dpsim_("run", own / "scenario.yaml").out)
+    assert again == own, "the same failure has one folder"
+
+
+@pytest.mark.parametrize("text", [HEALTHY, HEALTHY + SKIP + EXPECTED])
+def test_what_is_as_expected_leaves_nothing(text: str) -> None:
+    for command in ("run", "explore"):
+        assert dpsim_(command, write(Path("x.yaml"), text)).code == 0
+    assert not FOLDER.exists()
+
+
+def test_who_wants_none(broken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for command in ("run", "explore"):
+        assert "results" not in dpsim_(command, broken, "--no-results").out
+    monkeypatch.setenv("DPSIM_RESULTS", "0")
+    assert "results" not in dpsim_("run", broken).out
+    assert not FOLDER.exists()
+
+
+def test_json_names_the_folder(broken: Path) -> None:
+    assert Path(dpsim_("run", broken, "--json").json["results"]).is_dir()
+    [own] = dpsim_("explore", broken, "--json").json["scenarios"][0]["results"]
+    assert Path(own).is_dir()
+
+
+def test_an_exploration_keeps_the_schedule() -> None:
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    own = folder_of(dpsim_("explore", "t_lost.yaml", "--module", "tests.cli.protocols").out)
+    answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
+    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+
+
+def test_what_cannot_be_written_changes_no_verdict(broken: Path) -> None:
+    write(Path(".dpsim"), "a file in its place")
+    answer = dpsim_("run", broken)
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.splitlines()[-1].startswith("expected: held; NOT met")
+
+
+def test_no_name_leads_out_of_the_folder() -> None:
+    named = parse_scenario(HEALTHY).model_copy(update={"name": "../.hidden/a b"})
+    failed = Failed(named, World(1, ()), Run("sim", [[]], ["finished"], [0], 0), (), "", "12345678")
+    assert failed.name == "-.hidden-a-b-12345678"

@@ -1,0 +1,58 @@
+"""Failing tests name the folder of their failure, in one process and in several."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.campaign.results import FOLDER, LATEST
+from tests import ROOT
+from tests.agreeing import HEALTHY
+
+pytest_plugins = ["pytester"]
+
+FILES = ["picture.html", "report.txt", "scenario.yaml", "trace.jsonl"]
+TESTS = """
+import pytest
+from dpsim.scenario import parse_scenario
+from dpsim.testing import holds
+from tests.cli.protocols import scenario
+
+@pytest.mark.parametrize("number", range(8))
+def test_it(number):
+    holds(parse_scenario(scenario("t_lost", 3)))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_tests_that_fail_alike(
+    workers: tuple[str, ...], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each names the folder, and its files are whole."""
+    monkeypatch.setenv("DPSIM_RESULTS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    if workers:
+        pytest.importorskip("xdist")
+    pytester.makepyfile(test_mine=TESTS)
+    done = pytester.runpytest_subprocess(*workers, "-p", "no:cacheprovider")
+    done.assert_outcomes(failed=8)
+    folder = pytester.path / FOLDER
+    [own] = [path for path in folder.iterdir() if path.name != LATEST]
+    assert done.stdout.str().count(f"results: {own.relative_to(pytester.path)}") == 8
+    assert sorted(path.name for path in own.iterdir()) == FILES
+    assert (own / "picture.html").read_text().endswith("</html>\n")
+    assert (folder / LATEST).resolve() == own
+
+
+@pytest.mark.slow
+def test_a_scenario_file_that_fails(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSIM_RESULTS", "1")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    pytester.mkdir("scenarios")
+    pytester.makeconftest("import tests.agreeing")
+    (pytester.path / "scenarios" / "mine.yaml").write_text(f"{HEALTHY}expect: {{verdict: violated}}\n")
+    for known in (True, False):
+        done = pytester.runpytest_subprocess("--dpsim-explore", "3", "-p", "no:cacheprovider", "-k", "sim")
+        done.assert_outcomes(failed=1)
+        assert ("results: .dpsim/results/three-" in done.stdout.str()) == known
+        monkeypatch.setenv("DPSIM_RESULTS", "0")
