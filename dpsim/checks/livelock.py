@@ -52,7 +52,7 @@ def check(run_index: RunIndex) -> list[Finding]:
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{repeating[0]}, without end: {WHY[kind in ASKS]}",
+            message=f"{repeating[0]}, without end: {WHY[kind in ASKS]}; end the loop after a number of rounds",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*repeating, *_others(run_index)),

@@ -23,8 +23,7 @@ from dpsim.contract.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
 Journals = Sequence[Sequence[RawRecord]]
 
 CAUSES = (
-    "a run has to be a function of its schedule, and something in this one is not; likely causes:",
-    "  random numbers without a seed; a clock; the order of a set; id() or hash() of an object",
+    "likely causes: random numbers without a seed, a clock, the order of a set, id() or hash() of an object;",
     "  state that outlives a run: on a class, in a module, in a default argument",
     "  state that ranks share, in self or in what prepare made: made again, each rank has its own, as in a process",
 )

@@ -13,6 +13,7 @@
     protocol_errors.py      what a protocol's own code raised outside of a run
 
     run.py        run_text.py        a scenario on a backend, judged
+    unchecked.py                     what a program keeps from the checks
     explore.py    explore_text.py    every schedule of scenarios
     explore_options.py               its options
     explore_bounds.py                what its bounds exclude

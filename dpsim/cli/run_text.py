@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.checks.judge import counted as counted_off
 from dpsim.checks.judge import not_run, switched_off_text
 from dpsim.cli.console import columns, painted
+from dpsim.cli.unchecked import unchecked
 from dpsim.contract.words import actors_text, counted, duration, printable, with_services
 from dpsim.diagnose.evidence import NOTHING, Extras, chain_of, evidence
 from dpsim.diagnose.report import report
@@ -53,7 +54,7 @@ def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | No
         lines = [painted(report(result.run, result.findings, extras, full), good=False), "", *columns(rows)]
         lines += result.scenario.own_settings()
     else:
-        lines = [*columns(rows), "", painted(verdict_line(result), good=True)]
+        lines = [*columns(rows), "", painted(verdict_line(result), good=True), *unchecked(result)]
     if not str(result.unmet).startswith("never applied"):  # else the last line says it
         lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])

@@ -156,8 +156,8 @@ def _what(primary: Finding) -> list[str]:
     if not sides:
         return labelled("", folded(_said(primary, head), 3))
     if primary.culprit is None:
-        lines = folded(head.partition(": rank")[0], 1)
         most = 2 if len(sides) < 3 else 1
+        lines = folded(head.partition(": rank")[0], most)
         return labelled("", [*lines, *(line for side in _parting(sides[:3]) for line in folded(side, most))])
     plain = [_KERNEL.sub("", side) for side in sides]
     return labelled("", [line for side in plain for line in folded(side)])

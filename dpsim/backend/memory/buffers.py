@@ -177,7 +177,10 @@ class JournaledBuffer(Buffer):
             self.held.ref()
             return self.ref
         base = self.base or self
-        raise RuntimeError(f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}")
+        raise RuntimeError(
+            f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}; "
+            "free it after its last use"
+        )
 
     @abstractmethod
     def _view(self, start: int, stop: int) -> JournaledBuffer:

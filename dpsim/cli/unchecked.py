@@ -1,0 +1,50 @@
+"""What the checks could not see in a run that held, because the program does not tell them.
+
+    HELD  2 steps on 2 ranks (sim)
+    note: no rank calls rank.decide, so no check compares values; ...
+
+A program that prints its result holds whatever the result is: the agreement check compares decisions alone. The notes
+are no findings, so they change no verdict. Only a program with `Params` gets them. They are for the user who writes a
+first protocol, and such a protocol has a step loop and decisions in nearly all cases.
+"""
+
+from __future__ import annotations
+
+import time
+from types import FunctionType
+from typing import TYPE_CHECKING
+
+from dpsim.contract.ops import KIND, STEP
+from dpsim.contract.registry import protocol
+
+if TYPE_CHECKING:
+    from dpsim.runner import Result
+
+NO_DECISION = 'no rank calls rank.decide, so no check compares values; write rank.decide("label", value, "world")'
+NO_STEP_SET = "no rank sets rank.step, so reports name no step; write `for rank.step in range(n)`"
+TIME_SLEEP = "calls time.sleep, for which no simulated time passes; write `await rank.sleep(ns, site)`"
+
+
+def unchecked(result: Result) -> list[str]:
+    """A line for each omission. None for a run that did not hold, and for a program without `Params`."""
+    if result.verdict != "held" or result.scenario.protocol.plain_params is None:
+        return []
+    records = [raw for journal in result.run.journals for raw in journal]
+    notes = []
+    if not any(raw[KIND] == "decision" for raw in records):
+        notes.append(NO_DECISION)
+    if all(raw[STEP] == -1 for raw in records):
+        notes.append(NO_STEP_SET)
+    program = protocol(result.scenario.protocol.name).program
+    notes += [f"{place} {TIME_SLEEP}" for place in _sleepers(program)]
+    return [f"note: {note}" for note in notes]
+
+
+def _sleepers(program: type) -> list[str]:
+    """The methods of a class that name `time.sleep` by its module. Functions that they call are not looked at."""
+    methods = [one for one in vars(program).values() if isinstance(one, FunctionType)]
+    return [
+        one.__qualname__
+        for one in methods
+        if one.__globals__.get("time") is time and {"time", "sleep"} <= {*one.__code__.co_names}
+    ]

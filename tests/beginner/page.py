@@ -1,0 +1,176 @@
+"""Runs the mistakes of a first protocol and writes docs/mistakes.md.
+
+python -m tests.beginner.page > docs/mistakes.md     # runs each mistake on the simulation and on gloo
+python -m tests.beginner.page --sections             # the parts that need no gloo, as JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from textwrap import indent
+
+from typer.testing import CliRunner
+
+from dpsim.cli.app import app
+from dpsim.cli.options import import_modules
+from dpsim.cli.run_text import as_text
+from dpsim.contract.words import BadInput
+from dpsim.diagnose.evidence import NOTHING
+from dpsim.runner import run_scenario, warm_backends
+from dpsim.scenario import load_scenario
+from tests.beginner.mistakes import FOOT, HEAD, LOOP, MISTAKES, Mistake
+
+IMPORTED = ("asyncio", "random", "time")
+"""Modules of the standard library that the lines of a mistake use."""
+
+
+def program(mistake: Mistake, name: str, right: bool) -> str:
+    """The text of a module: a program with these lines in its loop."""
+    lines = mistake.cure if right else mistake.lines
+    imports = "".join(f"import {module}\n" for module in IMPORTED if f"{module}." in lines)
+    loop = LOOP if right else mistake.loop
+    return imports + HEAD.replace("NAME", name) + indent(body(loop, lines), " " * 8) + FOOT
+
+
+def body(loop: str, lines: str) -> str:
+    """A loop with its lines."""
+    return f"{loop}\n{indent(lines.lstrip(), '    ')}"
+
+
+def written(mistake: Mistake, right: bool) -> str:
+    """Writes the program and its scenario to the working folder. The name of both."""
+    name = f"{mistake.name}_mended" if right else mistake.name
+    Path(f"{name}.py").write_text(program(mistake, name, right))
+    params = f"params: {{ranks: {mistake.ranks}}}"
+    scenario = f"name: {name}\nprotocol: {{name: {name}, {params}}}\nlimits: {mistake.limits}\n"
+    Path(f"{name}.yaml").write_text(scenario)
+    return name
+
+
+def on_sim(mistake: Mistake, right: bool) -> str:
+    """What the command prints for the mistake, or for its cure."""
+    name = written(mistake, right)
+    words = [mistake.command, f"{name}.yaml", "--module", f"{name}.py"]
+    return CliRunner(env={"COLUMNS": "100"}).invoke(app, words, prog_name="dpsim").output
+
+
+def on_gloo(mistake: Mistake) -> str:
+    """What `dpsim run --backend gloo` prints for the mistake. The workers stay for the next run, unlike those of a
+    command.
+    """
+    name = written(mistake, right=False)
+    import_modules([f"{name}.py"])
+    try:
+        scenario = load_scenario(Path(f"{name}.yaml"))
+        return as_text(run_scenario(scenario, "gloo"), NOTHING, None, None)
+    except BadInput as error:
+        return f"dpsim: {error}\n"
+
+
+@contextmanager
+def folder() -> Iterator[None]:
+    """A new working folder, until the end of the block."""
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as made:
+        os.chdir(made)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+LEFT_OUT = ("run ", "next ", "observed ", "expected: ", "explored ", "schedule ")
+"""How lines begin that the page leaves out: they have times, or say the same for each mistake."""
+
+TABLE = re.compile(r"\A.*?^(?=HELD|PROVEN|VACUOUS)", re.MULTILINE | re.DOTALL)
+"""The figures before a good verdict, with the output of the program itself."""
+
+BACKEND = re.compile(r" \((sim|gloo)\)$")
+"""The end of a good verdict."""
+
+DRAWN = re.compile(r"(chosen = |decided )\d+")
+"""Random numbers of the report."""
+
+
+def shown(output: str) -> str:
+    """The lines of an output that the page has. Random numbers become N."""
+    lines = TABLE.sub("", output).splitlines()
+    kept = [BACKEND.sub("", line) for line in lines if line and not line.startswith(LEFT_OUT)]
+    return DRAWN.sub(r"\1N", "\n".join(kept))
+
+
+def section(number: int, mistake: Mistake, sim: str) -> str:
+    """What the user wrote, and what the simulation prints."""
+    command = f"`dpsim {mistake.command}` on {mistake.ranks} ranks"
+    wrong = fence("python", body(mistake.loop, mistake.lines))
+    return f"## {number}. {mistake.what}\n\n{wrong}\n{command} prints:\n\n{fence('text', shown(sim))}\n"
+
+
+def cure(mistake: Mistake, right: str) -> str:
+    """The reason, and the lines that hold. AssertionError if they do not: `right` is what they print."""
+    assert re.search("^(HELD|PROVEN)", right, re.MULTILINE), f"the cure of {mistake.name} does not hold:\n{right}"
+    lines = fence("python", body(LOOP, mistake.cure))
+    return f"{mistake.why} These lines hold:".lstrip() + f"\n\n{lines}\n"
+
+
+def compared(mistake: Mistake, sim: str, gloo: str) -> str:
+    """What gloo prints, beside the simulation."""
+    if mistake.gloo:
+        return f"On gloo: {mistake.gloo}\n\n{fence('text', shown(gloo))}\n"
+    assert shown(gloo) == shown(sim), f"{mistake.name} on gloo:\n{gloo}\non sim:\n{sim}"
+    return "Gloo prints the same.\n\n"
+
+
+def fence(language: str, text: str) -> str:
+    return f"```{language}\n{text.rstrip()}\n```\n"
+
+
+INTRODUCTION = f"""\
+# {len(MISTAKES)} mistakes of a first protocol
+
+Each section has a mistake, the report of dpsim, and lines that hold. The lines stand in the method `run` of this
+program:
+
+{fence("python", HEAD.replace("NAME", "mistake").rstrip() + chr(10) + "        ..." + FOOT)}
+The page leaves out the lines of a report that have times or commands. This command writes the page, and runs each
+program on the simulation and on gloo: `python -m tests.beginner.page > docs/mistakes.md`. A test compares them.
+[What a user gets wrong](bad-scenarios.md) has the mistakes in scenario files.
+
+"""
+
+
+def sections() -> list[str]:
+    """The parts of the page that need no gloo: of each mistake, what comes before its run on gloo and behind it."""
+    with folder(), warm_backends():
+        return [
+            part
+            for number, mistake in enumerate(MISTAKES, 1)
+            for part in (
+                section(number, mistake, on_sim(mistake, right=False)),
+                cure(mistake, on_sim(mistake, right=True)),
+            )
+        ]
+
+
+def page() -> str:
+    """docs/mistakes.md, from runs on both backends."""
+    text = INTRODUCTION
+    with folder(), warm_backends():
+        for number, mistake in enumerate(MISTAKES, 1):
+            sim = on_sim(mistake, right=False)
+            text += section(number, mistake, sim) + compared(mistake, sim, on_gloo(mistake))
+            text += cure(mistake, on_sim(mistake, right=True))
+    return text.rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sections", action="store_true", help="print the parts of the simulation, as JSON")
+    print(json.dumps(sections()) if parser.parse_args().sections else page(), end="")

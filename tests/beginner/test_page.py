@@ -1,0 +1,83 @@
+"""docs/mistakes.md is fresh, each report on it has a cause and a place, and each cure holds."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests import ROOT
+from tests.beginner.mistakes import MISTAKES
+from tests.beginner.page import compared, cure, shown
+
+PAGE = ROOT / "docs" / "mistakes.md"
+HOLDS = ("print_only", "never_set_step", "float_sum", "time_sleep")
+"""Mistakes that no order of events turns into a finding. A note or an assumption names them."""
+
+
+def written(*options: str) -> str:
+    """What the module prints, in its own process: it registers the protocols of the mistakes."""
+    command = [sys.executable, "-m", "tests.beginner.page", *options]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def stale(text: str, parts: list[str]) -> list[str]:
+    """The parts that the page does not have, or not behind the part before."""
+    missing, at = [], 0
+    for part in parts:
+        found = text.find(part.rstrip(), at)
+        missing += [part] * (found < 0)
+        at = max(at, found)
+    return missing
+
+
+@pytest.mark.slow
+def test_the_simulation_prints_what_the_page_shows() -> None:
+    parts = json.loads(written("--sections"))
+    assert len(parts) == 2 * len(MISTAKES)
+    text = PAGE.read_text()
+    assert stale(text, parts) == [], "python -m tests.beginner.page > docs/mistakes.md"
+    assert len(stale(text.replace("did you forget await?", "oh"), parts)) == 1
+
+
+@pytest.mark.nightly
+def test_the_page_is_fresh() -> None:
+    """With gloo. The slow test runs the simulation alone."""
+    assert written() == PAGE.read_text(), "python -m tests.beginner.page > docs/mistakes.md"
+
+
+def test_each_mistake_has_a_place_or_a_warning() -> None:
+    """The first report of each section names a line of the program, or it holds with a note or an assumption."""
+    sections = PAGE.read_text().split("\n## ")[1:]
+    assert len(sections) == len(MISTAKES) >= 20
+    for mistake, section in zip(MISTAKES, sections, strict=True):
+        _, _, report = section.partition("```text\n")
+        report = report.partition("\n```")[0]
+        assert report.startswith(("HELD", "PROVEN") if mistake.name in HOLDS else ("VIOLATED", "dpsim: "))
+        says = ("note: ", "assumes: ") if mistake.name in HOLDS else (f"{mistake.name}.py:",)
+        assert any(word in report for word in says), report
+
+
+def test_a_cure_that_does_not_hold_is_no_cure() -> None:
+    mistake = MISTAKES[0]
+    assert "These lines hold:" in cure(mistake, "...\nHELD  2 steps on 2 ranks (sim)\n")
+    with pytest.raises(AssertionError, match="the cure of forgotten_await does not hold"):
+        cure(mistake, "VIOLATED  HANG\n")
+
+
+def test_gloo_may_not_differ_without_a_reason() -> None:
+    mistake = MISTAKES[0]
+    assert mistake.gloo == ""
+    assert compared(mistake, "HELD  1 (sim)\n", "HELD  1 (gloo)\n") == "Gloo prints the same.\n\n"
+    with pytest.raises(AssertionError, match="forgotten_await on gloo"):
+        compared(mistake, "HELD  1 (sim)\n", "HELD  2 (gloo)\n")
+
+
+def test_the_page_leaves_out_times_and_commands() -> None:
+    lines = "VIOLATED  X\nobserved  no rank moved for 1 s\nnext      dpsim run\nrun  x on sim: 3 ms\nexpected: held\n"
+    assert shown(lines) == "VIOLATED  X"
+    assert shown("steps  2\n\nHELD  2 steps on 2 ranks (sim)\nnote: n\n") == "HELD  2 steps on 2 ranks\nnote: n"

@@ -1,0 +1,79 @@
+"""docs/from-torch.md is run from top to bottom, and each call of its table exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.contract import interface
+from dpsim.contract.program import Program
+from tests import ROOT
+from tests.documents import follow
+
+DOCUMENT = ROOT / "docs" / "from-torch.md"
+
+OBJECTS: dict[str, type[Any]] = {
+    "rank": interface.Rank,
+    "world": interface.HostCommunicator,
+    "device": interface.DeviceCommunicator,
+    "work": interface.HostWork,
+    "s": interface.Stream,
+    "b": interface.Buffer,
+    "event": interface.Event,
+    "graph": interface.Graph,
+    "Program": Program,
+}
+"""The class of each name in the second column."""
+
+
+def rows(text: str) -> list[tuple[str, str]]:
+    """The first two columns of the table."""
+    cells = [line.split(" | ") for line in text.splitlines() if line.startswith("| `") or line.startswith("| a kernel")]
+    return [(row[0], row[1]) for row in cells]
+
+
+def missing_calls(text: str) -> list[str]:
+    """The calls of the contract that do not exist, and rows without any."""
+    missing = []
+    for _, own in rows(text):
+        calls = re.findall(r"\b(rank|world|device|work|s|b|event|graph|Program)\.(\w+)", own)
+        missing += [f"{name}.{call}" for name, call in calls if not hasattr(OBJECTS[name], call)]
+        missing += [] if calls else [own]
+    return missing
+
+
+def missing_in_torch(text: str) -> list[str]:
+    """The names of torch that do not exist."""
+    torch = pytest.importorskip("torch")
+    dist = pytest.importorskip("torch.distributed")
+    places = {"dist": dist, "torch": torch, "torch.cuda": torch.cuda}
+    names = re.findall(r"\b(dist|torch\.cuda|torch)\.(\w+)\(", " ".join(left for left, _ in rows(text)))
+    return [f"{place}.{name}" for place, name in names if not hasattr(places[place], name)]
+
+
+def test_each_call_exists() -> None:
+    text = DOCUMENT.read_text()
+    assert len(rows(text)) >= 30
+    assert missing_calls(text) == []
+    assert missing_calls(text.replace("world.gather(", "world.collect(")) == ["world.collect"]
+
+
+def test_each_call_of_torch_exists() -> None:
+    text = DOCUMENT.read_text()
+    assert missing_in_torch(text) == []
+    assert missing_in_torch(text.replace("dist.gather(", "dist.collect(")) == ["dist.collect"]
+
+
+def test_no_collective_is_left_out() -> None:
+    """The table has each collective that a host makes."""
+    public = [name for name, call in vars(interface.HostCommunicator).items() if hasattr(call, "is_collective")]
+    text = DOCUMENT.read_text()
+    assert [name for name in public if f"world.{name}(" not in text] == []
+
+
+@pytest.mark.slow
+def test_the_document_does_what_it_says(tmp_path: Path) -> None:
+    assert len(follow(DOCUMENT.read_text(), tmp_path)) == 3
