@@ -15,12 +15,13 @@ each pair of ranks, the finding shows the first op and counts the rest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, TransferLine
 from dpsim.checks.transfers import astray, summary
-from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
+from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, ORDINAL, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.contract.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep", "receive_any", "look"})
@@ -47,17 +48,24 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
     """The ops that a rank began, and of which it never learned the outcome."""
-    begun: dict[object, int] = {}
+    begun: dict[Any, int] = {}
     journal = run_index.run.journals[rank]
     for at, raw in enumerate(journal):
         kind = raw[KIND]
         if kind == "learned":
-            begun.pop(raw[ADDRESS], None)
+            if begun.pop(raw[ADDRESS], None) is None:
+                begun.pop(_of_another_thread(begun, raw), None)
         elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
             continue  # a rank need not learn that its abort broke the op off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
             begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
+
+
+def _of_another_thread(begun: Mapping[Any, int], learned: RawRecord) -> object:
+    """The address of a call that another thread began and this one awaited; None if there is none."""
+    at = learned[SITE : ORDINAL + 1]
+    return next((one for one in begun if one[1:] == at), None)
 
 
 def _about_threads(raw: RawRecord) -> bool:

@@ -192,6 +192,7 @@ class Conversation(ThreadMessages, StoreMessages):
         self.threads.let_all()
         for name in files:
             self.rank.probe(f"{FILE}{'_'.join(name.replace(str(nursery().folder), '$TMPDIR').split())}")
+        await self.end_daemons()
         self.over = True
 
     async def on_exited(self, code: int, chain: list[Any]) -> None:

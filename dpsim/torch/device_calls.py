@@ -23,8 +23,8 @@ from dpsim.torch.lowered import REDUCTIONS, Lowered, TorchCall, lower
 class Begun:
     """A call on a stream: the event behind it, and the buffer that it fills."""
 
-    def __init__(self, lowered: Lowered, buffer: Buffer | None, site: str) -> None:
-        self.lowered, self.buffer, self.site = lowered, buffer, site
+    def __init__(self, lowered: Lowered, buffer: Buffer | None, site: str, kind: str) -> None:
+        self.lowered, self.buffer, self.site, self.kind = lowered, buffer, site, kind
         self.event: Event | None = None
 
 
@@ -38,6 +38,10 @@ class DeviceCalls:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.begun: dict[int, Begun] = {}
+        self.begun_by: dict[int, tuple[str, str]] = {}
+        """None: what a rank puts on a stream, it need not wait for."""
+        self.waiting: dict[str, str] = {}
+        """By thread: the kind of group in whose call it stands."""
         self.made: dict[str, DeviceCommunicator] = {}
         """The groups that the rank has made."""
         self.used: set[str] = set()
@@ -54,7 +58,8 @@ class DeviceCalls:
             raise not_covered("recv from any source: NCCL has none", told.get(call.site, ()))
         communicator, stream = self._place(group, call)
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
-        begun = self.begun[number] = Begun(lowered, self._put(communicator, stream, lowered, call), call.site)
+        buffer = self._put(communicator, stream, lowered, call)
+        begun = self.begun[number] = Begun(lowered, buffer, call.site, group)
         batch = self._batches.get(self.rank.thread)
         if batch is None:
             begun.event = stream.record()
@@ -127,10 +132,13 @@ class DeviceCalls:
         """The blocks of a call's result."""
         begun = self.begun.pop(number)
         assert begun.event is not None
+        thread = self.rank.thread
+        self.waiting[thread] = begun.kind
         await begun.event.synchronize(begun.site)
         result = np.empty(0, np.int32)
         if begun.buffer is not None:
             result = await begun.buffer.read(begun.site, self.rank.stream(f"reader.{self.rank.thread}"))
+        del self.waiting[thread]
         return True, begun.lowered.blocks(result)
 
     def batch(self, group: str) -> None:

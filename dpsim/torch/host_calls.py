@@ -14,7 +14,11 @@ class HostCalls:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.works: dict[int, tuple[Any, Lowered]] = {}
+        self.works: dict[int, tuple[Any, Lowered, str]] = {}
+        self.begun_by: dict[int, tuple[str, str]] = {}
+        """Of those that no thread waits for: the thread that made the call, and the kind of group."""
+        self.waiting: dict[str, str] = {}
+        """By thread: the kind of group in whose call it stands."""
         self.made: dict[str, HostCommunicator] = {}
         """The groups that the rank has made."""
         self.used: set[str] = set()
@@ -28,12 +32,13 @@ class HostCalls:
         except KeyError:
             raise NewGroup(kind, self._group(group).ranks) from None
         self.used.add(kind)
+        self.begun_by[number] = self.rank.thread, kind
         if call.name == "recv_any":
             lowered = lower(call._replace(name="recv"), block, communicator.ranks, self.rank.rank)
-            self.works[number] = communicator.recv_any(lowered.elements, lowered.dtype, site=call.site), lowered
+            self.works[number] = communicator.recv_any(lowered.elements, lowered.dtype, site=call.site), lowered, kind
             return
         lowered = lower(call, block, communicator.ranks, self.rank.rank)
-        self.works[number] = self._made(communicator, lowered, call.site), lowered
+        self.works[number] = self._made(communicator, lowered, call.site), lowered, kind
 
     def _made(self, communicator: HostCommunicator, lowered: Lowered, site: str) -> Any:
         if lowered.name == "barrier":
@@ -44,8 +49,11 @@ class HostCalls:
 
     async def wait(self, number: int, site: str) -> tuple[int | bool, list[bytes]]:
         """The blocks of a call's result; before these the rank that sent, if the call did not name it."""
-        work, lowered = self.works.pop(number)
+        thread = self.rank.thread
+        work, lowered, self.waiting[thread] = self.works.pop(number)
+        del self.begun_by[number]
         result = await work
+        del self.waiting[thread]
         if isinstance(result, Received):
             return result.source, lowered.blocks(result.array)
         return True, lowered.blocks(result)

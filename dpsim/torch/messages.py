@@ -27,7 +27,7 @@ FORMS: dict[str, Form] = {
     "sleep": (int, str),
     "threads": (),
     "second": (),
-    "thread": (str, str),
+    "thread": (str, bool, str),
     "ended": (),
     "joins": (str, str),
     "stand": (str, int, str),

@@ -1,6 +1,6 @@
 """Threads of a rank's process, as host threads of the rank: what they say to dpsim besides their calls.
 
-    ["thread", name, site]              a thread starts another one
+    ["thread", name, daemon, site]      a thread starts another one
     ["stand", what, ns, site]           it waits for another thread: for a lock, say; `ns`: at most so long, or -1
     ["let", thread, site]               it lets another one go on
     ["choose", name, changes, site]     it uses a lock or queue: who does so first is a choice, if one changes it
@@ -8,7 +8,8 @@
     ["ended"]                           its program has ended
 
 A thread that stands waits for its own flag, another one each time. Where its time may be up it takes a message.
-A daemon thread that stands so when the main thread ends has ended with it.
+A daemon thread that stands so when the main thread ends has ended with it. One that stands in a call then ends when
+nothing else can happen: its rank aborts the group.
 """
 
 from __future__ import annotations
@@ -17,21 +18,26 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.backend.journal.elsewhere import raised_elsewhere
 from dpsim.contract.interface import Rank, Thread
-from dpsim.torch.found import CALLS, SAYS, THREADS, NewGroup, started
+from dpsim.torch.found import ABORTS, CALLS, SAYS, THREADS, NewGroup, started
 
 if TYPE_CHECKING:
     from dpsim.torch.conversation import RankProcess
 
 AT_END = "end"
+LATE_NS = 10**15
+"""A rank whose daemon threads stand in calls waits for them, each rank longer than the one before."""
 
 
 class HeldThreads:
-    """The threads of one rank that are held. `standing`: by name, for what one stands and whether it has a time."""
+    """The threads of one rank that are held. `standing`: by name, for what one stands and whether it has a time.
+    `daemons`: the names of daemon threads.
+    """
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.made: dict[str, Thread] = {}
         self.standing: dict[str, tuple[str, bool]] = {}
+        self.daemons: set[str] = set()
 
     async def stand(self, name: str, what: str, ns: int, site: str) -> bool:
         """Whether another thread let this one go on before its time was up."""
@@ -80,7 +86,10 @@ class ThreadMessages:
     async def on_second(self) -> None:
         raise NewGroup(THREADS, ())
 
-    async def on_thread(self, name: str, site: str) -> None:
+    async def on_thread(self, name: str, daemon: bool, site: str) -> None:
+        if daemon:
+            self.threads.daemons.add(name)
+
         async def run(rank: Rank) -> None:
             await self.beside(name)
 
@@ -109,6 +118,21 @@ class ThreadMessages:
         else:
             await flag.query(site)
         self._answer(True)
+
+    async def end_daemons(self) -> None:
+        """The main thread has ended: end daemon threads that stand in calls, when nothing else can happen."""
+        if self._in_calls():
+            await self.rank.mailbox("daemons").get(AT_END, timeout_ns=LATE_NS + self.rank.rank)
+        for kind in self._in_calls():
+            if not self.process.aborts:
+                raise NewGroup(ABORTS, ())
+            self.process.calls.abort(kind, AT_END)
+
+    def _in_calls(self) -> list[str]:
+        """The groups in whose calls daemon threads stand, or which have calls of theirs under way."""
+        calls = self.process.calls
+        threads = [*calls.waiting.items(), *calls.begun_by.values()]
+        return sorted({kind for name, kind in threads if name in self.threads.daemons})
 
     async def on_ended(self) -> None:
         self.over = True

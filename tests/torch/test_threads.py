@@ -21,6 +21,9 @@ TWINS = {
     "daemon": "HANG:COLLECTIVE:MISSING_RANK",
     "beats": "HANG:COLLECTIVE:MISSING_RANK",
     "saved": "MISMATCH:COLLECTIVE:OP",
+    "notified": "HANG:FLAG:NEVER_SET",
+    "receives": "HANG:P2P:UNMATCHED_RECV",
+    "waits_elsewhere": "LEFTOVER:NEVER_AWAITED",
 }
 """Programs, and the class of each one's twin."""
 

@@ -139,11 +139,17 @@ def within_rank(own: State, number: int, rank: int, what: str, more: list[Any]) 
             count = own.counts[lock] + 1
             own = own._replace(locks=put(own.locks, lock, number), counts=put(own.counts, lock, count))
             yield own._replace(logs=put(own.logs, number, (*logs, count)))
+    elif what == "try":
+        yield own._replace(logs=put(own.logs, number, (*logs, int(own.locks[2 * rank + more[0]] < 0))))
+    elif what == "poll" and not own.queues[rank]:
+        yield own._replace(logs=put(own.logs, number, (*logs, 0)))
+    elif what == "asks":
+        yield own._replace(logs=put(own.logs, number, (*logs, int(own.events[rank]))))
     elif what == "unlock":
         yield own._replace(locks=put(own.locks, 2 * rank + more[0], -1))
     elif what == "put":
         yield own._replace(queues=put(own.queues, rank, (*own.queues[rank], more[0])))
-    elif what == "get" and own.queues[rank]:
+    elif what in ("get", "poll") and own.queues[rank]:
         first, *rest = own.queues[rank]
         yield own._replace(queues=put(own.queues, rank, tuple(rest)), logs=put(own.logs, number, (*logs, first)))
     elif what == "set":

@@ -107,6 +107,28 @@ class HeldEvent(threading.Event):
         return super().wait(timeout)
 
 
+class Condition(threading.Condition):
+    """`threading.Condition`. Where a line of the user makes it, the first thread to have its lock is a choice, also
+    behind a notification.
+    """
+
+    def __init__(self, lock: Any = None) -> None:
+        super().__init__(lock)
+        inner: Any = self._lock  # type: ignore[attr-defined]
+        self._name = inner._lock._name if isinstance(inner, RLock) else getattr(inner, "_name", "condition")
+        if by_user():
+            self._restore, self._acquire_restore = self._acquire_restore, self._again  # type: ignore[has-type]
+
+    def _again(self, saved: Any) -> None:
+        choose(self._name)
+        self._restore(saved)
+
+    def __enter__(self) -> bool:
+        if by_user():
+            choose(self._name)
+        return super().__enter__()
+
+
 class _Counts:
     """What is more than a semaphore of `threading`. A taker that does not wait sees what others gave back before.
 
@@ -148,6 +170,7 @@ def install() -> None:
     true = type(_thread.allocate_lock())
     for module, names in (
         (threading, {"Lock": Lock, "_allocate_lock": Lock, "RLock": RLock}),
+        (threading, {"Condition": Condition}),
         (threading, {"Event": HeldEvent, "Semaphore": Semaphore, "BoundedSemaphore": BoundedSemaphore}),
         (_thread, {"allocate_lock": Lock}),
         (queue, {"SimpleQueue": SimpleQueue, "Queue": Queue}),

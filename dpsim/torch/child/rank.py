@@ -52,6 +52,8 @@ def begin(pipe: Pipe) -> NoReturn:
     try:
         _run(rank, size, Path(file), function, [str(one) for one in args])
         works.finish()
+        if held:
+            threads.join_rest()
         with suppress(Exception):
             threading._shutdown()  # type: ignore[attr-defined]  # what Python does at the end of a process
         if refused_in_threads:

@@ -19,13 +19,14 @@ import _thread
 import itertools
 import re
 import threading
+from asyncio import base_events
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
 from dpsim.torch.child import pipe
 from dpsim.torch.child.frames import begin, here, raised_at, site
-from dpsim.torch.child.uncovered import NotCovered
+from dpsim.torch.child.uncovered import NotCovered, refused
 
 _STARTERS = ("_start_new_thread", "_start_joinable_thread")
 """How `threading` starts a thread: the first up to Python 3.12."""
@@ -124,6 +125,9 @@ def hold() -> None:
     threading.excepthook = _raised
     _join_by_asking()
     queues.install()
+    base_events.BaseEventLoop.run_in_executor = refused(  # type: ignore[method-assign,assignment]
+        "asyncio.to_thread or run_in_executor in a program whose threads make calls"
+    )
 
 
 def watch() -> None:
@@ -163,7 +167,8 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         if thread is not None:
             vars(thread)["_speaker"] = speaker
         begun = here()
-        pipe.ask(["thread", speaker.name, site("start")])
+        daemon = thread is None or thread.daemon
+        pipe.ask(["thread", speaker.name, daemon, site("start")])
 
         def run(*its: Any, **their: Any) -> None:
             _speaks[threading.get_ident()] = speaker
@@ -178,6 +183,17 @@ def _starting(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(run, *args, **more)
 
     return start
+
+
+def join_rest() -> None:
+    """Wait for threads that are no daemons, as Python does at the end of a process. It would wait in C."""
+    while rest := [one for one in threading.enumerate() if not one.daemon and _runs_beside(one)]:
+        rest[0].join()
+
+
+def _runs_beside(thread: threading.Thread) -> bool:
+    speaker: Speaker | None = getattr(thread, "_speaker", None)
+    return speaker is not None and not speaker.ended
 
 
 def _join_by_asking() -> None:

@@ -21,7 +21,8 @@ from torch._C._distributed_c10d import Work
 
 from dpsim.torch.child import clocks
 from dpsim.torch.child.frames import is_users, site
-from dpsim.torch.child.pipe import ask, did
+from dpsim.torch.child.locks import Lock
+from dpsim.torch.child.pipe import ask, did, held
 from dpsim.torch.child.timeouts import StartedCall, stand
 
 Then = Callable[[list[bytes]], None]
@@ -42,6 +43,7 @@ class Started(Work):
         self.members: Sequence[int] = ()
         self._from = -1
         self._looked = -1
+        self._turn = Lock() if held and self.todo else None
         self._number = self.todo[0][0].number if self.todo else 0
         if self.todo:
             _open[self._number] = self
@@ -51,6 +53,12 @@ class Started(Work):
         return not self.todo
 
     def wait(self, timeout: Any = None) -> bool:
+        if self._turn is None:
+            return self._wait(timeout)
+        with self._turn:  # another thread may wait for it, too
+            return self._wait(timeout)
+
+    def _wait(self, timeout: Any) -> bool:
         if self.todo:
             where = site("wait")
             _open.pop(self._number, None)

@@ -52,12 +52,24 @@ def do(rank, what, more, shared, works):
         shared.locks[more[0]].acquire()
         shared.counts[more[0]] += 1
         return shared.counts[more[0]]
+    elif what == "try":
+        taken = shared.locks[more[0]].acquire(blocking=False)
+        if taken:
+            shared.locks[more[0]].release()
+        return int(taken)
     elif what == "unlock":
         shared.locks[more[0]].release()
     elif what == "put":
         shared.queue.put(more[0])
     elif what == "get":
         return shared.queue.get()
+    elif what == "poll":
+        try:
+            return shared.queue.get_nowait()
+        except queue.Empty:
+            return 0
+    elif what == "asks":
+        return int(shared.event.is_set())
     elif what == "set":
         shared.event.set()
     elif what == "await":

@@ -214,6 +214,64 @@ def beats_twin(rank, size):
     thread.join()
 
 
+def notified(rank, size, looks=True):
+    """A thread waits for a notification, if it is not there already."""
+    own, ready, came = dist.new_group(list(range(size))), threading.Condition(), []
+
+    def work():
+        _summed(1, size, own)
+        with ready:
+            if not (looks and came):
+                ready.wait()
+
+    thread = _beside(work)
+    with ready:
+        came.append(1)
+        ready.notify()
+    _summed(1, size)
+    thread.join()
+
+
+def notified_twin(rank, size):
+    """It looks for none, so one may be lost."""
+    notified(rank, size, looks=False)
+
+
+def receives(rank, size, daemon=True):
+    """A thread receives as long as its rank lives."""
+    own, heard = dist.new_group(list(range(size))), threading.Event()
+
+    def work():
+        while True:
+            dist.recv(torch.ones(1), 1 - rank, group=own)
+            heard.set()
+
+    threading.Thread(target=work, daemon=daemon).start()
+    dist.send(torch.ones(1), 1 - rank, group=own)
+    heard.wait()
+
+
+def receives_twin(rank, size):
+    """Python waits for a thread that is no daemon."""
+    receives(rank, size, daemon=False)
+
+
+def waits_elsewhere(rank, size, waits=True):
+    """Both threads wait for one call, which main made."""
+    _beside(_summed, 1, size, dist.new_group(list(range(size)))).join()
+    tensor = torch.ones(1)
+    work = dist.all_reduce(tensor, async_op=True)
+    if waits:
+        thread = _beside(work.wait)
+        work.wait()
+        thread.join()
+        assert tensor[0] == size
+
+
+def waits_elsewhere_twin(rank, size):
+    waits_elsewhere(rank, size, waits=False)
+
+
 def quiet(rank, size):
     """A thread that makes no call: two ranks have one schedule, as without it."""
     loaded = queue.Queue()
