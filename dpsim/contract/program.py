@@ -132,6 +132,8 @@ class Program(ABC, Generic[P]):
     """Of forms: from what each protects although no published version does. `dpsim list` prints it."""
     unprotected: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Of forms: what a published version leaves unprotected, and the form that protects. Reports of findings say it."""
+    shows: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Of a sentence of `unprotected`: the classes of findings in which it shows, as patterns; if left out, all."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that is no coroutine function, or that takes other arguments; for `Params` that
