@@ -138,6 +138,8 @@ class Program(ABC, Generic[P]):
     unprotected: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """By form: what a published version leaves unprotected, and the form that protects it. Reports of findings show it.
     """
+    shows: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """By sentence of `unprotected`: the classes of findings that show it, as patterns; all classes if left out."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that is no coroutine function or takes other arguments. Also raises it if

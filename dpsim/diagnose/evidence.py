@@ -10,11 +10,11 @@ found the hang.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpsim.checks.finding import Finding
+from dpsim.checks.finding import Finding, matches
 from dpsim.contract.chain import Chain
 from dpsim.contract.ops import STEP
 from dpsim.contract.words import with_services
@@ -29,7 +29,7 @@ class Extras(NamedTuple):
     `no_return`: the event after which no schedule finishes ("rank 2 posts hidden.receive[2]"). `swap`: the events to
     swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same world
     with one rank more ("rank 1, step 2"). `variant`: its name, class and file. `unprotected`: what the form of the run
-    leaves unprotected, a sentence each. `schedule`: for an untimed run, how the search found it, then its steps.
+    leaves unprotected, a sentence each; `shows`: by sentence, the classes that show it. `schedule`: for an untimed run, how the search found it, then its steps.
     `next`: commands to type.
     """
 
@@ -38,6 +38,7 @@ class Extras(NamedTuple):
     one_more: str = ""
     variant: str = ""
     unprotected: tuple[str, ...] = ()
+    shows: Mapping[str, tuple[str, ...]] = {}
     schedule: tuple[str, ...] = ()
     next: tuple[str, ...] = ()
 
@@ -57,9 +58,18 @@ def evidence(run: Run | None, findings: Sequence[Finding], extras: Extras = NOTH
         "swap": extras.swap or None,
         "one_more": extras.one_more or None,
         "variant": extras.variant or None,
-        "unprotected": list(extras.unprotected) if findings else [],
+        "unprotected": list(shown_unprotected(findings, extras)),
         "next": list(extras.next) if findings else [],
     }
+
+
+def shown_unprotected(findings: Sequence[Finding], extras: Extras) -> tuple[str, ...]:
+    """What the form leaves unprotected, as far as the first finding may depend on it."""
+
+    def may_cause(sentence: str) -> bool:
+        return any(matches(findings[0].klass, pattern) for pattern in extras.shows.get(sentence, ("*",)))
+
+    return tuple(filter(may_cause, extras.unprotected)) if findings else ()
 
 
 def in_words(run: Run, text: str) -> str:

@@ -31,6 +31,7 @@ from dpsim.diagnose.evidence import (
     kinds,
     last_agreed,
     later,
+    shown_unprotected,
     waits,
 )
 from dpsim.diagnose.first_wrong import first_wrong
@@ -72,7 +73,7 @@ def first_screen(run: Run, findings: Sequence[Finding], extras: Extras) -> list[
         Passage(4, labelled("", [line for side in beside(primary)[:3] for line in folded(side)])),
         Passage(7, block("to mend", [remedy] if (remedy := remedy_of(primary)) else []), 1),
         Passage(5, block("variant", [extras.variant] * bool(extras.variant), 1), 1),
-        Passage(2, block("form", extras.unprotected)),
+        Passage(2, block("form", shown_unprotected(findings, extras))),
         Passage(3, block("timed out", [in_words(run, line) for line in passed_timeouts(run)], 1)),
         Passage(4, block("then", [in_words(run, one) for one in later(findings)])),
         Passage(6, block("waits", waits(findings)), 1),

@@ -33,7 +33,8 @@ def extras_of(variant: str | None, *commands: str) -> Extras:
 def extras_of_choice(choice: ChosenProtocol, *commands: str) -> Extras:
     """The same for the choice of a scenario. Without a variant, the form may be the cause."""
     leaves = () if choice.variant else unprotected(choice.name, choice.form)
-    return extras_of(choice.variant, *commands)._replace(unprotected=leaves)
+    shows = registry.protocol(choice.name).program.shows
+    return extras_of(choice.variant, *commands)._replace(unprotected=leaves, shows=shows)
 
 
 def unprotected(name: str, form: str | None) -> tuple[str, ...]:

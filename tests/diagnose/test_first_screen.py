@@ -52,6 +52,14 @@ def test_what_a_form_leaves_unprotected_is_a_line() -> None:
     assert evidence(run(), [], told)["unprotected"] == []
 
 
+@pytest.mark.parametrize(("classes", "shown"), [(("HANG",), True), (("CRASH", "HANG:HOST:*"), False), ((), False)])
+def test_the_line_is_left_out_of_what_cannot_depend_on_it(classes: tuple[str, ...], shown: bool) -> None:
+    told = EXTRAS._replace(unprotected=("0.1 lets it go",), shows={"0.1 lets it go": classes}, schedule=())
+    told = told._replace(next=(), one_more="", variant="", no_return="", swap="")
+    assert bool(evidence(run(), [HANG], told)["unprotected"]) is shown
+    assert ("form      0.1 lets it go" in report(run(), [HANG], told).splitlines()) is shown
+
+
 def test_all_that_is_known_in_ten_lines() -> None:
     crash = Finding("fault", "CRASH:WRONGTOKEN", "-", Culprit(0, 8, "WrongToken", "", ranks=(0, 1)), (8, 0))
     assert report(run(), [HANG, crash], EXTRAS._replace(one_more="", variant="", schedule=())).splitlines() == [

@@ -30,7 +30,7 @@ from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, named, there
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
 
@@ -46,6 +46,7 @@ class OverlapSetup(NamedTuple):
 
 
 @register_protocol("dbo", forms=PLACES["dbo"].names)
+@says_unprotected
 class DualBatchOverlap(Program[OverlapSetup]):
     """Data-parallel steps with microbatches in threads.
 
@@ -57,6 +58,7 @@ class DualBatchOverlap(Program[OverlapSetup]):
     ordered_by_flags = True
     protects = protects_of("dbo")
     unprotected = unprotected_of("dbo")
+    shows = shows_of("dbo")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 

@@ -29,7 +29,7 @@ from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
 Piece = TypeVar("Piece")
 
@@ -51,6 +51,7 @@ class DataParallelSetup(NamedTuple):
 
 
 @register_protocol("dp_batch", forms=PLACES["dp_batch"].names)
+@says_unprotected
 class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
@@ -62,6 +63,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     honours_config_by_rank = True
     protects = protects_of("dp_batch")
     unprotected = unprotected_of("dp_batch")
+    shows = shows_of("dp_batch")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
     probes: tuple[str, ...] = (

@@ -54,7 +54,7 @@ from dpsim.vllm.engine.workers import EngineWorker
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.releases import PLACES, Lockstep, named, there
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
 
 class EngineSetup(NamedTuple):
@@ -178,11 +178,13 @@ class Engine(Program[EngineSetup]):
 
 
 @register_protocol("engine_watched", forms=PLACES["engine"].names)
+@says_unprotected
 class WatchedEngine(Engine):
     """Engines in lockstep whose peers, front ends and coordinator learn of every death."""
 
     protects = protects_of("engine_watched")
     unprotected = unprotected_of("engine_watched")
+    shows = shows_of("engine_watched")
 
     threaded = True
     aborts = True

@@ -13,14 +13,16 @@ from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.programs.dp_batch import DataParallelBatch, DataParallelSetup
 from dpsim.vllm.releases import PLACES, Release, there
-from dpsim.vllm.releases.protects import unprotected_of
+from dpsim.vllm.releases.protects import says_unprotected, shows_of, unprotected_of
 
 
 @register_protocol("eplb", forms=PLACES["eplb"].names)
+@says_unprotected
 class BalancedBatch(DataParallelBatch):
     """Batch agreement of data-parallel ranks whose experts move while steps run."""
 
     unprotected = unprotected_of("eplb")
+    shows = shows_of("eplb")
     threaded = True
     ordered_by_flags = True
     honours_config_by_rank = True

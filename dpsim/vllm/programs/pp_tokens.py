@@ -29,7 +29,7 @@ from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.releases import PLACES, named, there
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
 
 class PipelineSetup(NamedTuple):
@@ -44,6 +44,7 @@ class PipelineSetup(NamedTuple):
 
 
 @register_protocol("pp_tokens", forms=PLACES["pp_tokens"].names)
+@says_unprotected
 class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
@@ -54,6 +55,7 @@ class PipelineTokens(Program[PipelineSetup]):
 
     protects = protects_of("pp_tokens")
     unprotected = unprotected_of("pp_tokens")
+    shows = shows_of("pp_tokens")
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output", "session")
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 

@@ -30,7 +30,7 @@ from dpsim.contract.registry import register_protocol
 from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.releases import PLACES, named, there
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 from dpsim.vllm.startup.compared import COMPARED, Compared
 from dpsim.vllm.startup.coordinator import Coordinator
 from dpsim.vllm.startup.engine import EngineCore
@@ -137,11 +137,13 @@ class Startup(Program[StartupSetup]):
 
 
 @register_protocol("startup_watched", forms=PLACES["startup"].names)
+@says_unprotected
 class StartupWatched(Startup):
     """The start of `startup`, in which every death is noticed by those who wait for the dead."""
 
     protects = protects_of("startup_watched")
     unprotected = unprotected_of("startup_watched")
+    shows = shows_of("startup_watched")
 
     threaded = True
     aborts = True

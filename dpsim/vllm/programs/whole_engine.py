@@ -50,7 +50,7 @@ from dpsim.vllm.programs.engine import Engine, EngineSetup
 from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.vllm.programs.stacks import resolve_arguments
 from dpsim.vllm.releases import PLACES
-from dpsim.vllm.releases.protects import protects_of, unprotected_of
+from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.calls import Executor
 from dpsim.vllm.whole.pipeline_engine import LivePipelineScheduler
@@ -125,6 +125,7 @@ class WholeSetup(NamedTuple):
 
 
 @register_protocol("whole_engine", forms=PLACES["stack"].names)
+@says_unprotected
 class WholeEngine(Program[WholeSetup]):
     """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
 
@@ -135,6 +136,7 @@ class WholeEngine(Program[WholeSetup]):
 
     protects = protects_of("whole_engine")
     unprotected = unprotected_of("whole_engine")
+    shows = shows_of("whole_engine")
 
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
@@ -243,11 +245,13 @@ class WholeEngine(Program[WholeSetup]):
 
 
 @register_protocol("whole_engine_watched", forms=PLACES["stack"].names)
+@says_unprotected
 class WatchedWhole(WholeEngine):
     """Whole engines whose cores, workers, front ends and coordinator learn of every death."""
 
     protects = protects_of("whole_engine_watched")
     unprotected = unprotected_of("whole_engine_watched")
+    shows = shows_of("whole_engine_watched")
 
     threaded = True
     aborts = True

@@ -10,13 +10,17 @@ protect all the same: `KEPT` has them, each with the reason.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
+
+from dpsim.contract.program import Program
 
 
 class Protection(NamedTuple):
     """One place. `protects`: the forms that protect; `leaves`: those of releases and pages that do not. `what`: the
-    protection; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request.
+    protection; `harm`: what the others leave unprotected; `source`: a chapter, an issue, a pull request. `shows`: the
+    classes of findings that show the harm, as patterns.
     """
 
     program: str
@@ -25,7 +29,14 @@ class Protection(NamedTuple):
     what: str
     harm: str
     source: str
+    shows: tuple[str, ...] = ()
 
+
+EARLY = ("CRASH:WRONGLENGTH", "CRASH:WRONGTOKEN", "STALE", "UNDEFINED")
+"""What a request shows that runs before its token has arrived: it reads what is not there yet."""
+
+WRONG_GRAPH = ("CRASH:EMPTYREPLAY", "CRASH:EAGERINGRAPH", "CRASH:WRONGTOKEN")
+"""What a replay shows that was chosen for other batches."""
 
 PROTECTIONS = (
     Protection(
@@ -35,6 +46,7 @@ PROTECTIONS = (
         "a microbatch that raises lets its siblings go",
         "a microbatch that raises hangs its siblings; 0.33-repaired lets them go",
         "specification 4.7",
+        ("HANG", "CRASH"),
     ),
     Protection(
         "pp_tokens",
@@ -43,6 +55,7 @@ PROTECTIONS = (
         "a request with drafts waits for its token, also without asynchronous scheduling",
         "without asynchronous scheduling a request with drafts runs before its token has arrived; 0.33-repaired waits",
         "vllm issue 52071",
+        EARLY,
     ),
     Protection(
         "pp_tokens",
@@ -51,6 +64,7 @@ PROTECTIONS = (
         "",
         "with drafts, width and mask of sampled tokens differ between stages; source-002 and 0.33 have equal ones",
         "vllm pull requests 46994 and 54436",
+        ("MISMATCH", "HANG", *EARLY),
     ),
     Protection(
         "dp_batch",
@@ -59,6 +73,7 @@ PROTECTIONS = (
         "",
         "split steps replay FULL graphs over empty microbatches and for eager ranks; the variant v2-repaired does not",
         "vllm pull request 57020",
+        WRONG_GRAPH,
     ),
     *[
         Protection(
@@ -69,6 +84,7 @@ PROTECTIONS = (
             "without asynchronous scheduling a request with drafts runs before its token has arrived; the piece "
             "`tokens: 0.33-repaired` waits",
             "vllm issue 52071",
+            EARLY,
         )
         for program in ("whole_engine", "whole_engine_watched")
     ],
@@ -132,6 +148,22 @@ def protects_of(program: str) -> Mapping[str, tuple[str, ...]]:
 def unprotected_of(program: str) -> Mapping[str, tuple[str, ...]]:
     """For each form of a program, what the release or page leaves unprotected."""
     return _by_form([(one.leaves, one.harm) for one in PROTECTIONS if one.program == program and one.harm])
+
+
+def shows_of(program: str) -> Mapping[str, tuple[str, ...]]:
+    """Of what forms of a program leave unprotected: the classes of findings in which it shows."""
+    return {one.harm: one.shows for one in PROTECTIONS if one.program == program and one.harm}
+
+
+P = TypeVar("P", bound=type[Program[Any]])
+
+
+def says_unprotected(program: P) -> P:
+    """Adds to the docstring of a program what its forms leave unprotected, from this table."""
+    lines = [f"    {form}: {harm}" for form, harms in program.unprotected.items() for harm in harms]
+    if lines:
+        program.__doc__ = "\n".join([inspect.getdoc(program) or "", "", "Left unprotected, by form:", "", *lines])
+    return program
 
 
 def _by_form(rows: list[tuple[tuple[str, ...], str]]) -> dict[str, tuple[str, ...]]:

@@ -6,11 +6,19 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.finding import matches
 from dpsim.cli.list_text import as_text, backends, protocols
 from dpsim.contract import registry
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
-from dpsim.vllm.releases.protects import KEPT, PROTECTIONS, Protection, protects_of, unprotected_of
+from dpsim.vllm.releases.protects import (
+    KEPT,
+    PROTECTIONS,
+    Protection,
+    protects_of,
+    says_unprotected,
+    unprotected_of,
+)
 
 
 def unknown(rows: tuple[Protection, ...]) -> list[tuple[str, str]]:
@@ -38,6 +46,33 @@ def test_programs_and_the_list_show_the_table() -> None:
         assert row.what in shown
         assert row.harm in shown
     assert all(row.why for row in KEPT)
+
+
+def test_programs_say_what_their_forms_leave_unprotected() -> None:
+    """In their docstrings, from the table alone: a program without the decorator says nothing of it."""
+    rows = [row for row in PROTECTIONS if row.harm]
+    for row in rows:
+        said = registry.protocol(row.program).program.__doc__ or ""
+        assert all(f"    {form}: {row.harm}" in said for form in row.leaves)
+        assert said.count("Left unprotected, by form:") == 1
+
+    class Bare(registry.protocol("dbo").program):  # type: ignore[misc]
+        """A program."""
+
+    assert rows[0].harm not in (Bare.__doc__ or "")
+    assert rows[0].harm in (says_unprotected(Bare).__doc__ or "")
+
+
+def test_each_harm_names_the_classes_in_which_it_shows() -> None:
+    """Those of its exhibits among them, and no race of threads or death."""
+    rows = [row for row in PROTECTIONS if row.harm]
+    assert all(row.shows for row in rows)
+    for klass in ("RACE:THREADS", "DEATH:RANK", "LEFTOVER:MESSAGE"):
+        assert not [row for row in rows if any(matches(klass, pattern) for pattern in row.shows)]
+    for name in ("M-UB-13", "v2-eager-in-graph", "M-BT-12"):
+        variant = registry.variant(name)
+        shows = [row.shows for row in rows if row.program == variant.protocol]
+        assert any(matches(variant.expected or "", pattern) for one in shows for pattern in one), name
 
 
 DRAFTS: dict[str, Any] = {"max_num_seqs": 1, "num_speculative_tokens": 1, "cudagraph_mode": "NONE"}
