@@ -23,6 +23,8 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 NO_VERDICT, BUG = 3, 70
+ROOM = 4 << 20
+"""Bytes that a process with memory has left."""
 _leave = os._exit
 REPLACES = "execv", "execve"
 """What puts another program in the place of this one, whose exit status would be ours."""
@@ -56,6 +58,10 @@ def _for_lack_of_memory(error: BaseException | None) -> bool:
         if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
             return True
         error = error.__context__
+    try:  # Python raises anything at all where an allocation fails within its compiler
+        bytearray(ROOM)
+    except MemoryError:
+        return True
     return False
 
 

@@ -5,6 +5,7 @@ const COLOURS = [HOSTED, KERNEL, MOVES, MOVES, KERNEL, "#6f93bd"];
 const MOST_LINES = 500;
 const canvas = document.getElementById("canvas"), pen = canvas.getContext("2d");
 let wide = 1, high = 1, hatch = null, chosen = -1;
+let tags = [];     // words of marked ops that have no room for them
 
 function xOf(time) { return GUTTER + ((time - view.from) / (view.until - view.from)) * (wide - GUTTER); }
 function timeAt(x) { return view.from + ((x - GUTTER) / (wide - GUTTER)) * (view.until - view.from); }
@@ -97,6 +98,7 @@ function drawOp(lane, at, { x, until, y, tall, colour, stuck, queued }) {
     pen.lineWidth = 2.5;
     pen.strokeRect(x + 0.5, y - 0.5, Math.max(until - x - gap - 1, 2), tall + 1);
     pen.lineWidth = 1;
+    if (until - x < 90 && !data.pairs.length) tags.push([data.texts[ops[at + ADDRESS]], until + 3, y + tall / 2]);
   }
   if (until - x > 16) {
     const label = data.texts[ops[at + LABEL]], name = data.texts[ops[at + ADDRESS]];
@@ -243,6 +245,7 @@ function drawNames() {
 
 function draw() {
   pen.clearRect(0, 0, wide, high);
+  tags = [];
   drawSteps();
   pen.save();
   pen.beginPath();
@@ -253,6 +256,7 @@ function draw() {
   drawLinks();
   for (const row of seen) for (const lane of row.lanes) for (const hole of lane.holes) drawHole(lane, hole);
   drawPairs();
+  for (const [text, x, y] of tags.slice(0, 40)) tag(text, x, y);
   pen.restore();
   drawNames();
 }

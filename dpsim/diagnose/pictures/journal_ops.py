@@ -228,8 +228,15 @@ class RankOps:
     # ---- the end
 
     def _stand(self) -> None:
-        """Of a rank that did not end, the last op of a thread that returned nothing is one that never ends."""
-        if self.end in ("finished", "raised"):
+        """Of a rank that did not end, the last op of a thread that returned nothing is one that never ends. A rank that
+        died shows it.
+        """
+        if self.end == "died":
+            step = next((raw[STEP] for raw in reversed(self.journal)), -1)
+            dies = DrawnOp(self.rank, HOST, "died", "died here", "died", step=step)
+            self.ops.append(dies)
+            self.threads.setdefault(MAIN, []).extend((Issues((dies,)), Learns(dies)))
+        if self.end != "blocked":
             return
         heard = {id(move.op) for moves in self.threads.values() for move in moves if isinstance(move, Learns)}
         pending = {id(op) for op in self._pending.values()}

@@ -144,7 +144,9 @@ def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings:
 
 
 def _is_of(op: DrawnOp, culprit: Culprit) -> bool:
-    """Whether it is the culprit's op. The end of a thread has no site, and the culprit that of its exception."""
+    """Whether it is the culprit's op, or its death. A thread's end has another site than its exception."""
+    if op.kind == "died":
+        return True
     ended = op.kind == "ended" and bool(culprit.where) and op.where == culprit.where
     return op.step == culprit.step and (op.site == culprit.site or ended)
 

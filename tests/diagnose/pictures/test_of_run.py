@@ -136,3 +136,13 @@ def test_a_thread_begins_after_its_start_and_a_join_returns_after_its_end() -> N
     assert op_at(picture, 0, "helper.start") == (1, 1, 2)
     assert op_at(picture, 0, "end") == (6, 6, 7)
     assert op_at(picture, 0, "helper.join") == (2, 7, 8)
+
+
+def test_a_rank_that_died_shows_it_and_peers_wait_for_it() -> None:
+    made = Made(2)
+    for rank in (0, 1):
+        made[rank].collective("cpu", None)
+    made[1].journal.clear()
+    picture = picture_of_run(made.world, made.run("blocked", "died"), made.findings("blocked", "died"), "by hand")
+    assert [(op.rank, op.said, op.marked) for op in picture.ops if op.kind == "died"] == [(1, "died here", True)]
+    assert [op.label for op in picture.ops if op.end is None] == ["waits for rank 1"]
