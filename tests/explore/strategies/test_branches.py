@@ -72,7 +72,7 @@ def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 200), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 600), marks=pytest.mark.nightly)])
 def test_toys(seeds: range) -> None:
     """Slots, draws and deaths among them."""
     assert misses(seeds) == []
