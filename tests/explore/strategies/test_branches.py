@@ -126,7 +126,7 @@ def test_a_kernel_that_raises_late(kind: type[Tree], whole: bool) -> None:
     assert (seen == expected) == whole
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CASES])
 def test_all_worlds(name: str) -> None:
     world = real_world(name)
