@@ -111,6 +111,7 @@ class Plan:
             self._proved += result.exploration.runs
             self._branched(result)
             self.estimate.add(result.exploration.runs, result.share)
+            self.estimate.over = self._tree.over
             each = result.exploration.steps / max(result.exploration.runs, 1)
             self._size = max(1, min(MOST, 2 * result.unit.schedules, int(UNIT_STEPS / max(each, 1))))
         else:

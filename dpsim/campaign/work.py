@@ -70,7 +70,7 @@ class WorkFolder:
         """A new folder, or an empty one. Raises WorkRefused for one that has work, and OSError."""
         if (folder / HEAD).exists():
             raise WorkRefused(f"{folder}: has the work of an earlier exploration; --resume goes on with it")
-        if folder.is_dir() and any(one.name != LOCK for one in folder.iterdir()):
+        if folder.is_dir() and not _is_new(folder):
             raise WorkRefused(f"{folder}: is not empty; expected a new folder")
         (folder / UNITS).mkdir(parents=True, exist_ok=True)
         work = cls(folder)
@@ -206,6 +206,12 @@ def in_order(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [in_order(one) for one in value]
     return value
+
+
+def _is_new(folder: Path) -> bool:
+    """Whether a folder is empty, or was left before its head was written."""
+    names = {one.name for one in folder.iterdir() if not one.name.endswith(".tmp")} - {LOCK}
+    return not names or (names == {UNITS} and not any((folder / UNITS).iterdir()))
 
 
 def _sync(folder: Path) -> None:

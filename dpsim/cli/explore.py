@@ -102,7 +102,8 @@ def explore(
         chosen = [(with_off(one, off or []), base) for one, base in named]
         more = typed("--module", module)
         _refuse_both(swarm, all_up_to, keep_going)
-        refuse_bounds(bounds, strategy, swarm is not None or all_up_to is not None)
+        of_a_set = swarm is not None or all_up_to is not None
+        refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
         with (
             explore_work.opened(work, resume, chosen, search, worlds) as kept,

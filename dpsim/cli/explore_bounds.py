@@ -5,19 +5,22 @@ dpsim explore my.yaml --late-deliveries 2 --deaths 1 --budget 10min
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dpsim.cli.console import BAD_INPUT, fail
 
 if TYPE_CHECKING:
     from dpsim.campaign.bounds import Bounds
+    from dpsim.scenario import Scenario
 
 
-def refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool) -> None:
+def refuse_bounds(bounds: Bounds, strategy: str, of_a_set: bool, scenarios: Iterable[Scenario]) -> None:
     """A bound is for all schedules of a scenario: with a set of worlds or a strategy that samples it is bad input."""
-    named = [
-        f"--{key.replace('_', '-')}" for key, number in zip(bounds._fields, bounds, strict=True) if number is not None
-    ]
+    named = [f"--{key.replace('_', '-')}" for key, number in bounds._asdict().items() if number is not None]
+    for scenario in scenarios:
+        limits = bounds.of(scenario, type(bounds)())._asdict()
+        named += [f"{scenario.name}: limits.{key}" for key, number in limits.items() if number is not None]
     if named and of_a_set:
         fail(f"{named[0]}: not together with --swarm or --all-up-to; explore one scenario", BAD_INPUT)
     if named and strategy not in ("portfolio", "dpor"):

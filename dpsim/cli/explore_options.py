@@ -19,7 +19,7 @@ Schedules = Annotated[
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5min; for all together."),
+    typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5m; for all together."),
 ]
 Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")]
 Seed = Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")]

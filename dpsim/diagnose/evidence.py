@@ -27,10 +27,10 @@ class Extras(NamedTuple):
     """Facts of a failure that only some commands have; each is a part of a line, or empty.
 
     `no_return`: the event after which no schedule finishes ("rank 2 posts hidden.receive[2]"). `swap`: the events to
-    swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same world
-    with one rank more ("rank 1, step 2"). `variant`: its name, class and file. `unprotected`: what the form of the run
-    leaves unprotected, a sentence each; `shows`: by sentence, the classes that show it. `schedule`: for an untimed run, how the search found it, then its steps.
-    `next`: commands to type.
+    swap so that the run finishes ("rank 0 takes RESUME before START_WAVE 1"). `one_more`: the culprit in the same
+    world with one rank more ("rank 1, step 2"). `variant`: its name, class and file. `unprotected`: what the form
+    of the run leaves unprotected, a sentence each; `shows`: by sentence, the classes that show it. `schedule`: for
+    an untimed run, how the search found it, then its steps. `next`: commands to type.
     """
 
     no_return: str = ""

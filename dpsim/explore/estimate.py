@@ -5,9 +5,9 @@
     estimate.total, estimate.spread         # log2 of the number, and of its lowest and highest tenth over units
 
 A run has a share of the tree: half of what lies behind a place with two choices, and so on down to its end. Shares of
-all runs add up to one, so the runs so far by their shares are an estimate of the number. It is too low rather than too
-high, for DPOR finds more choices at a place while it explores what lies behind.
-The spread is that of the same estimate from single units, from the lowest tenth to the highest.
+all runs add up to one, so some runs by their shares are an estimate of the number. DPOR finds more choices at a place
+while it explores what lies behind, so shares are too large at first. The estimate is that of the last units, and never
+below what was run. The spread is that of single units, from the lowest tenth to the highest.
 
 Prior art: Knuth, "Estimating the efficiency of backtrack programs" (1975). This is the weighted backtrack estimator of
 Kilby, Slaney, Thiebaux and Walsh, "Estimating search tree size" (AAAI 2006).
@@ -19,35 +19,38 @@ from collections import deque
 from collections.abc import Iterable
 from math import inf, log2
 
-UNITS = 200
-"""The spread is that of the last units."""
+UNITS = 64
+"""The last units, of which the estimate is."""
 
 
 class TreeEstimate:
-    """Of one tree. Numbers are logarithms, since trees may have more schedules than a float holds."""
+    """Of one tree. Numbers are logarithms, since a float does not hold what a tree may have. `over`: all was run."""
 
     def __init__(self) -> None:
+        self.over = False
         self._runs = 0
-        self._share = -inf
-        self._units: deque[float] = deque(maxlen=UNITS)
+        self._units: deque[tuple[int, float]] = deque(maxlen=UNITS)
 
     def add(self, runs: int, share: float) -> None:
         """Some runs, and log2 of their share of the tree."""
         if runs and share > -inf:
             self._runs += runs
-            self._share = added((self._share, share))
-            self._units.append(log2(runs) - share)
+            self._units.append((runs, share))
 
     @property
     def total(self) -> float | None:
         """log2 of the number of runs; None if nothing is known."""
-        return log2(self._runs) - self._share if self._runs else None
+        if not self._runs or self.over:
+            return log2(self._runs) if self._runs else None
+        runs = sum(runs for runs, _ in self._units)
+        return max(log2(self._runs), log2(runs) - added(share for _, share in self._units))
 
     @property
     def spread(self) -> tuple[float, float]:
         """The lowest tenth of units, and the highest."""
-        units = sorted(self._units)
-        return units[len(units) // 10], units[-1 - len(units) // 10]
+        least = log2(max(self._runs, 1))
+        units = sorted(max(least, log2(runs) - share) for runs, share in self._units)
+        return (least, least) if self.over or not units else (units[len(units) // 10], units[-1 - len(units) // 10])
 
     def words(self) -> str:
         """In words; empty if nothing is known.

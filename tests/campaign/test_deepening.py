@@ -149,6 +149,10 @@ def test_what_bounds_exclude(words: list[str], said: str) -> None:
     write(Path("x.yaml"), sized_scenario("t_misses", 3))
     answer = dpsim_("explore", "x.yaml", *MODULES, *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
+    write(Path("x.yaml"), sized_scenario("t_misses", 3, "limits: {deaths: 0}\n"))
+    answer = dpsim_("explore", "x.yaml", *MODULES, *words[2:])
+    said = "t_misses: limits.deaths: " + said.partition(": ")[2]
+    assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
     for key in ("preemptions", "late_deliveries", "deaths"):
         write(Path("x.yaml"), sized_scenario("t_misses", 3, f"limits: {{{key}: -1}}\n"))
         answer = dpsim_("explore", "x.yaml", *MODULES)

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -176,6 +176,44 @@ def test_the_modules_of_a_program_travel() -> None:
 
 
 # ---- with Ray
+
+
+LISTENS = "0A"
+"""A state in `/proc/net/tcp`."""
+
+
+def addresses(ancestor: int) -> set[str]:
+    """Where the processes that this one has started listen, as the kernel writes addresses."""
+    sockets = set()
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal() and int(folder.name) != ancestor and descends(int(folder.name), ancestor):
+            for link in (folder / "fd").glob("*"):
+                with suppress(OSError):
+                    sockets.add(os.readlink(link))
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            words = line.split()
+            if words[3] == LISTENS and f"socket:[{words[9]}]" in sockets:
+                found.add(words[1].partition(":")[0])
+    return found
+
+
+@needs_ray
+@pytest.mark.nightly
+def test_a_ray_that_starts_here_listens_on_the_loopback_address_alone() -> None:
+    """In another process, since Ray looks at the environment when it is imported."""
+    script = (
+        "import os; from dpsim.campaign.ray_cluster import RayCluster\n"
+        "from tests.campaign.test_ray_cluster import addresses\n"
+        "with RayCluster.at('auto', 1) as cluster:\n"
+        "    cluster.on([]); print(*addresses(os.getpid()))"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True)
+    loopback = {"0100007F", "00000000000000000000000001000000", "0000000000000000FFFF00000100007F"}
+    listening = {*done.stdout.split()}
+    assert listening
+    assert listening <= loopback
 
 
 def explored_by_ray(*words: str) -> Any:

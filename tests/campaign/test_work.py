@@ -243,6 +243,15 @@ def test_a_folder_of_another_exploration(world: Subject, tmp_path: Path) -> None
         WorkFolder.resume(folder, HEAD)
 
 
+def test_a_kill_before_the_head_was_written(tmp_path: Path) -> None:
+    """Then there is no work, and the folder is as good as a new one."""
+    (tmp_path / "units").mkdir()
+    (tmp_path / "lock").touch()
+    (tmp_path / ".dpsim-trace-7.tmp").touch()
+    WorkFolder.begin(tmp_path, HEAD).__exit__(None, None, None)
+    WorkFolder.resume(tmp_path, HEAD).__exit__(None, None, None)
+
+
 def test_two_processes_do_not_write_one_folder(tmp_path: Path) -> None:
     """A lock that is gone with its process, however that ends."""
     WorkFolder.begin(tmp_path / "night", HEAD).__exit__(None, None, None)

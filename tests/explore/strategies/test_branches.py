@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
-from dpsim.contract.schedule import CutOff
+from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import CutOff, Strategy
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies import branches
 from dpsim.explore.strategies.branches import SharedPlace, Tree
 from dpsim.explore.strategies.dpor import Dpor
 from tests.explore.strategies.test_within import World, real_world, toy_world
 from tests.explore.toy import at_random, every
+from tests.programs import run, world_of
+from tests.soundness.worlds import filled
 from tests.worlds.cases import CASES
+from tests.worlds.test_machine_gaps import fails
 
 
 def in_branches(
@@ -68,7 +72,7 @@ def misses(seeds: range, kind: type[Tree] = Tree) -> list[int]:
     ]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 200), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(0, 60), pytest.param(range(60, 600), marks=pytest.mark.nightly)])
 def test_toys(seeds: range) -> None:
     """Slots, draws and deaths among them."""
     assert misses(seeds) == []
@@ -85,7 +89,44 @@ def test_worlds(name: str, seed: int) -> None:
     assert {*seen} == in_one_piece(world)
 
 
-@pytest.mark.nightly
+async def fails_for_mail(rank: Rank) -> None:
+    """A kernel of rank 0 raises beside a sum, if the message of rank 2 comes first."""
+    if rank.rank:
+        rank.send(0, "box", rank.rank, "post")
+    first = await rank.mailbox("box").poll("look") if rank.rank == 0 else None
+    x = filled(rank.stream("main"), "x", size=1)
+    rank.device("d").all_reduce(x, rank.stream("main"), site="sum")
+    if first == 2:
+        other = rank.stream("other")
+        z = other.alloc(1, "int32", "z")
+        other.launch("bad", fails, writes=[z])
+        await z.read("read.z")
+    else:
+        await x.read("read")
+
+
+def failing_world(strategy: Strategy) -> Hashable:
+    ran = run(world_of(3, devices=["d"]), fails_for_mail, choose=strategy, memory=False)
+    return tuple(tuple(journal) for journal in ran.journals), tuple(ran.ends)
+
+
+class Deafened(Tree):
+    """Twin: that everything begins anew is not heard."""
+
+    def _begin_anew(self, state: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("kind", "whole"), [(Tree, True), (Deafened, False)])
+def test_a_kernel_that_raises_late(kind: type[Tree], whole: bool) -> None:
+    """The branch that hears of it makes the whole tree begin anew."""
+    expected = in_one_piece(failing_world)
+    assert len(expected) > 3
+    seen = {*in_branches(failing_world, 3, each=1, kind=kind)[0]}
+    assert (seen == expected) == whole
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*CASES])
 def test_all_worlds(name: str) -> None:
     world = real_world(name)

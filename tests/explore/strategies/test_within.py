@@ -160,7 +160,7 @@ BOTH = [BoundUse(one, other) for one in (0, 1, UNBOUND) for other in (0, 1, 2)]
 DELIVERING = ["polling", "wake_pause 2x1", "dp_wave_skip 2x1", "graph recv 2", "threads wake kill"]
 
 
-@pytest.mark.parametrize("seeds", [range(0, 15), pytest.param(range(15, 200), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seeds", [range(0, 15), pytest.param(range(15, 200), marks=pytest.mark.nightly)])
 def test_toys(seeds: range) -> None:
     """Two or three actors, with slots, draws and deaths."""
     assert [
