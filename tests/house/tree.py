@@ -46,6 +46,7 @@ ROOMS = (
 
 OF_SEVERAL = {
     "determinism": "the same again, whatever runs it: all of dpsim and real",
+    "beginner": "the page of mistakes of beginners: what dpsim says of each",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
     "plugin": "dpsim/pytest_plugin.py, in separate projects",
