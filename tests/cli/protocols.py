@@ -24,7 +24,7 @@ scenario = sized_scenario
 class Look(SizedProgram):
     """Looks twice; whatever it sees is right."""
 
-    probes = ("early", "late", "nobody")
+    probes = ("early", "late", "never")
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

@@ -46,7 +46,7 @@ def test_proven() -> None:
         "params     ranks 2\n"
         "schedules  3 in 3 classes, 0 redundant; 3.0 choices each\n"
         "races      2 of 2 pairs of sites seen in both orders\n"
-        "probes     2 of 3 reached; never: nobody\n"
+        "probes     2 of 3 reached; never: never\n"
         "\n"
         "PROVEN  holds in every schedule of this world\n"
         f"{ASSUMES}\n"
@@ -292,7 +292,7 @@ def test_json_has_every_key() -> None:
         "stood": None,
         "new_per_hundred": 100.0,
         "races": {"pairs": 2, "both_orders": 1},
-        "probes": {"early": 0, "late": 2, "nobody": 0},
+        "probes": {"early": 0, "late": 2, "never": 0},
         "failures": [failure],
         "class": "HANG:MAILBOX:NO_MESSAGE",
         "culprit": row["culprit"],

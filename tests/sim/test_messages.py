@@ -164,7 +164,7 @@ CASES = [
     case("two of two places", [FIRST, PROBED], [("poll",), ("get",), ("get",)], [("probe",)]),
     case("beside a rank's own", [PROBED], [("poll",), ("get",), ("get",)], [("probe",), ("tell", 0)]),
     case("where a rank dies", [PROBED], [("poll",), ("get",)], [("tell", 0), ("probe",)], kills=(Kill(1),)),
-    case("who is told dies", [FIRST, PROBED], [("poll",), ("get",)], [("probe",)], kills=(Kill(0),)),
+    case("the watcher dies", [FIRST, PROBED], [("poll",), ("get",)], [("probe",)], kills=(Kill(0),)),
 ]
 
 

@@ -53,7 +53,7 @@ SPLIT = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token
 WORLDS = [
     world(
         "M-DP-1",
-        "each rank is idle once: the two calls pair up, and nobody hangs",
+        "each rank is idle once: the two calls pair up, and no rank hangs",
         [Request(0, 1, 1), Request(20_000_000, 1, 1)],
         shown_as="MISMATCH:COLLECTIVE:STEP",
     ),
@@ -75,7 +75,7 @@ WORLDS = [
     world("M-DP-11", "with decodes", line_up(decodes(2), []), shown_as="CRASH:ASSERTIONERROR"),
     world(
         "M-DP-16",
-        "nobody has PIECEWISE graphs",
+        "no rank has PIECEWISE graphs",
         line_up(decodes(2), decodes(2)),
         cudagraph_mode="FULL_DECODE_ONLY",
         shown_as="CRASH:ASSERTIONERROR",
