@@ -45,6 +45,7 @@ ROOMS = (
 """The packages of dpsim."""
 
 OF_SEVERAL = {
+    "beginner": "mistakes of a first protocol, on sim and gloo: the page that shows what `dpsim run` prints",
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
