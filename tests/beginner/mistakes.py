@@ -149,7 +149,6 @@ await inbox.get("look", timeout_ns=1_000_000)
 """,
         limits="{stall: 1s, deadline: 1s}",
         why="A poll returns at once. A get waits for the message.",
-        gloo="TODO.",
     ),
     Mistake(
         "wrong_root",

@@ -132,45 +132,43 @@ def fence(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
+AROUND = HEAD.replace("NAME", "mistake") + "        ...\n" + FOOT
+
 INTRODUCTION = f"""\
 # {len(MISTAKES)} mistakes of a first protocol
 
 Each section has a mistake, the report of dpsim, and lines that hold. The lines stand in the method `run` of this
 program:
 
-{fence("python", HEAD.replace("NAME", "mistake").rstrip() + chr(10) + "        ..." + FOOT)}
+{fence("python", AROUND)}
 The page leaves out the lines of a report that have times or commands. This command writes the page, and runs each
-program on the simulation and on gloo: `python -m tests.beginner.page > docs/mistakes.md`. A test compares them.
+program on the simulation and on gloo: `python -m tests.beginner.page docs/mistakes.md`. A test compares them.
 [What a user gets wrong](bad-scenarios.md) has the mistakes in scenario files.
 
 """
 
 
 def sections() -> list[str]:
-    """The parts of the page that need no gloo: of each mistake, what comes before its run on gloo and behind it."""
+    """The parts of the page that need the simulation alone."""
     with folder(), warm_backends():
-        return [
-            part
-            for number, mistake in enumerate(MISTAKES, 1)
-            for part in (
-                section(number, mistake, on_sim(mistake, right=False)),
-                cure(mistake, on_sim(mistake, right=True)),
-            )
-        ]
+        return [section(number, mistake, on_sim(mistake, right=False)) for number, mistake in enumerate(MISTAKES, 1)]
 
 
 def page() -> str:
     """docs/mistakes.md, from runs on both backends."""
     text = INTRODUCTION
     with folder(), warm_backends():
+        gloo = [on_gloo(mistake) for mistake in MISTAKES]  # first, for a command on the simulation ends the workers
         for number, mistake in enumerate(MISTAKES, 1):
             sim = on_sim(mistake, right=False)
-            text += section(number, mistake, sim) + compared(mistake, sim, on_gloo(mistake))
+            text += section(number, mistake, sim) + compared(mistake, sim, gloo[number - 1])
             text += cure(mistake, on_sim(mistake, right=True))
     return text.rstrip() + "\n"
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sections", action="store_true", help="print the parts of the simulation, as JSON")
-    print(json.dumps(sections()) if parser.parse_args().sections else page(), end="")
+    parser.add_argument("file", type=Path, help="The file to write.")
+    parser.add_argument("--sections", action="store_true", help="Write the parts of the simulation, as JSON.")
+    given = parser.parse_args()
+    given.file.write_text(json.dumps(sections()) if given.sections else page())

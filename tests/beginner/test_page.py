@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -13,16 +14,17 @@ from tests.beginner.mistakes import MISTAKES
 from tests.beginner.page import compared, cure, shown
 
 PAGE = ROOT / "docs" / "mistakes.md"
+CURE = "python -m tests.beginner.page docs/mistakes.md"
 HOLDS = ("print_only", "never_set_step", "float_sum", "time_sleep")
 """Mistakes that no order of events turns into a finding. A note or an assumption names them."""
 
 
-def written(*options: str) -> str:
-    """What the module prints, in its own process: it registers the protocols of the mistakes."""
-    command = [sys.executable, "-m", "tests.beginner.page", *options]
+def written(file: Path, *options: str) -> str:
+    """What the module writes, in its own process: it registers the protocols of the mistakes."""
+    command = [sys.executable, "-m", "tests.beginner.page", str(file), *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return file.read_text()
 
 
 def stale(text: str, parts: list[str]) -> list[str]:
@@ -35,19 +37,17 @@ def stale(text: str, parts: list[str]) -> list[str]:
     return missing
 
 
-@pytest.mark.slow
-def test_the_simulation_prints_what_the_page_shows() -> None:
-    parts = json.loads(written("--sections"))
-    assert len(parts) == 2 * len(MISTAKES)
+def test_the_simulation_prints_what_the_page_shows(tmp_path: Path) -> None:
+    parts = json.loads(written(tmp_path / "parts.json", "--sections"))
+    assert len(parts) == len(MISTAKES)
     text = PAGE.read_text()
-    assert stale(text, parts) == [], "python -m tests.beginner.page > docs/mistakes.md"
+    assert stale(text, parts) == [], CURE
     assert len(stale(text.replace("did you forget await?", "oh"), parts)) == 1
 
 
-@pytest.mark.nightly
-def test_the_page_is_fresh() -> None:
-    """With gloo. The slow test runs the simulation alone."""
-    assert written() == PAGE.read_text(), "python -m tests.beginner.page > docs/mistakes.md"
+@pytest.mark.slow
+def test_gloo_prints_it_and_each_cure_holds(tmp_path: Path) -> None:
+    assert written(tmp_path / "page.md") == PAGE.read_text(), CURE
 
 
 def test_each_mistake_has_a_place_or_a_warning() -> None:

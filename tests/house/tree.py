@@ -45,6 +45,7 @@ ROOMS = (
 """The packages of dpsim."""
 
 OF_SEVERAL = {
+    "beginner": "mistakes of a first protocol, on sim and gloo: the page that shows what `dpsim run` prints",
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "beginner": "the page of mistakes of beginners: what dpsim says of each",
     "house": "the tree itself",
