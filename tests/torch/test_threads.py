@@ -54,7 +54,8 @@ def test_the_schedule_that_is_found_fails_on_gloo_too() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TWINS)
 def test_a_program_with_threads_is_proven_and_its_twin_is_found(name: str) -> None:
-    assert explored(f"threads.py:{name}", 2).verdict == "proven"
+    found = explored(f"threads.py:{name}", 2)
+    assert found.verdict == "proven", found.report()
     twin = explored(f"threads.py:{name}_twin", 2)
     assert twin.findings[0].klass == TWINS[name]
     assert all(one.confirmed for one in twin.shown)
