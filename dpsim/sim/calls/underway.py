@@ -63,8 +63,7 @@ class Underway(tuple[Any, ...]):
         communicator, _, _, visit, wanted = self
         if communicator.membership is None:
             return (yield from communicator.host.wait(served_of(self), wanted))
-        if communicator.membership.aborted:
-            raise communicator.error(visit[1])
+        yield from unbroken(communicator, visit)
         yield from over(communicator, part_of(communicator, served_of(self)), visit)
         return wanted
 
@@ -81,8 +80,7 @@ class UnderwayFromAny(tuple[Any, ...]):
     def __call__(self) -> Generator[Any, Any, Received]:
         communicator, last, visit, array = self
         if communicator.membership is not None:
-            if communicator.membership.aborted:
-                raise communicator.error(visit[1])
+            yield from unbroken(communicator, visit)
             yield from over(communicator, part_of(communicator, last), visit)
         return (yield from received(communicator, last, array))
 
@@ -139,8 +137,8 @@ class Asked:
         communicator = self._communicator
         if self._part is not None:
             yield from over(communicator, self._part, self._visit)
-        elif communicator.membership is not None:
-            raise communicator.error(self._visit[1])
+        else:
+            yield from unbroken(communicator, self._visit)
         if self._from_any is not None:
             return (yield from received(communicator, self._from_any, self._wanted))
         return (yield from communicator.host.wait(self._end, self._wanted))
@@ -165,16 +163,11 @@ class Asked:
             if self._known:
                 host.seen_marks |= self._point.seen_marks
                 host.causes |= self._end.causes
-            self._raise_if_broken()
+            if self._part is None or self._part.broken:
+                yield from unbroken(self._communicator, self._visit)
             return self._known
 
         return outcome
-
-    def _raise_if_broken(self) -> None:
-        """Raises Aborted where an await does."""
-        communicator, part = self._communicator, self._part
-        if communicator.membership is not None and (part is None or part.broken):
-            raise communicator.error(self._visit[1])
 
     def _see(self, host: Host) -> None:
         """Untimed, a host asks that does not know: from now on the end may be seen."""
@@ -206,6 +199,14 @@ def part_of(communicator: CallsGroup, end: Op) -> Part:
     """What a host waits for that may abort, in place of the end of its part."""
     assert communicator.membership is not None
     return communicator.membership.part(communicator.host, end)
+
+
+def unbroken(communicator: CallsGroup, visit: Visit) -> Generator[Any, Any, None]:
+    """Raises Aborted where this rank has aborted since the call was made. Its thread comes behind that abort."""
+    membership = communicator.membership
+    if membership is not None and membership.broken_off is not None:
+        yield from communicator.host.wait(membership.broken_off)
+        raise communicator.error(visit[1])
 
 
 def over(communicator: CallsGroup, part: Part, visit: Visit) -> Generator[Any, Any, None]:

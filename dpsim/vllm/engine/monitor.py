@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpsim.contract.interface import Rank
+from dpsim.contract.interface import Rank, Thread
 from dpsim.vllm.engine.deaths import DEATHS, parents
 from dpsim.vllm.engine.layout import Layout
 
@@ -54,6 +54,15 @@ class Monitor:
             self.abort(rank)
             for box in self.boxes:
                 rank.send(rank.rank, box, ("GONE",), "monitor.gone")
+
+    async def settled(self, thread: Thread) -> str:
+        """Called by a main thread that fails: why the monitor gave up, "" if the failure came first.
+
+        The monitor may learn of a death at the same moment. Its end comes before the answer.
+        """
+        self.rank.send(self.rank.rank, DEATHS, ("LEFT", self.rank.rank), "monitor.failing")
+        await thread.join("monitor.settled")
+        return self.why
 
     async def told(self, rank: Rank) -> str:
         """Why to give up; "" if this engine leaves in order."""

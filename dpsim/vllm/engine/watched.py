@@ -49,11 +49,14 @@ class WatchedLoop(EngineLoop):
             await super().run()
         except Exception:
             self.fail()
-            if not monitor.why:
+            why = await monitor.settled(thread)
+            if not why:
                 raise
             if not monitor.shut_down:
-                raise EngineDeadError(f"engine {self.index} ends: {monitor.why}") from None
-        self.leave(monitor.shut_down)
+                raise EngineDeadError(f"engine {self.index} ends: {why}") from None
+            self.leave(True)
+            return
+        self.leave(False)
         await thread.join("monitor.join")
 
     async def take(self, message: Frozen) -> None:

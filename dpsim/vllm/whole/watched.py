@@ -97,10 +97,13 @@ class WatchedWorker(StageWorker):
         try:
             await super().run()
         except Exception:
-            if not monitor.why:
+            why = await monitor.settled(thread)
+            if not why:
                 raise
             if not monitor.shut_down:
-                raise EngineDeadError(f"rank {self.rank.rank} ends: {monitor.why}") from None
+                raise EngineDeadError(f"rank {self.rank.rank} ends: {why}") from None
+            self.leave()
+            return
         self.leave()
         await thread.join("monitor.join")
 

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 import pytest
 
+from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.contract.interface import Rank
+from dpsim.contract.interface import Rank, Thread
 from dpsim.contract.world import At, Delay, Fault, Kill
 from dpsim.scenario import ScenarioError, scenario_from
 from dpsim.vllm.engine.coordinator import Coordinator
@@ -211,11 +212,25 @@ def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool, schedules: i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 15), (1, 8, 19), (2, 0, 18), (3, 7, 16)])
+@pytest.mark.parametrize(("actor", "dpor", "random"), [(0, 7, 17), (1, 8, 21), (2, 0, 20), (3, 7, 18)])
 def test_one_of_a_group_is_killed_at_any_point(actor: int, dpor: int, random: int) -> None:
     """Two engines, a coordinator, a front end: of too many schedules some. The figures are K."""
     for by, most in ("dpor", dpor), ("random", random):
         assert killed(2, actor, 150, by, loses_mail=True, partial=True) == ("sampled", 150, most)
+
+
+@pytest.mark.slow
+def test_a_main_thread_that_fails_asks_its_monitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It hears of one death, its monitor of another. The twin reads what the monitor writes at that moment."""
+    subject = watched(2, faults=[Fault("die", 1, At("dp.agree", 0))])
+    assert not explore_subject(subject, "pct", schedules=40).findings
+
+    async def unasked(self: Monitor, thread: Thread) -> str:
+        return self.why
+
+    monkeypatch.setattr(Monitor, "settled", unasked)
+    [finding] = explore_subject(subject, "pct", schedules=40).findings
+    assert finding.klass == "RACE:THREADS"
 
 
 def test_the_twins_are_found_by_exploration() -> None:

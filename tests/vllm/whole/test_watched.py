@@ -190,7 +190,7 @@ def test_who_does_not_learn_of_it(twin: str) -> None:
 
 # ---- explored
 
-KILLED = [(0, 30, 42), (1, 30, 43), (CORE, 23, 40), (COORDINATOR, 0, 40), (FRONTEND, 30, 40)]
+KILLED = [(0, 30, 44), (1, 30, 47), (CORE, 23, 42), (COORDINATOR, 0, 42), (FRONTEND, 30, 42)]
 """Who is killed, and the most ops that anybody makes after that until it has ended, by search."""
 
 
