@@ -47,7 +47,6 @@ ROOMS = (
 OF_SEVERAL = {
     "beginner": "mistakes of a first protocol, on sim and gloo: the page that shows what `dpsim run` prints",
     "determinism": "the same again, whatever runs it: all of dpsim and real",
-    "beginner": "the page of mistakes of beginners: what dpsim says of each",
     "house": "the tree itself",
     "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
     "plugin": "dpsim/pytest_plugin.py, in separate projects",

@@ -85,8 +85,8 @@ class Asked:
         communicator, end = self._communicator, self._resolved()
         if self._part is not None:
             yield from over(communicator, self._part, self._visit)
-        elif communicator.membership is not None:
-            raise communicator.error(self._visit[1])
+        else:
+            yield from unbroken(communicator, self._visit)
         if self._from_any is not None:
             return (yield from received(communicator, self._from_any, self._wanted))
         return (yield from communicator.host.wait(end, self._wanted))
@@ -129,7 +129,7 @@ class Asked:
             if self._known:
                 host.seen_marks |= self._point.seen_marks
                 host.causes |= end.causes
-            self._raise_if_broken()
+            yield from self._unbroken()
             return self._known
 
         return outcome
@@ -137,11 +137,10 @@ class Asked:
     def _knows(self, host: Host) -> None:
         self._known = self._known or bool(host.seen_marks & self._point.own_mark)
 
-    def _raise_if_broken(self) -> None:
+    def _unbroken(self) -> Generator[Any, Any, None]:
         """Raises Aborted where an await does."""
-        communicator, part = self._communicator, self._part
-        if communicator.membership is not None and (part is None or part.broken):
-            raise communicator.error(self._visit[1])
+        if self._part is None or self._part.broken:
+            yield from unbroken(self._communicator, self._visit)
 
     def _see(self, host: Host) -> None:
         """Untimed, a host asks that does not know: from now on the end may be seen."""
@@ -175,8 +174,7 @@ class Asked:
                 self._known = bool(waiting.result)
                 if self._known and self._end is None:
                     self._end = waiting.op  # nothing of it is left to draw
-            if self._communicator.membership is not None:
-                self._raise_if_broken()
+            yield from self._unbroken()
             return self._known
 
         return outcome
@@ -203,6 +201,14 @@ def part_of(communicator: CallsGroup, end: Op) -> Part:
     """What a host waits for that may abort, in place of the end of its part."""
     assert communicator.membership is not None
     return communicator.membership.part(communicator.host, end)
+
+
+def unbroken(communicator: CallsGroup, visit: Visit) -> Generator[Any, Any, None]:
+    """Raises Aborted if this rank has aborted since it made the call. The thread then continues behind that abort."""
+    membership = communicator.membership
+    if membership is not None and membership.broken_off is not None:
+        yield from communicator.host.wait(membership.broken_off)
+        raise communicator.error(visit[1])
 
 
 def over(communicator: CallsGroup, part: Part, visit: Visit) -> Generator[Any, Any, None]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from dpsim.backend.hosts.work import Outcome
 from dpsim.contract.interface import HostArray, Received
-from dpsim.sim.calls.asked import Asked, over, part_of, received
+from dpsim.sim.calls.asked import Asked, over, part_of, received, unbroken
 from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 
@@ -42,8 +42,7 @@ class Underway(tuple[Any, ...]):
         communicator, _, _, visit, wanted = self
         if communicator.membership is None:
             return (yield from communicator.host.wait(served_of(self), wanted))
-        if communicator.membership.aborted:
-            raise communicator.error(visit[1])
+        yield from unbroken(communicator, visit)
         yield from over(communicator, part_of(communicator, served_of(self)), visit)
         return wanted
 
@@ -60,8 +59,7 @@ class UnderwayFromAny(tuple[Any, ...]):
     def __call__(self) -> Generator[Any, Any, Received]:
         communicator, last, visit, array = self
         if communicator.membership is not None:
-            if communicator.membership.aborted:
-                raise communicator.error(visit[1])
+            yield from unbroken(communicator, visit)
             yield from over(communicator, part_of(communicator, last), visit)
         return (yield from received(communicator, last, array))
 

@@ -46,6 +46,8 @@ class Membership:
         self._rank = rank
         self._unfinished: dict[Part, None] = {}
         self.aborted = False
+        self.broken_off: Op | None = None
+        """What this rank's abort does to its parts: a call that is broken off comes behind it."""
         self.left = False
         """Its peers are not served any more."""
         group.memberships[rank] = self
@@ -76,6 +78,7 @@ class Membership:
         breaks = Op(host.address("breaks off"), 0, self._break_off, life=~self._rank)
         leaves = Op(host.address("leaves by"), 0, self._leave)
         breaks.args = (breaks,)
+        self.broken_off = breaks
         if machine.visible:
             lives: Footprint = ((("life", self._rank), "r"),) if self._rank in machine.mortal else ()
             breaks.footprint = ((("aborts", name, self._rank), "w"), *lives)
@@ -121,4 +124,5 @@ class Membership:
         for part in self._unfinished:
             part.ends.effect, part.ends.args = None, ()
         self._unfinished.clear()
+        self.broken_off = None
         self._group.memberships.clear()

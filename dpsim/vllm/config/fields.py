@@ -38,6 +38,7 @@ All2AllBackend: TypeAlias = Literal[
     "flashinfer_all2allv",
     "flashinfer_nvlink_two_sided",
     "flashinfer_nvlink_one_sided",
+    "passthrough",
 ]
 
 

@@ -31,7 +31,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
     sequence_parallel_backends: ClassVar[frozenset[str]] = frozenset(
         {
             *("allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency", "deepep_v2"),
-            *("mori_high_throughput", "mori_low_latency", "moonep", "nixl_ep"),
+            *("mori_high_throughput", "mori_low_latency", "nixl_ep", "flashinfer_nvlink_one_sided", "passthrough"),
         }
     )
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {

@@ -62,9 +62,15 @@ BACKENDS_003 = (
 EXECUTORS_OF_SEVERAL_NODES = ("mp", "uni", "external_launcher")
 
 
-def known_all2all_backend(case: Case) -> Broken | None:
-    backend = case.config.all2all_backend
+def known_all2all_backend(backend: str) -> Broken | None:
     return None if backend in BACKENDS_003 else Broken("all2all_backend", backend, f"one of {', '.join(BACKENDS_003)}")
+
+
+def known_all2all_backend_around(case: Case) -> Broken | None:
+    """A variable overrides the field."""
+    if "VLLM_ALL2ALL_BACKEND" not in case.around.environ:
+        return None
+    return known_all2all_backend(case.config.all2all_backend)
 
 
 def api_rank_below_count(case: Case) -> Broken | None:
@@ -186,7 +192,7 @@ def uneven_nodes(config: ParallelValues) -> Broken | None:
 
 
 SOURCE_003: tuple[Rule, ...] = (
-    known_all2all_backend,
+    known_all2all_backend_around,
     api_rank_below_count,
     local_engines_at_most_all,
     external_balancer_needs_data_parallelism,
@@ -206,7 +212,10 @@ SOURCE_003: tuple[Rule, ...] = (
 
 OfOneField: TypeAlias = Callable[[Any], Broken | None]
 
-OF_ONE_FIELD: dict[str, OfOneField] = {"eplb_config": logging_needs_an_interval}
+OF_ONE_FIELD: dict[str, OfOneField] = {
+    "all2all_backend": known_all2all_backend,
+    "eplb_config": logging_needs_an_interval,
+}
 """Rules that the engine checks with the types of all fields, before any other rule: it names this field and a wrong
 word together.
 """

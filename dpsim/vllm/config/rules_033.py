@@ -169,8 +169,8 @@ OF_ONE_FIELD: dict[str, OfOneField] = {
 a wrong word together.
 """
 
-ELSEWHERE = rules.known_all2all_backend, rules.logging_needs_an_interval
-"""Rules of source 003 that are types or rules of one field here."""
+ELSEWHERE = (rules.known_all2all_backend_around,)
+"""Rules of source 003 that 0.33 does not have: no variable overrides the field."""
 
 RELEASE_033: tuple[Rule, ...] = (
     *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003 if rule not in ELSEWHERE),

@@ -118,6 +118,14 @@ BOTH = [
 SOURCE_003 = [
     *BOTH,
     Row(old.known_all2all_backend, {"all2all_backend": "pplx"}, {"all2all_backend": "nixl_ep"}, "all2all_backend"),
+    Row(
+        old.known_all2all_backend_around,
+        {},
+        {},
+        "all2all_backend",
+        Surroundings(environ={"VLLM_ALL2ALL_BACKEND": "pplx"}),
+        Surroundings(environ={"VLLM_ALL2ALL_BACKEND": "nixl_ep"}),
+    ),
     Row(old.eplb_on_its_platforms, EPLB, {}, "enable_eplb", Surroundings("rocm"), Surroundings("xpu")),
     Row(old.eplb_needs_ranks, EPLB, {"tensor_parallel_size": 1}, "enable_eplb"),
     Row(

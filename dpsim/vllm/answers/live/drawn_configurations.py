@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 from dpsim.vllm.answers.comparison import Row, series
+from dpsim.vllm.config.fields import All2AllBackend
 from dpsim.vllm.releases import V0_14
 
 VALUES: dict[str, tuple[Any, ...]] = {
@@ -36,7 +37,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "ubatch_size": (0, 1, 2, 3),
     "dbo_decode_token_threshold": (1, 2, 8, 32, 48),
     "dbo_prefill_token_threshold": (1, 4, 128, 512, 640),
-    "all2all_backend": ("naive", "pplx", "deepep_high_throughput", "deepep_low_latency", "bogus"),
+    "all2all_backend": (*get_args(All2AllBackend), "bogus"),
     "disable_nccl_for_dp_synchronization": (True, False, None),
     "disable_custom_all_reduce": (True,),
     "distributed_executor_backend": ("mp", "uni", "ray", "external_launcher", "nonsense"),
