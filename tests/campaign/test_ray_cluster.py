@@ -20,6 +20,7 @@ from dpsim.campaign.ray_cluster import NoCluster, RayCluster, RayUnits
 from dpsim.campaign.remote import OtherVersion, Source, do_there
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult
+from dpsim.contract.world import BackendUnavailable
 from dpsim.scenario import load_scenario
 from dpsim.testing import holds
 from tests import ROOT
@@ -87,6 +88,9 @@ class Errors:
     class RuntimeEnvSetupError(RayError):
         pass
 
+    class RayTaskError(RayError):
+        pass
+
 
 class Ref:
     def __init__(self, answer: Any) -> None:
@@ -98,7 +102,8 @@ class PretendedRay:
 
     exceptions = Errors
 
-    def __init__(self, loses: frozenset[int] = frozenset()) -> None:
+    def __init__(self, loses: frozenset[int] = frozenset(), how: type[Exception] = Errors.RayError) -> None:
+        self.how = how
         self.loses = loses
         self.tasks = 0
         self.cancelled = 0
@@ -121,7 +126,7 @@ class PretendedRay:
 
     def get(self, ref: Ref) -> Any:
         if ref.answer is None:
-            raise Errors.RayError("the node is gone")
+            raise self.how("the node is gone")
         return ref.answer
 
     def cancel(self, ref: Ref, force: bool) -> None:
@@ -146,6 +151,14 @@ def test_what_is_lost_is_done_again() -> None:
     lost = found_with(PretendedRay(frozenset(range(9, 10**6))))
     assert lost.verdict == "lost"
     assert lost.exploration.lost.startswith("4 processes ended over the same ")
+
+
+def test_a_node_without_dpsim_is_no_loss() -> None:
+    """Ray could not load the unit there, and will not."""
+    with pytest.raises(
+        BackendUnavailable, match="the same version of dpsim has to be installed on each: the node is gone"
+    ):
+        found_with(PretendedRay(frozenset({1}), Errors.RayTaskError))
 
 
 def forgets(self: InOrder, unit: Unit, how: str, most: int = 1) -> None:
