@@ -161,6 +161,10 @@ class RayUnits:
             answer = self._ray.get(ref)
         except self._ray.exceptions.RuntimeEnvSetupError as error:
             raise BackendUnavailable(f"a node cannot take the program's modules: {error}") from error
+        except self._ray.exceptions.RayTaskError as error:  # a unit catches what it raises: it could not be loaded
+            said = str(error).strip().splitlines()[-1]
+            message = "a node cannot do a unit; the same version of dpsim has to be installed on each"
+            raise BackendUnavailable(f"{message}: {said}") from error
         except self._ray.exceptions.RayError as error:
             plan.lost(unit, f"with {type(error).__name__}", LOSSES)
             return None

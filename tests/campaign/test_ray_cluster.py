@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ from dpsim.campaign.ray_cluster import NoCluster, RayCluster, RayUnits
 from dpsim.campaign.remote import OtherVersion, Source, do_there
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult
+from dpsim.contract.world import BackendUnavailable
 from dpsim.scenario import load_scenario
 from dpsim.testing import holds
 from tests import ROOT
@@ -87,6 +89,9 @@ class Errors:
     class RuntimeEnvSetupError(RayError):
         pass
 
+    class RayTaskError(RayError):
+        pass
+
 
 class Ref:
     def __init__(self, answer: Any) -> None:
@@ -98,7 +103,8 @@ class PretendedRay:
 
     exceptions = Errors
 
-    def __init__(self, loses: frozenset[int] = frozenset()) -> None:
+    def __init__(self, loses: frozenset[int] = frozenset(), how: type[Exception] = Errors.RayError) -> None:
+        self.how = how
         self.loses = loses
         self.tasks = 0
         self.cancelled = 0
@@ -121,7 +127,7 @@ class PretendedRay:
 
     def get(self, ref: Ref) -> Any:
         if ref.answer is None:
-            raise Errors.RayError("the node is gone")
+            raise self.how("the node is gone")
         return ref.answer
 
     def cancel(self, ref: Ref, force: bool) -> None:
@@ -146,6 +152,14 @@ def test_what_is_lost_is_done_again() -> None:
     lost = found_with(PretendedRay(frozenset(range(9, 10**6))))
     assert lost.verdict == "lost"
     assert lost.exploration.lost.startswith("4 processes ended over the same ")
+
+
+def test_a_node_without_dpsim_is_no_loss() -> None:
+    """Ray could not load the unit there, and will not."""
+    with pytest.raises(
+        BackendUnavailable, match="the same version of dpsim has to be installed on each: the node is gone"
+    ):
+        found_with(PretendedRay(frozenset({1}), Errors.RayTaskError))
 
 
 def forgets(self: InOrder, unit: Unit, how: str, most: int = 1) -> None:
@@ -219,8 +233,6 @@ def test_a_ray_that_starts_here_listens_on_the_loopback_address_alone() -> None:
 def explored_by_ray(*words: str) -> Any:
     done = process("explore", "x.yaml", *MODULE, "--strategy", "dpor", "--schedules", "100000", "--json", *words)
     assert done.returncode == 0, done.stderr
-    import json
-
     return json.loads(done.stdout)["scenarios"][0]
 
 
@@ -287,20 +299,32 @@ def descends(number: int, ancestor: int) -> bool:
     return False
 
 
+CLUSTER = """
+import os, subprocess, sys
+from ray.cluster_utils import Cluster
+
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
+others = [cluster.add_node(num_cpus=1) for _ in range(int(sys.argv[1]) - 1)]
+for remove in (False, True):
+    if remove:
+        cluster.remove_node(others[-1])
+    done = subprocess.run(sys.argv[2:], env={**os.environ, "RAY_ADDRESS": cluster.address}, stdout=subprocess.PIPE)
+    print(done.stdout.decode().strip(), flush=True)
+cluster.shutdown()
+"""
+
+
 @needs_ray
 @pytest.mark.nightly
 @pytest.mark.parametrize("nodes", [2, 4])
-def test_nodes_of_a_cluster(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ray's own utility for clusters; one node is removed on the way."""
-    from ray.cluster_utils import Cluster
-
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1})
-    try:
-        others = [cluster.add_node(num_cpus=1) for _ in range(nodes - 1)]
-        monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-        alone = explored_by_ray()
-        assert [explored_by_ray("--cluster", "auto")[key] for key in COUNTS] == [alone[key] for key in COUNTS]
-        cluster.remove_node(others[-1])
-        assert [explored_by_ray("--cluster", "auto")[key] for key in COUNTS] == [alone[key] for key in COUNTS]
-    finally:
-        cluster.shutdown()
+def test_nodes_of_a_cluster(nodes: int) -> None:
+    """Ray's own utility for clusters, in another process; then one node is removed."""
+    alone = explored_by_ray()
+    words = ["explore", "x.yaml", *MODULE, "--strategy", "dpor", "--schedules", "100000", "--json", "--cluster", "auto"]
+    command = [sys.executable, "-c", CLUSTER, str(nodes), sys.executable, "-m", "dpsim.cli", *words]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=600, check=False)
+    found = [json.loads(line)["scenarios"][0] for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(found) == 2, done.stdout + done.stderr
+    for one in found:
+        assert [one[key] for key in COUNTS] == [alone[key] for key in COUNTS]
