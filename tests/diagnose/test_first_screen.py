@@ -113,6 +113,16 @@ def test_both_sides_stand_within_six_lines() -> None:
     assert "all_reduce int32[8] on dp #8 at some/folder/program.py:8x" in "".join(lines[max(sides) :])
 
 
+def test_the_sentence_without_a_culprit_is_whole() -> None:
+    """Its end may be the cure. Beside three sides it has one line, and its middle is cut."""
+    cure = "every member has to decide it, or mark it local"
+    said = f"rank 1 of world_cpu did not decide 'tokens' in step 0, and rank 0 decided 3 at app/program.py:22; {cure}"
+    two = Finding("agreement", "DISAGREEMENT:TOKENS", said, None, (0, 0), ("rank 0 decided it", "rank 1 did not"))
+    assert said in " ".join(report(run(), [two], EXTRAS).replace("\n" + " " * 10, " ").splitlines())
+    three = replace(two, details=(*two.details, "rank 2 did not"))
+    assert " ... " in report(run(), [three], EXTRAS).splitlines()[2]
+
+
 def test_the_whole_report_has_an_end() -> None:
     """64 ranks, no two alike, and many findings."""
     own = [[raw("probe", f"at.{rank}.{n}", step=2, where="p.py:1") for n in range(5)] for rank in range(64)]
