@@ -30,7 +30,7 @@ def museum(
     ] = None,
     schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Stop after this time, also within a run, e.g. 60s or 5min.")
+        str | None, typer.Option(metavar="TIME", help="Stop after this time, also within a run, e.g. 60s or 5m.")
     ] = None,
     module: Modules = None,
     as_json: AsJson = False,

@@ -93,7 +93,9 @@ class TorchProgram(Program[TorchPrepared]):
         params = args.params
         prepared = TorchPrepared(job_of(params.target, params.ranks, params.args), params.order, params.silence)
         groups, loops = found_by_running(self, prepared)
-        return self.heeding(prepared, groups)._replace(loops=loops)
+        prepared = self.heeding(prepared, groups)
+        # How far main's loop is when another thread makes a call hangs on the schedule.
+        return prepared._replace(loops=loops and not self.threaded)
 
     def heeding(self, prepared: TorchPrepared, groups: Found) -> TorchPrepared:
         """With what a run found: groups, and whether threads make calls or ranks abort groups."""
