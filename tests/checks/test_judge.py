@@ -361,17 +361,20 @@ def test_a_death_is_told_where_no_hang_is() -> None:
     assert [[one.klass for one in findings] for findings in told] == [["DEATH:RANK"], []]
 
 
-@pytest.mark.parametrize(("answer", "counts"), [(0, True), (False, False), (("gone", 0), False)])
-def test_a_rank_may_have_learned_of_a_loss(answer: Any, counts: bool) -> None:
-    """Rank 1 decides by an answer that the loss of rank 0 may have caused, so the finding does not count."""
+@pytest.mark.parametrize(("how", "counts"), [("message", True), ("polls", True), ("gone", False), ("timeout", False)])
+def test_a_rank_may_have_learned_of_a_loss(how: str, counts: bool) -> None:
+    """Rank 1 decides by an answer. If only a loss or a time-out explains the answer, the finding does not count."""
     world = world_of(2, ["dp_cpu"])
 
     async def decides(rank: Rank) -> None:
-        rank.step = 0
-        if rank.rank == 0:
-            rank.send(1, "box", answer, "send")
-        came = 0 if rank.rank == 0 else await rank.mailbox("box").get("get")
-        rank.decide("told", (rank.rank, came), "dp_cpu")
+        rank.step, box = 0, rank.mailbox("box")
+        if rank.rank == 0 and how != "timeout":
+            rank.send(1, "box", ("gone", 0) if how == "gone" else 0, "send")
+        if rank.rank == 1:
+            if how == "polls":
+                await box.poll("poll")
+            await box.get("get", timeout_ns=1_000 if how == "timeout" else None)
+        rank.decide("told", rank.rank, "dp_cpu")
 
     made = run(world, decides)
     assert [one.klass for one in judging.judge(world, made)] == ["DISAGREEMENT:TOLD"]
