@@ -107,7 +107,7 @@ class _Waits:
         self._letters = self._letters or LetterIndex(self.index.run.journals)
         what, actors = waits_of(self._letters, rank.rank, raw)
         run = self.index.run
-        named = f" of {with_services(ranks_text(actors), run.size, run.services)}" if actors else ""
+        named = f" from {with_services(ranks_text(actors), run.size, run.services)}" if actors else ""
         if raw[KIND] == "take":
             op.label = f"waits for a message in {raw[TAKE_MAILBOX]}{named}"
         else:

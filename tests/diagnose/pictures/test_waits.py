@@ -93,7 +93,7 @@ def test_a_take_names_its_mailbox_and_who_posts_there() -> None:
     made[0].take("get")
     made[1].collective("cpu", None)
     picture = pictured_of(made, "blocked", "blocked")
-    assert labels(picture)["get"] == "waits for a message in box of rank 1"
+    assert labels(picture)["get"] == "waits for a message in box from rank 1"
     assert arrows(picture) == [("get", "cpu.all_reduce")]
 
 
