@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks import thread_hangs
+from dpsim.checks import thread_records
 from dpsim.checks.blame.reached import reached
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
@@ -57,7 +57,7 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
             entry = _first_raised(run_index, _raised(journal, rank))
             alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "blocked":
-            for entry in thread_hangs.raised(run_index, rank):
+            for entry in thread_records.raised(run_index, rank):
                 alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
             culprit = reached(run_index, rank)

@@ -27,7 +27,7 @@ from dpsim.checks.alike_hangs import folded
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, sets, waits, who
+from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, raised, sets, waits, who
 from dpsim.contract.ops import (
     ADDRESS,
     ENDED_MESSAGE,
@@ -36,7 +36,6 @@ from dpsim.contract.ops import (
     KIND,
     MAIN,
     THREAD,
-    THREAD_HOW,
     THREAD_NAME,
     RawRecord,
 )
@@ -49,14 +48,14 @@ def check(run_index: RunIndex) -> list[Finding]:
     threads.
     """
     blocked = [rank for rank in sorted(run_index.threaded) if run_index.end(rank) == "blocked"]
-    found = [one for rank in blocked if (one := _Rank(run_index, rank).finding()) is not None]
+    found = [one for rank in blocked if (one := RankThreads(run_index, rank).finding()) is not None]
     return folded(found, len(run_index.run.journals))
 
 
 def holds(run_index: RunIndex, rank: int) -> bool:
     """Whether only its own threads hold a rank up."""
     blocked = rank in run_index.threaded and run_index.end(rank) == "blocked"
-    return blocked and _Rank(run_index, rank).finding() is not None
+    return blocked and RankThreads(run_index, rank).finding() is not None
 
 
 def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
@@ -67,34 +66,17 @@ def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
 
 def stands(run_index: RunIndex, rank: int) -> list[Entry]:
     """The op of each thread of a rank that has not ended."""
-    return [*_Rank(run_index, rank).living.values()]
-
-
-def raised(run_index: RunIndex, rank: int) -> list[Entry]:
-    """The ends of threads of a rank that raised and that no thread joined."""
-    if rank not in run_index.threaded:
-        return []
-    journal = run_index.run.journals[rank]
-    found: dict[str, Entry] = {}
-    joins: dict[object, str] = {}
-    for at, raw in enumerate(journal):
-        if raw[KIND] == "ended" and raw[ENDED_MESSAGE]:
-            found[raw[THREAD]] = Entry(rank, at, raw)
-        elif raw[KIND] == "thread" and raw[THREAD_HOW] == "join":
-            joins[raw[ADDRESS]] = raw[THREAD_NAME]
-        elif raw[KIND] == "learned" and raw[ADDRESS] in joins:
-            found.pop(joins[raw[ADDRESS]], None)
-    return list(found.values())
+    return [*RankThreads(run_index, rank).living.values()]
 
 
 def lines(run_index: RunIndex, rank: int) -> list[str]:
     """Lines with the op of each thread of a rank, or its end."""
     if rank not in run_index.threaded:
         return []
-    return _Rank(run_index, rank).lines()
+    return RankThreads(run_index, rank).lines()
 
 
-class _Rank:
+class RankThreads:
     """The threads of one rank. `living`: the op of each. `ends`: the last records of the others."""
 
     def __init__(self, run_index: RunIndex, rank: int) -> None:
@@ -194,6 +176,25 @@ class _Rank:
         setters = self._setters(raw[FLAG])
         return [one for one in self.living if (one in setters or not setters) and one != name]
 
+    def releasing(self, name: str) -> list[str]:
+        """The threads that would release this one. If one of those has ended, only those that have."""
+        entry = self.living.get(name)
+        if entry is None or not waits(entry.raw):
+            return []
+        if entry.raw[KIND] == "thread":
+            return [entry.raw[THREAD_NAME]]
+        setters, ended = self._could_set(name)
+        return ended or setters
+
+    def _could_set(self, name: str) -> tuple[list[str], list[str]]:
+        """The threads that set the flag of a thread that waits, and those that would set it and have ended."""
+        flag = self.living[name].raw[FLAG]
+        setters = [one for one in self._setters(flag) if one != name]
+        ended = [one for one in setters or self.ends if one in self.ends]
+        if self._flag(flag).sets:  # the end of the setting thread is more telling if it raised
+            ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
+        return setters, ended
+
     def _setters(self, flag: str) -> list[str]:
         """The thread that set a flag last. If no thread of this rank did, the threads that did on other ranks."""
         own = self._flag(flag).sets
@@ -227,10 +228,7 @@ class _Rank:
             stands = self._stands_text(other)
             return "HANG:JOIN", f"joins thread {other} ({where}), which {stands}"
         flag = self._flag(raw[FLAG])
-        setters = [one for one in self._setters(raw[FLAG]) if one != name]
-        ended = [one for one in setters or self.ends if one in self.ends]
-        if flag.sets:  # the end of the setting thread is more telling if it raised
-            ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
+        setters, ended = self._could_set(name)
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
         klass = THREAD_ENDED if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"

@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.checks.run_index import Entry
-from dpsim.contract.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, THREAD_HOW, RawRecord
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.ops import (
+    ADDRESS,
+    ENDED_MESSAGE,
+    FLAG,
+    FLAG_HOW,
+    KIND,
+    STREAM,
+    TAKE_HOW,
+    THREAD,
+    THREAD_HOW,
+    THREAD_NAME,
+    RawRecord,
+)
 
 
 def waits(raw: RawRecord) -> bool:
@@ -59,3 +71,20 @@ def place(entry: Entry) -> str:
     record = entry.record
     where = f"{record.where}, " if record.where else ""
     return f"{record.site}, {where}step {record.step}"
+
+
+def raised(run_index: RunIndex, rank: int) -> list[Entry]:
+    """The ends of threads of a rank that raised and that no thread joined."""
+    if rank not in run_index.threaded:
+        return []
+    journal = run_index.run.journals[rank]
+    found: dict[str, Entry] = {}
+    joins: dict[object, str] = {}
+    for at, raw in enumerate(journal):
+        if raw[KIND] == "ended" and raw[ENDED_MESSAGE]:
+            found[raw[THREAD]] = Entry(rank, at, raw)
+        elif raw[KIND] == "thread" and raw[THREAD_HOW] == "join":
+            joins[raw[ADDRESS]] = raw[THREAD_NAME]
+        elif raw[KIND] == "learned" and raw[ADDRESS] in joins:
+            found.pop(joins[raw[ADDRESS]], None)
+    return list(found.values())

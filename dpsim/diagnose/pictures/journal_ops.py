@@ -54,8 +54,8 @@ SILENT = {"alloc", "free", "used", "fresh", "kept", "watch", "probe", "group", "
 
 WAITS = {
     "take": "waits for a message",
-    "flag": "waits for the flag",
-    "thread": "waits for the thread",
+    "flag": "waits for a flag",
+    "thread": "waits for a thread",
     "ask": "waits for its stream",
     "store": "waits for the store",
     "receive_any": "waits for any rank",
@@ -65,7 +65,7 @@ WAITS = {
 
 class RankOps:
     """The ops of a rank. `members`: communicator -> its ranks. `by_at`: the op of a record, for those that show one.
-    `awaits`: the ops that a host waits in, with what they learned. `marks`, `sets`: what other ops wait for.
+    `marks`: the op that recorded an event.
     """
 
     def __init__(self, rank: int, journal: list[RawRecord], members: Mapping[str, Sequence[int]], end: End) -> None:
@@ -76,7 +76,7 @@ class RankOps:
         self.lanes: dict[str, StreamLane] = {}
         self.outcomes = {raw[ADDRESS]: raw[LEARNED_OUTCOME] for raw in journal if raw[KIND] == "learned"}
         self._pending: dict[tuple[Any, ...], DrawnOp] = {}
-        self._marks: dict[int, DrawnOp] = {}
+        self.marks: dict[int, DrawnOp] = {}
         self._sets: dict[str, DrawnOp] = {}
         self._starts: dict[str, DrawnOp] = {}
         self._ends: dict[str, DrawnOp] = {}
@@ -166,7 +166,7 @@ class RankOps:
         outcome = self.outcomes.get(raw[ADDRESS])
         before: DrawnOp | None = None
         if raw[KIND] == "ask" and (raw[ASK_HOW] == "synchronize" or outcome):
-            before = self._marks.get(raw[EVENT])
+            before = self.marks.get(raw[EVENT])
         elif raw[KIND] == "look" and outcome:
             before = self._pending.get((raw[THREAD], raw[LOOK_OF], raw[LOOK_NUMBER]))
         elif raw[KIND] == "flag":
@@ -213,9 +213,9 @@ class RankOps:
         kind = raw[KIND]
         op = self._op(at, raw, raw[STREAM], length=0 if kind in ("mark", "wait", "flag_wait") else 1)
         if kind == "mark":
-            self._marks[raw[EVENT]] = op
-        elif kind == "wait" and raw[EVENT] in self._marks:
-            op.after.append(self._marks[raw[EVENT]].over)
+            self.marks[raw[EVENT]] = op
+        elif kind == "wait" and raw[EVENT] in self.marks:
+            op.after.append(self.marks[raw[EVENT]].over)
         elif kind == "flag_wait" and raw[FLAG_AWAITED] in self._sets:
             op.after.append(self._sets[raw[FLAG_AWAITED]].over)
         self._thread(raw).append(Issues((op,), self._lane(raw[STREAM])))

@@ -3,10 +3,11 @@
 const data = JSON.parse(document.getElementById("data").textContent);
 const WIDTH = data.fields.length;
 const [BEGIN, CAME, END, KIND, SAID, ADDRESS, WHERE, STEP, KEY, MARKED, LABEL] = data.fields.map((_, at) => at);
-const LANE = 22, GAP = 12, TOP = 26, GUTTER = 216;
+const LANE = 22, GAP = 12, TOP = 26;
+let GUTTER = 216, LANE_NAMES = 90;     // pixels at the left, and those of them that names of lanes take
 
 const view = { from: 0, until: 1, top: 0, folded: true };
-let rows = [];     // {name, end, culprit, y, lanes: [{name, ops, holes, y, holeY, row}]}
+let rows = [];     // {name, end, culprit, y, lanes: [{name, ops, holes, y, holeY, tagY, row}]}
 let places = [];   // key -> [{lane, at}], at: the first number of an op
 let height = 0;
 
@@ -34,8 +35,9 @@ function lay() {
   rows = source.map((from) => {
     const row = { ...from, name: namesOf(from.ranks), y, lanes: [] };
     for (const one of from.lanes) {
-      const lane = { ...one, y, holeY: 0, row };
+      const lane = { ...one, y, holeY: 0, tagY: 0, row };
       y += LANE;
+      if (hasMarks(one.ops)) { lane.tagY = y; y += LANE - 2; }
       if (one.holes.length) { lane.holeY = y; y += LANE + 2; }
       row.lanes.push(lane);
       for (let at = 0; at < one.ops.length; at += WIDTH) {
@@ -49,6 +51,11 @@ function lay() {
     return row;
   });
   height = y;
+}
+
+function hasMarks(ops) {
+  for (let at = 0; at < ops.length; at += WIDTH) if (ops[at + MARKED]) return true;
+  return false;
 }
 
 // The first op of a lane that is not over at a time; ops of a lane are in order and do not overlap.

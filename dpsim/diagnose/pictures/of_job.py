@@ -103,6 +103,7 @@ def _mark(picture: Picture, found: Explanation) -> None:
     """Mark the call of the suspect, or the hole where its peers made it."""
     left_out: list[Hole] = []
     suspect = found.culprit
+    picture.undecided = suspect is None and found.outcome == "hang"
     if suspect is not None:
         picture.culprits = suspect.ranks
         at = [op for op in picture.ops if suspect.op and op.key == (suspect.group, suspect.seq)]

@@ -33,6 +33,7 @@ from dpsim.diagnose.pictures.journal_ops import RankOps
 from dpsim.diagnose.pictures.logical_time import move_all
 from dpsim.diagnose.pictures.meetings import holes_of, join_parts, say_waits
 from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Picture
+from dpsim.diagnose.pictures.waits import say_own_waits
 
 
 def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str) -> Picture:
@@ -60,6 +61,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
         ops=shown,
     )
     say_waits(picture, lambda missing: with_services(ranks_text(missing), run.size, run.services))
+    picture.arrows += say_own_waits(index, ranks)
     _mark(picture, index, ranks, findings)
     return picture
 
@@ -124,6 +126,7 @@ def _match_stores(ranks: Sequence[RankOps]) -> None:
 def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings: Sequence[Finding]) -> None:
     """Mark the culprit's op, the call that it left out, and the two accesses of a race."""
     if not findings or findings[0].culprit is None:
+        picture.undecided = bool(findings)
         picture.holes += holes_of(picture, ())
         return
     primary, culprit = findings[0], findings[0].culprit

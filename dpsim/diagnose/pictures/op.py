@@ -137,10 +137,18 @@ class Hole(NamedTuple):
     culprit: bool
 
 
+class Arrow(NamedTuple):
+    """An op that never ends, and the op of the host or stream that it waits for."""
+
+    op: DrawnOp
+    to: DrawnOp
+
+
 @dataclass
 class Picture:
     """Ops of all ranks, and the report beside them. `actors`: the name of each rank and service. `ends`: how each
     ended. `lines`: the report. `culprits`: the ranks that are the cause. `pairs`: two ops each that have no order.
+    `arrows`: waits of hosts and streams for each other. `undecided`: there is a finding, and no rank is its culprit.
     `focus`: the step to look at, None for the end.
     """
 
@@ -152,6 +160,8 @@ class Picture:
     culprits: Sequence[int] = ()
     holes: list[Hole] = field(default_factory=list)
     pairs: list[tuple[DrawnOp, DrawnOp]] = field(default_factory=list)
+    arrows: list[Arrow] = field(default_factory=list)
+    undecided: bool = False
     focus: int | None = None
 
     @property

@@ -16,7 +16,7 @@ from pathlib import Path
 from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.rows import content
 
-SCRIPTS = ("layout.js", "draw.js", "pointer.js")
+SCRIPTS = ("layout.js", "names.js", "draw.js", "lines.js", "pointer.js")
 """In the order in which a browser reads them."""
 
 _ESCAPED = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}

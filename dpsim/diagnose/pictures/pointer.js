@@ -34,7 +34,14 @@ function wordsOf(found) {
     : `${came > begin ? `waits from tick ${begin} to ${came}, then moves to ${end}` : `moves from tick ${begin} to ${end}`}`;
   const step = ops[at + STEP] >= 0 ? `step ${ops[at + STEP]}, ` : "";
   return [texts[ops[at + SAID]], `${lane.row.name}, ${lane.name}, ${step}${texts[ops[at + ADDRESS]]}`,
-    texts[ops[at + WHERE]], times, texts[ops[at + LABEL]]];
+    texts[ops[at + WHERE]], times, end < 0 ? behind(lane) : "", texts[ops[at + LABEL]]];
+}
+
+// What a stream or a host has behind an op that never ends.
+function behind(lane) {
+  const names = [];
+  for (let at = 0; at < lane.ops.length; at += WIDTH) if (lane.ops[at + BEGIN] > data.last) names.push(data.texts[lane.ops[at + ADDRESS]]);
+  return names.length ? `behind it: ${names.join(", ")}` : "";
 }
 
 function point(x, y) {
@@ -82,6 +89,7 @@ document.getElementById("fold").addEventListener("click", (event) => {
   event.target.textContent = view.folded ? "each rank a row" : "fold equal ranks";
   view.top = 0;
   lay();
+  fitColumns();
   redraw();
 });
 window.addEventListener("resize", () => { resize(); redraw(); });
@@ -91,6 +99,8 @@ for (const line of data.lines) report.appendChild(document.createElement("div"))
 report.className = /^(VIOLATED|HANG|FAILED)/.test(data.lines[0] || "") ? "bad" : "";
 if (!data.steps.length) document.getElementById("near").hidden = true;
 lay();
+fitColumns();
+showKeys();
 resize();
 show(...data.focus);
 draw();

@@ -19,7 +19,17 @@ from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
 FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
 """The numbers of an op: times, a kind, texts by their number, step, key, whether it is marked. -1: there is none."""
 
-KINDS = {"launch": 1, "read": 1, "collective": 2, "transfer": 3, "wait": 4, "flag_wait": 4, "post": 5, "take": 5}
+KINDS = {
+    "launch": 1,
+    "read": 1,
+    "collective": 2,
+    "transfer": 3,
+    "wait": 4,
+    "flag_wait": 4,
+    "post": 5,
+    "take": 5,
+    "ended": 6,
+}
 """0: any other call of a host."""
 
 QUEUED = 3
@@ -72,6 +82,8 @@ def content(picture: Picture) -> dict[str, Any]:
         "near": _two_steps(picture, steps, len(steps) - 1),
         "texts": texts.all,
         "actors": [printable(short(name, 60)) for name in picture.actors],
+        "undecided": picture.undecided,
+        "arrows": [{"from": _place(one.op), "to": _place(one.to)} for one in picture.arrows],
         "pairs": [_pair(one, other) for one, other in picture.pairs],
         "rows": [
             {
@@ -184,6 +196,11 @@ def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tupl
         )
         for hole in holes
     )
+
+
+def _place(op: DrawnOp) -> tuple[int, str, int]:
+    """Its rank, its lane, and the tick at which it begins."""
+    return op.rank, printable(short(op.lane, 60)), op.begin or 0
 
 
 def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:

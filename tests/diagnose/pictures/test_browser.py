@@ -18,7 +18,8 @@ import pytest
 from dpsim.diagnose.pictures.op import Picture
 from dpsim.diagnose.pictures.page import page
 from tests.agreeing import HEALTHY, SKIP
-from tests.diagnose.pictures.test_of_run import pictured
+from tests.checks.handmade import Made
+from tests.diagnose.pictures.test_of_run import pictured, pictured_of
 from tests.diagnose.pictures.test_page import HOSTILE, hostile
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -55,6 +56,52 @@ def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:
     assert asked(picture, tmp_path, stuck)[-1] == "waits for rank 1"
     painted = "[...new Uint32Array(pen.getImageData(0, 0, canvas.width, canvas.height).data.buffer)]"
     assert asked(picture, tmp_path, f"new Set({painted}).size") > 20, "nothing is drawn"
+
+
+def baton() -> Picture:
+    """A thread sets its own flag twice and ends, and the main thread waits for the flag of another name."""
+    made = Made(1)
+    rank = made[0]
+    rank.about_thread("start", "ubatch.0")
+    rank.thread = "ubatch.0"
+    for _ in range(2):
+        rank.flag("set", "ubatch.0.event")
+        rank.flag("clear", "ubatch.0.event")
+    rank.flag("set", "ubatch.0.event")
+    rank.ended()
+    rank.thread = "main"
+    rank.flag("wait", "ubatch.1.event")
+    return pictured_of(made, "blocked")
+
+
+def test_names_arrows_and_marks_of_a_lost_baton(tmp_path: Path) -> None:
+    lanes = "rows[0].lanes.map(lane => (pen.font = PLAIN, fitting(lane.name, LANE_NAMES - 6, 0.5)))"
+    tags = "rows[0].lanes.map(lane => tagsOf(lane).map(tag => tag.text))"
+    arrows = "waits.map(wait => [wait.from.lane.name, wait.to.y - middleOf(rows[0].lanes[1])])"
+    bar = "barTexts(rows[0].lanes[0], rows[0].lanes[0].ops.length - WIDTH)"
+    cut = "(pen.font = PLAIN, ['ubatch.0', 'ubatch.1'].map(name => fitting(`thread of ${name}`, 60, 0.5)))"
+    keys = "[...document.querySelectorAll('[data-key]')].filter(key => !key.hidden).map(key => key.dataset.key)"
+    found = asked(baton(), tmp_path, f"[{lanes}, {tags}, {arrows}, {bar}, {cut}, {keys}]")
+    assert found[0] == ["host", "thread ubatch.0"]
+    assert found[1] == [[], ["culprit: ubatch.0.event.set[0]  set flag ubatch.0.event  (3 calls, outlined)"]]
+    assert found[2] == [["host", 0]]
+    said = "waits for flag ubatch.1.event, which no thread set; thread ubatch.0 has ended"
+    assert found[3] == [f"ubatch.1.event.wait[0]  {said}", f"wait[0]  {said}", said]
+    assert found[4][0] != found[4][1], "cut at the end, two threads have one name"
+    assert found[5] == ["host", "ended", "stuck", "arrow", "marked", "row"]
+
+
+def test_a_collective_names_its_group_and_each_wait_has_an_arrow(tmp_path: Path) -> None:
+    made = Made(2)
+    for rank, group in enumerate(("dp", "cpu")):
+        made[rank].collective(group, None)
+    texts = "rows.map(row => barTexts(row.lanes[0], 0)[0])"
+    found = asked(pictured_of(made, "blocked", "blocked"), tmp_path, f"[{texts}, waits.length, data.undecided]")
+    bars = [
+        "dp.all_reduce[0] all_reduce on dp #0:  waits for rank 1",
+        "cpu.all_reduce[0] all_reduce on cpu #0:  waits for rank 0",
+    ]
+    assert found == [bars, 2, True]
 
 
 def test_hostile_texts_stay_texts(tmp_path: Path) -> None:

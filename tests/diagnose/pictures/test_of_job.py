@@ -47,6 +47,7 @@ def test_a_job_that_ended_has_neither(tmp_path: Path) -> None:
     picture = pictured(made, tmp_path)
     assert not picture.holes
     assert not standing(picture)
+    assert not picture.undecided
 
 
 @pytest.mark.parametrize("name", ["absent", "surplus"])

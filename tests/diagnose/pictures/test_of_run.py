@@ -26,7 +26,12 @@ def pictured(folder: Path, text: str, backend: str = "sim") -> Picture:
 
 
 def of_hand(made: Made) -> Picture:
-    return picture_of_run(made.world, made.run(), judge(made.world, made.run()), "by hand")
+    return pictured_of(made)
+
+
+def pictured_of(made: Made, *ends: Any) -> Picture:
+    """The picture of journals by hand, with how the ranks end."""
+    return picture_of_run(made.world, made.run(*ends), judge(made.world, made.run(*ends)), "by hand")
 
 
 def test_a_call_that_was_left_out_is_a_hole(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.diagnose.pictures.op import DrawnOp, Picture
+from dpsim.diagnose.pictures.op import Arrow, DrawnOp, Picture
 from dpsim.diagnose.pictures.rows import FIELDS, QUEUED, content
 
 
@@ -52,6 +52,12 @@ def test_the_first_view_is_the_last_two_steps_or_those_of_the_finding() -> None:
     ops = [drawn(0, 10 * step, 10 * step + 5, step=step) for step in range(5)]
     assert shown(*ops)["focus"] == (30, 45)
     assert shown(*ops, focus=2)["focus"] == (10, 30)
+
+
+def test_arrows_name_rank_lane_and_tick() -> None:
+    one, other = drawn(2, 3, None), drawn(2, 1, None, lane="main")
+    found = shown(one, other, arrows=[Arrow(one, other)], undecided=True)
+    assert (found["arrows"], found["undecided"]) == ([{"from": (2, "host", 3), "to": (2, "main", 1)}], True)
 
 
 def test_each_text_is_there_once_and_none_is_endless() -> None:

@@ -1,0 +1,113 @@
+// Words: names of rows and lanes, names of ops in their bars, and words below what is marked.
+
+const PLAIN = "11px system-ui, 'DejaVu Sans', sans-serif", STRONG = "bold 11px system-ui, 'DejaVu Sans', sans-serif";
+const BOLD = "bold 12px system-ui, 'DejaVu Sans', sans-serif", GREY = "#5a6774";
+
+// A text for that room, cut behind a share of it: 1 at the end. "" if nothing of it has room.
+function fitting(text, room, share) {
+  const width = pen.measureText(text).width;
+  if (width <= room) return text;
+  const most = Math.floor((text.length * (room - 10)) / width), head = Math.ceil(most * share);
+  return most < 2 ? "" : `${text.slice(0, head)}\u2026${text.slice(text.length - most + head)}`;
+}
+
+// The first of the texts that has room; else the last of them, cut.
+function write(texts, x, y, room, colour, font, share = 1) {
+  pen.font = font || PLAIN;
+  if (room < 14) return;
+  const all = [].concat(texts), found = all.find((text) => pen.measureText(text).width <= room);
+  pen.fillStyle = colour;
+  pen.fillText(found === undefined ? fitting(all[all.length - 1], room, share) : found, x, y);
+}
+
+// An op's name without the beginning that it has in common with others of its part.
+const shortName = (name) => name.replace(/^[\w.]*\.(?=\w)/, "");
+
+// The words in the bar of an op, the longest first. A collective that waits names its group.
+function barTexts(lane, at) {
+  const ops = lane.ops, texts = data.texts, name = texts[ops[at + ADDRESS]], label = texts[ops[at + LABEL]];
+  if (!label) return [name, shortName(name)];
+  const all = [name, shortName(name)], ends = [...all.map((one) => `${one}  ${label}`), label];
+  if (ops[at + KIND] !== 2 && ops[at + KIND] !== 3) return ends;
+  const said = texts[ops[at + SAID]].replace(/ \w+\[\d+\]/, ""), group = (/ on .*$/.exec(said) || [""])[0];
+  return [...all.map((one) => `${one} ${said}:  ${label}`), ...all.map((one) => `${one}${group}:  ${label}`), ...ends];
+}
+
+// The column of the lanes is as wide as their names, within bounds.
+function fitColumns() {
+  pen.font = PLAIN;
+  const widths = rows.flatMap((row) => row.lanes.map((lane) => pen.measureText(lane.name).width));
+  LANE_NAMES = Math.min(Math.max(90, ...widths.map((one) => one + 12)), 190);
+  GUTTER = 126 + LANE_NAMES;
+}
+
+// The words of a lane's marked ops: of one call site at the first of them in view, of two accesses at each.
+function tagsOf(lane) {
+  const ops = lane.ops, found = [];
+  for (const pair of data.pairs) pair.lanes.forEach((name, at) => {
+    if (lane.name !== name || !lane.row.ranks.includes(pair.rank)) return;
+    found.push({ x: xOf(pair.begins[at]), text: `${pair.names[at]} has no order with ${pair.names[1 - at]}` });
+  });
+  if (found.length || !lane.tagY) return found;
+  const marked = [];
+  for (let at = 0; at < ops.length; at += WIDTH) if (ops[at + MARKED]) marked.push(at);
+  const first = marked.find((at) => ops[at + END] < 0 || ops[at + END] > view.from);
+  if (first === undefined || ops[first + BEGIN] > view.until) return [];
+  const name = data.texts[ops[first + ADDRESS]], said = data.texts[ops[first + SAID]];
+  const more = marked.length > 1 ? `  (${marked.length} calls, outlined)` : "";
+  return [{ x: xOf(ops[first + BEGIN]), text: `culprit: ${said.startsWith(name) ? said : `${name}  ${said}`}${more}` }];
+}
+
+// Each in the line below the lane, behind the one before it.
+function drawTags(lane) {
+  if (!lane.tagY) return;
+  const y = lane.tagY - view.top;
+  let free = GUTTER + 2;
+  pen.font = BOLD;
+  for (const { x, text } of tagsOf(lane).sort((one, other) => one.x - other.x)) {
+    const room = pen.measureText(text).width, left = Math.max(Math.min(x, wide - room - 4), free);
+    pen.fillStyle = RED;
+    pen.fillRect(Math.max(x, GUTTER) + 1, y - 3, 2, 8);
+    pen.fillText(text, left, y + 15);
+    free = left + room + 12;
+  }
+}
+
+function drawNames() {
+  pen.fillStyle = "#fff";
+  pen.fillRect(0, 0, GUTTER, high);
+  for (const row of rows) {
+    const y = row.y - view.top;
+    if (row.until - view.top < 0 || y > high) continue;
+    const more = [row.culprit ? "culprit" : "", row.end === "finished" ? "" : row.end].filter(Boolean).join(", ");
+    write(row.name, 8, y + 15, 110, row.culprit ? RED : INK, BOLD, 0.6);
+    if (row.until - row.y > LANE + 4) write(more, 8, y + 31, 110, row.culprit ? RED : GREY);
+    for (const lane of row.lanes) write(lane.name, 126, lane.y - view.top + 15, LANE_NAMES - 6, GREY, PLAIN, 0.5);
+    if (row.culprit) { pen.fillStyle = RED; pen.fillRect(0, y, 4, row.until - row.y); }
+    pen.fillStyle = "#e3e8ed";
+    pen.fillRect(0, row.until - view.top + GAP / 2, GUTTER, 1);
+  }
+  pen.fillStyle = "#fff";
+  pen.fillRect(0, 0, GUTTER, TOP - 4);
+  if (data.undecided) write("no single culprit", 8, 15, GUTTER - 12, INK, BOLD);
+}
+
+// Keys of the legend, of what the picture has.
+function showKeys() {
+  const lanes = rows.flatMap((row) => row.lanes), holes = lanes.flatMap((lane) => lane.holes);
+  const any = (test) => lanes.some((lane) => {
+    for (let at = 0; at < lane.ops.length; at += WIDTH) if (test(lane.ops, at)) return true;
+    return false;
+  });
+  const has = {
+    host: any((ops, at) => ops[at + KIND] === 0), kernel: any((ops, at) => ops[at + KIND] === 1 || ops[at + KIND] === 4),
+    meets: any((ops, at) => ops[at + KIND] === 2 || ops[at + KIND] === 3), message: any((ops, at) => ops[at + KIND] === 5),
+    ended: any((ops, at) => ops[at + KIND] === 6), waits: any((ops, at) => ops[at + CAME] > ops[at + BEGIN]),
+    stuck: any((ops, at) => ops[at + END] < 0 && ops[at + BEGIN] <= data.last),
+    members: places.some((parts) => parts && parts.length > 1), arrow: holes.length > 0 || data.arrows.length > 0,
+    left: holes.some((hole) => hole[6]), hole: holes.some((hole) => !hole[6]),
+    marked: !data.pairs.length && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
+    row: rows.some((row) => row.culprit), undecided: data.undecided,
+  };
+  for (const key of document.querySelectorAll("[data-key]")) key.hidden = !has[key.dataset.key];
+}

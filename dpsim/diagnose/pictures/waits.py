@@ -1,0 +1,123 @@
+"""For what a host or a stream waits at the end of a run, in words, and an arrow to what would release it.
+
+    say_own_waits(index, ranks)     # a label for each such op, and the arrows
+
+    baton.wait[0]   waits for flag ubatch.1.event, which no thread set; thread ubatch.0 has ended
+    dp.read[0]      waits for stream main       ->   the op in which that stream stands
+
+The threads and actors are those that the report names: `checks.thread_hangs` and `checks.blame.chain` find them. Waits
+in collectives and transfers are not here: `meetings.py` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dpsim.checks.blame.chain import waits_of
+from dpsim.checks.blame.letters import LetterIndex
+from dpsim.checks.run_index import RunIndex
+from dpsim.checks.thread_hangs import RankThreads
+from dpsim.checks.thread_records import FlagHistory
+from dpsim.contract.ops import (
+    EVENT,
+    FLAG,
+    FLAG_AWAITED,
+    KIND,
+    MAIN,
+    STORE_HOW,
+    STREAM,
+    TAKE_MAILBOX,
+    THREAD,
+    THREAD_NAME,
+    RawRecord,
+)
+from dpsim.contract.words import ranks_text, with_services
+from dpsim.diagnose.pictures.journal_ops import RankOps
+from dpsim.diagnose.pictures.op import HOST, Arrow, DrawnOp
+
+MOST_NAMED = 3
+"""Threads that a label names."""
+
+
+def say_own_waits(index: RunIndex, ranks: Sequence[RankOps]) -> list[Arrow]:
+    """Label each op of a host or a stream that never ends. The arrows lead from these ops to what would release
+    them.
+    """
+    said = _Waits(index, ranks)
+    for rank in ranks:
+        if rank.end == "blocked":
+            for at, op in rank.by_at.items():
+                if stands(op):
+                    said.read(rank, rank.journal[at], op)
+    return said.arrows
+
+
+def stands(op: DrawnOp) -> bool:
+    """Whether the op began and never ends."""
+    return op.begin is not None and op.end is None
+
+
+class _Waits:
+    def __init__(self, index: RunIndex, ranks: Sequence[RankOps]) -> None:
+        self.index, self.ranks = index, ranks
+        self.arrows: list[Arrow] = []
+        self._letters: LetterIndex | None = None
+
+    def read(self, rank: RankOps, raw: RawRecord, op: DrawnOp) -> None:
+        kind = raw[KIND]
+        if kind == "read":
+            self._stream(rank, op, raw[STREAM])
+        elif kind in ("ask", "wait") and raw[EVENT] in rank.marks:
+            self._stream(rank, op, rank.marks[raw[EVENT]].lane)
+        elif kind == "flag":
+            self._threads(rank, raw, op, self._flag(rank, raw[FLAG]))
+        elif kind == "flag_wait":
+            op.label = self._flag(rank, raw[FLAG_AWAITED])
+        elif kind == "thread":
+            self._threads(rank, raw, op, f"waits for the end of thread {raw[THREAD_NAME]}")
+        elif kind in ("take", "store"):
+            self._actors(rank, raw, op)
+
+    def _stream(self, rank: RankOps, op: DrawnOp, stream: str) -> None:
+        op.label = f"waits for stream {stream}"
+        held = next((one for one in rank.ops if one.lane == stream and stands(one)), None)
+        if held is not None and held is not op:
+            self.arrows.append(Arrow(op, held))
+
+    def _flag(self, rank: RankOps, flag: str) -> str:
+        history = FlagHistory.of(rank.rank, rank.journal, flag)
+        if not history.sets:
+            return f"waits for flag {flag}, which no thread set"
+        said = f"waits for flag {flag}, which thread {history.sets[-1].raw[THREAD]} set last"
+        return said if history.cleared is None else f"{said} and thread {history.cleared.raw[THREAD]} cleared"
+
+    def _threads(self, rank: RankOps, raw: RawRecord, op: DrawnOp, said: str) -> None:
+        own = RankThreads(self.index, rank.rank)
+        threads = own.releasing(raw[THREAD])
+        over = [name for name in threads if name in own.ends]
+        if over:
+            have = "has" if len(over) == 1 else "have"
+            said += f"; thread{'s' * (len(over) > 1)} {', '.join(over[:MOST_NAMED])} {have} ended"
+        op.label = said
+        for name in threads:
+            lane = HOST if name == MAIN else f"thread {name}"
+            self._arrow(op, [one for one in rank.ops if one.lane == lane and one.begin is not None])
+
+    def _actors(self, rank: RankOps, raw: RawRecord, op: DrawnOp) -> None:
+        self._letters = self._letters or LetterIndex(self.index.run.journals)
+        what, actors = waits_of(self._letters, rank.rank, raw)
+        run = self.index.run
+        named = f" from {with_services(ranks_text(actors), run.size, run.services)}" if actors else ""
+        if raw[KIND] == "take":
+            op.label = f"waits for a message in {raw[TAKE_MAILBOX]}{named}"
+        else:
+            op.label = f"waits in {raw[STORE_HOW]} for {what} of the store{named}"
+        for actor in actors:
+            own = [one for one in self.ranks[actor].ops if one.begin is not None and one.lane == HOST]
+            self._arrow(op, own)
+
+    def _arrow(self, op: DrawnOp, ops: Iterable[DrawnOp]) -> None:
+        """An arrow to the op in which these stand, otherwise to the last one."""
+        last = max(ops, key=lambda one: (stands(one), one.begin or 0), default=None)
+        if last is not None and last is not op:
+            self.arrows.append(Arrow(op, last))
