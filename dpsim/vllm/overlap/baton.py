@@ -187,9 +187,10 @@ class UBatchContext:
         self.hook_owner().recv_hook = hook
 
     def maybe_run_recv_hook(self) -> None:
+        """Run the hook, if there is one. One that raises stays, and runs again at the exit, as in the engine."""
         if self.recv_hook is not None:
-            hook, self.recv_hook = self.recv_hook, None
-            hook()
+            self.recv_hook()
+            self.recv_hook = None
 
     def get_previous_event(self, capture: Callable[[Stream], T]) -> T:
         """What a library records of the compute stream before the thread yields."""

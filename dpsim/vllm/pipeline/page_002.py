@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.interface import Buffer
 from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.need_mask import needs_024
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
@@ -21,6 +22,9 @@ class Page002Tokens(SampledTokens):
     def received_width(self, rows: Sequence[Row]) -> int:
         """Room for drafts in every step, where the sender has it only in those with drafts."""
         return 1 + self.drafts
+
+    def refuse_width(self, tokens: Buffer, rows: Sequence[Row]) -> None:
+        """The page sends tokens of any width."""
 
     def relays(self, drafts: int) -> bool:
         """The page sends tokens and counts alone: two collectives in a step."""

@@ -129,10 +129,7 @@ class SampledTokens:
         if not self.sent:
             return
         self.refuse_dtype(tokens)
-        expected = (len(rows), self.width(rows))
-        assert tokens.shape == expected, (
-            f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
-        )
+        self.refuse_width(tokens, rows)
         self.join_side()
         self.group.broadcast(tokens, self.last, self.side, site="tokens.send")
         counts = self.side.alloc((2, len(rows)), "int32", "counts.stacked")
@@ -145,6 +142,13 @@ class SampledTokens:
     def refuse_dtype(self, tokens: Buffer) -> None:
         """The receivers have room for int64 alone (source page 002)."""
         assert tokens.dtype == "int64", f"sampled tokens are {tokens.dtype}, the receivers expect int64"
+
+    def refuse_width(self, tokens: Buffer, rows: Sequence[Row]) -> None:
+        """The receivers have room for this many tokens of a row (0.33)."""
+        expected = (len(rows), self.width(rows))
+        assert tokens.shape == expected, (
+            f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
+        )
 
     def kept(self, *sources: Buffer) -> Sequence[Buffer]:
         """The buffers that the side stream reads: all. They belong to the main stream, which may free them earlier."""
