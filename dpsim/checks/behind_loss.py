@@ -3,8 +3,8 @@
     may_know(run)           # True: rank 1 asked for a key, and got None, since the store's process was killed
 
 Three answers tell a rank of a loss: a store that is gone, a time-out that passed, and ("gone", 0). The last one comes
-from the watch of a process. Journals do not say when the process was lost, so each such answer counts. A poll that finds no
-message, or an event that has not passed, is no sign: a protocol has to expect both without any loss.
+from the watch of a process. Journals do not say when the process was lost, so each such answer counts. A poll that
+finds no message, or an event that has not passed, is no sign: a protocol has to expect both without any loss.
 """
 
 from __future__ import annotations
