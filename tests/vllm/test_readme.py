@@ -45,7 +45,10 @@ def text_of(page: str) -> str:
 # ---- commands
 
 
-SLOW = ("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module ", "dpsim explore dp2_captured ")
+SLOW = (
+    *("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module "),
+    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml "),
+)
 """How commands begin that take more than two seconds."""
 
 

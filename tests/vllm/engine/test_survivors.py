@@ -66,6 +66,7 @@ def found_in(site: str, ordinal: int) -> set[str]:
     return {one.klass for one in found.findings}
 
 
+@pytest.mark.slow
 def test_work_of_the_dead_holds_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its all-to-all is under way, and a survivor has broken it off before it joined."""
     assert found_in("survivors.read", 0) == set()
@@ -73,6 +74,7 @@ def test_work_of_the_dead_holds_no_rank(monkeypatch: pytest.MonkeyPatch) -> None
     assert found_in("survivors.read", 0) == {"HANG:COLLECTIVE:DEAD_RANK"}
 
 
+@pytest.mark.slow
 def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """One had ended the step that the other one was broken off in. Their meeting is in no step."""
     assert found_in("survivors.agree", 1) == set()
@@ -84,6 +86,7 @@ def test_survivors_of_different_steps_meet(monkeypatch: pytest.MonkeyPatch) -> N
     assert found_in("survivors.agree", 1) == {"HANG:COLLECTIVE:DEAD_RANK"}
 
 
+@pytest.mark.slow
 def test_a_death_before_the_first_agreement(monkeypatch: pytest.MonkeyPatch) -> None:
     """The main thread looks at what the monitor knows only behind an abort, which orders the two."""
     assert found_in("survivors.agree", 0) == set()

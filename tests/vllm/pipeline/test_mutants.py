@@ -60,7 +60,7 @@ def worlds(name: str) -> st.SearchStrategy[Drawn]:
 SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
 RARE = ["M-PP-15", "M-PS-8-deep", *SESSIONS]
 RARE += ["M-ES-16-behind", "pp-admits-preempting", "pp-late-results", "pp-mapping-unfiltered", "pp-warmup-bcast"]
-RARE += ["pp-width-of-all"]
+RARE += ["drafts-in-every-step", "pp-width-of-all"]
 """Few random worlds, or hardly one, show them; their exhibits do in every run."""
 
 
