@@ -62,7 +62,7 @@ class GlooCall(tuple[Any, ...]):
 
         def outcome() -> Generator[Any, Any, bool]:
             return work is None or communicator.look(work, site)
-            yield
+            yield  # a generator, as the machine's: it never gets here
 
         return outcome
 
@@ -71,7 +71,7 @@ class GlooCall(tuple[Any, ...]):
 
         def outcome() -> Generator[Any, Any, bool]:
             return work is None or communicator.look(work, site, timeout_ns)
-            yield
+            yield  # likewise
 
         return outcome
 

@@ -19,10 +19,10 @@ Schedules = Annotated[
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5m; for all together."),
+    typer.Option(metavar="TIME", help="Stop all after this time, also within a run, e.g. 60s or 5m."),
 ]
-Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")]
-Seed = Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")]
+Jobs = Annotated[int, typer.Option(metavar="N", min=1, max=256, help="The number of processes that explore.")]
+Seed = Annotated[int, typer.Option(metavar="N", help="The seed of strategies that draw random numbers.")]
 KeepGoing = Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")]
 AllUpTo = Annotated[
     str | None,
@@ -44,7 +44,10 @@ Work = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Keep each res
 Resume = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Go on with what --work left there after a cut.")]
 Cluster = Annotated[
     str | None,
-    typer.Option(metavar="ADDRESS", help="Explore on a cluster of Ray: auto for this machine, or ray://HOST:PORT."),
+    typer.Option(
+        metavar="ADDRESS",
+        help="Explore on a cluster of Ray: ray://HOST:PORT, or auto for that of RAY_ADDRESS, else Ray here.",
+    ),
 ]
 Preemptions = Annotated[
     int | None,

@@ -56,6 +56,7 @@ class CallWork(Work, HostWork[Any]):
         asked = self._outcome = pending.asked()
         return Work(journal, asked.query())
 
+    # Not shared with `query`: `note` names the line that calls the method which calls it.
     def within(self, timeout_ns: int, site: str) -> Work:
         most = whole(timeout_ns, "the time-out", site, 1)
         pending, (journal, of, number) = self._outcome, self._of

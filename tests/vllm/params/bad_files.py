@@ -104,7 +104,7 @@ BAD_FILES = [
     Bad("an application's tag", after("description: §!secret x"), ("the tag '!secret'",)),
     Bad("a merge key", after("limits: &l {}\nexpect: {§<<: *l}"), ("merge keys", "written out")),
     Bad("a list as a key", after("? §[a, b]\n: 1"), ("a key that is no word",)),
-    Bad("an unknown alias", after("faults: §*nobody"), ("alias",)),
+    Bad("an unknown alias", after("faults: §*missing"), ("alias",)),
     Bad("an alias in itself", after("faults: &a [§*a]"), ("contains itself",)),
     Bad("an alias bomb", BILLION_LAUGHS, ("more than 100000 values",), place="6:10"),
     Bad("deep aliases", DEEP_ALIASES, ("nested more than 50 deep",), place="50:12"),
