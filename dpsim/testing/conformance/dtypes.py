@@ -2,8 +2,8 @@
 
 A round takes a third of the types, the next round another third. All ranks know what each of them brings, byte by
 byte. Neighbouring bytes differ, so a cut or a conversion shows. The terms of reductions are 1, 2 or 3, and those of an
-average are multiplied by the number of members. Thus each reduction is exact in each type, although NCCL multiplies the
-terms of an average by a rounded 1/n and gloo divides their sum by n.
+average are multiplied by the number of members. Each reduction is then exact: NCCL multiplies the terms of an
+average by a rounded 1/n, and gloo divides their sum by n.
 """
 
 from __future__ import annotations
@@ -168,8 +168,8 @@ def _takes(op: ReduceOp, dtype: str) -> bool:
 
 
 def _numbers(at: Round, rank: int, members: int, dtype: str, op: ReduceOp) -> HostArray:
-    """What a rank brings to a reduction: an element for each member, 1, 2 or 3, of a bool 0 or 1, `members` times that
-    for an average.
+    """What a rank brings to a reduction: 1, 2 or 3 for each member, and 0 or 1 where the type is bool. An average has
+    `members` times that.
     """
     numbers = (1 + (2 * rank + np.arange(members) + at.step) % 3) * (members if op == "avg" else 1)
     return _of_type(numbers > 1 if dtype == "bool" else numbers, dtype)
