@@ -104,9 +104,10 @@ def _finding(
     return Finding(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SITES",
-        message=f"ranks of {communicator} pair up crosswise in step {first.step}: "
-        f"{ranks_text(lists[own[pair[0].rank]])} reached {first.site} at {first.where} where "
-        f"{ranks_text(lists[own[pair[1].rank]])} reached {second.site} at {second.where} (both {first.describe()}). "
+        message=f"ranks of {communicator} pair up crosswise in step {first.step}, "
+        f"as two calls are both {first.describe()}. "
+        f"One is {first.site} at {first.where} by {ranks_text(lists[own[pair[0].rank]])}, "
+        f"the other {second.site} at {second.where} by {ranks_text(lists[own[pair[1].rank]])}. "
         "Make these calls in one order, or give those that belong together one site",
         culprit=run_index.culprit(culprit) if culprit else None,
         position=run_index.position(pair[0]),
