@@ -14,8 +14,8 @@ OPENING = """\
 # Classes of findings
 
 `python -m tests.vllm.reference` writes this page from the classes. `dpsim show CLASS` prints one of them, with
-the variants of the museum that show it. Patterns such as `HANG:*` select classes, in `expect.class`, in `checks.switched_off` and in
-`--off`. A part in angle brackets stands for any word, such as the name of an exception.
+the variants of the museum that show it. Patterns such as `HANG:*` select classes, in `expect.class`, in
+`checks.switched_off` and in `--off`. A part in angle brackets stands for any word, such as the name of an exception.
 
 A report names the rank, the line and the cause. The last column says what a fix of the class looks like.
 """

@@ -14,8 +14,8 @@ OPENING = f"""\
 # JSON of each command
 
 `python -m tests.vllm.reference` writes this page from the fields, and a test compares them with the objects of
-commands. `--json` prints one object on stdout. Each object has a `schema_version`, now {SCHEMA_VERSION}. A key that changes its
-meaning raises it. A new key does not, so a reader ignores keys that it does not know.
+commands. `--json` prints one object on stdout. Each object has a `schema_version`, now {SCHEMA_VERSION}.
+A key that changes its meaning raises it. A new key does not, so a reader ignores keys that it does not know.
 
 `findings[].class` is the key `class` of each object in the list `findings`. `figures.*` stands for any key of
 `figures`. A key is always there, with null if there is nothing, unless its value says "may be absent". Times are in
