@@ -4,6 +4,8 @@
     ending.py     how the process ends: never without a word
     json_alone.py what `--json` prints is alone on stdout
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
+    exit_codes.py     exit codes, each with its outcome
+    json_fields/      the keys of each object that --json prints
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
     timer.py      what has progress shown where no step is reported

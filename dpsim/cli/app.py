@@ -37,6 +37,7 @@ from dpsim.cli.console import (
     say_error,
     silence,
 )
+from dpsim.cli.exit_codes import ASK_TO_END, BUG
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
 from dpsim.cli.export import export
@@ -55,12 +56,6 @@ from dpsim.contract.words import printable
 
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
-
-ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
-"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm warns with SIGUSR1."""
-
-BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
-
 
 USAGE_ERROR: Any = typer.BadParameter.__base__
 """Of click. typer brings its own click in some releases, and exports only this subclass."""

@@ -15,6 +15,7 @@ from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.contract import registry
+from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.class_words import class_words, kind_words
 
 Meaning = dict[str, Any]
@@ -60,7 +61,14 @@ def _class(name: str) -> Iterator[Meaning]:
     words = class_words(name) if name in CLASSES or name.startswith(("CRASH:", "DISAGREEMENT:")) else ""
     if words:
         found_by = [one.name for one in registry.variants() if one.expected == name]
-        yield {"kind": "class", "name": name, "family": kind_words(name), "meaning": words, "variants": found_by}
+        yield {
+            "kind": "class",
+            "name": name,
+            "family": kind_words(name),
+            "meaning": words,
+            "cure": class_cure(name),
+            "variants": found_by,
+        }
 
 
 def _backend(name: str) -> Iterator[Meaning]:
@@ -98,6 +106,7 @@ def _variant_lines(one: Meaning) -> list[str]:
 
 def _class_lines(one: Meaning) -> list[str]:
     rows = [("class", one["name"]), ("family", one["family"]), ("meaning", one["meaning"])]
+    rows.append(("cure", one["cure"]))
     rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
     return columns([*rows, ("leave out", f"dpsim run SCENARIO --off '{one['name']}'")])
 
