@@ -15,6 +15,7 @@
     run.py        run_text.py        a scenario on a backend, judged
     unchecked.py                     what a program keeps from the checks
     explore.py    explore_text.py    every schedule of scenarios
+    two_lines.py                     what --quiet prints
     explore_options.py               its options
     explore_bounds.py                what its bounds exclude
     explore_work.py                  the folder of its --work and --resume
