@@ -8,6 +8,7 @@
     json_fields/      the keys of each object that --json prints
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
+    misspelt.py   suggestions for commands and options
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
     torch_target.py    --torch: a program of torch.distributed in place of a scenario
@@ -17,6 +18,7 @@
     run.py        run_text.py        a scenario on a backend, judged
     unchecked.py                     what a program keeps from the checks
     explore.py    explore_text.py    every schedule of scenarios
+    two_lines.py                     what --quiet prints
     explore_options.py               its options
     explore_bounds.py                what its bounds exclude
     explore_work.py                  the folder of its --work and --resume

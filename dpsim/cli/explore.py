@@ -33,6 +33,7 @@ from dpsim.cli.options import (
     Memory,
     Modules,
     Off,
+    Quiet,
     allow_memory,
     budget_seconds,
     import_modules,
@@ -79,6 +80,7 @@ def explore(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    quiet: Quiet = False,
     memory: Memory = None,
     results: KeepResults = True,
     as_json: AsJson = False,
@@ -91,7 +93,7 @@ def explore(
         from dpsim.campaign import files
         from dpsim.campaign.bounds import Bounds
 
-        allow_memory(memory)
+        allow_memory(memory, quiet)
         import_modules(module)
         seconds = _checked(strategy, budget)
         bounds = Bounds(preemptions, late_deliveries, deaths, early_timeouts)
@@ -100,7 +102,7 @@ def explore(
         search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off or []), base) for one, base in named]
-        more = typed("--module", module)
+        shown = Display(typed("--module", module), full, quiet, as_json, results)
         _refuse_both(swarm, all_up_to, keep_going)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
@@ -111,10 +113,10 @@ def explore(
         ):
             search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
-                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json, results)
+                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, shown)
             if all_up_to is not None:
-                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json, results)
-            _explore_each(chosen, search, more, full, as_json, results)
+                _explore_whole(chosen, _small(chosen, all_up_to), search, shown)
+            _explore_each(chosen, search, shown)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -142,28 +144,28 @@ def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> 
 def _explore_each(
     chosen: list[tuple[Scenario, Path]],
     options: Options,
-    more: list[str],
-    full: bool,
-    as_json: bool,
-    results: bool,
+    shown: Display,
 ) -> NoReturn:
     """Each scenario as it is written."""
     from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
+    from dpsim.cli import two_lines
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
-    with Progress(f"exploring {title}", unit="schedule") as progress:
+    with Progress(f"exploring {title}", unit="schedule", budget=options.seconds, quiet=shown.quiet) as progress:
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
-    kept = [_results(one, options, results) for one in outcomes]
-    if as_json:
+    kept = [_results(one, options, shown.results) for one in outcomes]
+    if shown.as_json:
         rows = [
             text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
             for one, own in zip(outcomes, kept, strict=True)
         ]
         say_json({"met": met, "scenarios": rows})
+    elif shown.quiet:
+        say(two_lines.of_each(outcomes))
     else:
-        say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
+        say("\n\n".join(_outcome(one, shown, one.explored.unmet) for one in outcomes))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
@@ -190,6 +192,16 @@ def _warn(outcome: Outcome) -> None:
 
 def _end(lost: bool, met: bool) -> NoReturn:
     raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
+
+
+class Display(NamedTuple):
+    """How results are shown. `more`: options that a command to type next needs as well; `results`: keep folders."""
+
+    more: list[str]
+    full: bool
+    quiet: bool
+    as_json: bool
+    results: bool
 
 
 class Set(NamedTuple):
@@ -226,42 +238,44 @@ def _explore_whole(
     chosen: list[tuple[Scenario, Path]],
     sets: Iterator[Set],
     options: Options,
-    more: list[str],
-    full: bool,
-    as_json: bool,
-    results: bool,
+    shown: Display,
 ) -> NoReturn:
     """Each set of worlds, up to the first world that fails."""
     from dpsim.campaign import files
     from dpsim.cli import explore_text as text
+    from dpsim.cli import two_lines
     from dpsim.scenario.swarm import Swarm
 
     first, met, lost, rows = None, True, False, []
     for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
         title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
-        with Progress(title, unit="world") as progress:
+        with Progress(title, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
             whole = files.explore_whole(worlds, total, options, progress)
         rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
-        if not as_json:
+        if shown.quiet and not shown.as_json:
+            say(two_lines.of_worlds(base.name if len(chosen) > 1 else "", sizes, total, whole))
+            _ = None if whole.first is None else _results(whole.first, options, shown.results)
+        elif not shown.as_json:
             say(text.whole_as_text(base.name, sizes, total, whole, possible))
             if whole.first is not None:
-                say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
-                for folder in _results(whole.first, options, results):
+                say(f"\n{_outcome(whole.first, shown, whole.unmet)}")
+                for folder in _results(whole.first, options, shown.results):
                     say(f"results: {folder}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
-    if as_json:
+    if shown.as_json:
         say_json({"met": met, "scenarios": rows})
     if first is not None:
         _warn(first)
     _end(lost, met)
 
 
-def _outcome(one: Outcome, more: list[str], unmet: str | None, full: bool) -> str:
+def _outcome(one: Outcome, shown: Display, unmet: str | None) -> str:
     from dpsim.cli import explore_text as text
 
     def next_of(failure: Failure) -> tuple[str, ...]:
         trace = one.traces.get(failure.fingerprint)
-        return () if trace is None else (shlex.join(["dpsim", "replay", str(trace), *more, *["--full"] * (not full)]),)
+        again = ["dpsim", "replay", str(trace), *shown.more, *["--full"] * (not shown.full)]
+        return () if trace is None else (shlex.join(again),)
 
     expected = text.expectation_line(one.explored.subject.expected, unmet)
-    return f"{text.as_text(one.explored, one.scenario, next_of, full)}\n{expected}"
+    return f"{text.as_text(one.explored, one.scenario, next_of, shown.full)}\n{expected}"
