@@ -24,8 +24,8 @@ from dpsim.sim.hosts.chain import Chain
 ON_STREAMS = frozenset({"launch", "read", "collective", "transfer"})
 
 MANY = 64
-"""After this number of ops those that have ended are kept as numbers: an op takes ten times the memory. A timed run with
-times takes an eighth more of its time; with 512 it takes a fifth more.
+"""After this number of ops those that have ended are kept as numbers: an op takes ten times the memory. A run with
+times takes an eighth more time than one without; with 512 in this place it takes a fifth more.
 """
 
 
