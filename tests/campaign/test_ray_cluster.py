@@ -174,7 +174,7 @@ def test_units_that_are_short_share_a_task(monkeypatch: pytest.MonkeyPatch) -> N
     together, losing = PretendedRay(), PretendedRay(frozenset({4, 6}))
     assert told(found_with(together, BOUNDED)) == told(found_with(losing, BOUNDED)) == uncut
     assert 2 * together.tasks < alone.tasks
-    assert losing.tasks > together.tasks + 2, "its units are tasks of their own"
+    assert losing.tasks > together.tasks + 2, "each of its units is a task again"
 
 
 def keeps_the_rest(self: RayUnits, ref: Any, plans: Any) -> Any:
