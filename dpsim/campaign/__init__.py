@@ -24,7 +24,8 @@ Upwards, each file knows those above it:
     sameness.py   what an exploration is of, in words and digests
     work.py       a folder of results, from which an exploration goes on after a cut
     remote.py     a subject that another machine makes again, and its units done there
-    ray_cluster.py  units on a cluster of Ray
+    ray_units.py  tasks on a cluster of Ray: several units in one, and what becomes of lost ones
+    ray_cluster.py  the cluster of Ray: where it is, and which modules travel to it
     traces.py     the trace of a judged run, with its scenario and verdict
     results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one

@@ -44,6 +44,10 @@ SHARE = 16
 class Cluster(Protocol):
     """Other machines (`dpsim.campaign.ray_cluster`)."""
 
+    @property
+    def width(self) -> int:
+        """Units that are done at a time; 1 before it was asked for any."""
+
     def on(self, sources: Sequence[Source]) -> OtherMachines:
         """Who does the units of subjects."""
 
@@ -188,7 +192,8 @@ def explore_whole(
     injected: dict[Planted, str] = {}
     assumes: dict[str, None] = {}
     runs, alone, rest = 0, 0, iter(scenarios)
-    while some := list(islice(rest, AT_ONCE * options.jobs)):
+    cluster = options.cluster
+    while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
         seconds = None if end is None else end - time.monotonic()
         if seconds is not None and seconds <= 0:
             break
