@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
+from dpsim.cli import coverage_text, explore_work, torch_target
 from dpsim.cli import explore_options as options
-from dpsim.cli import explore_work, torch_target
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
 from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.json_alone import json_alone
@@ -42,6 +42,7 @@ from dpsim.cli.options import (
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
+    from dpsim.campaign.coverage import Coverage
     from dpsim.campaign.files import Options, Outcome
     from dpsim.explore import Failure
     from dpsim.scenario import Scenario
@@ -76,6 +77,7 @@ def explore(
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
     early_timeouts: options.EarlyTimeouts = None,
+    coverage: options.Coverage = False,
     module: Modules = None,
     off: Off = None,
     full: Full = False,
@@ -90,6 +92,7 @@ def explore(
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
         from dpsim.campaign.bounds import Bounds
+        from dpsim.campaign.coverage import Coverage
 
         allow_memory(memory)
         import_modules(module)
@@ -104,6 +107,7 @@ def explore(
         _refuse_both(swarm, all_up_to, keep_going)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
+        covered = Coverage() if coverage else None
         worlds = f"--swarm {swarm}" if swarm is not None else f"--all-up-to {all_up_to}" if all_up_to else "as written"
         with (
             explore_work.opened(work, resume, chosen, search, worlds) as kept,
@@ -111,10 +115,10 @@ def explore(
         ):
             search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
-                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json, results)
+                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json, results, covered)
             if all_up_to is not None:
-                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json, results)
-            _explore_each(chosen, search, more, full, as_json, results)
+                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json, results, covered)
+            _explore_each(chosen, search, more, full, as_json, results, covered)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -146,6 +150,7 @@ def _explore_each(
     full: bool,
     as_json: bool,
     results: bool,
+    covered: Coverage | None,
 ) -> NoReturn:
     """Each scenario as it is written."""
     from dpsim.campaign import deepening
@@ -156,18 +161,22 @@ def _explore_each(
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
     kept = [_results(one, options, results) for one in outcomes]
+    if covered is not None:
+        for one in outcomes:
+            covered.add(one.explored.subject, one.explored.exploration)
     if as_json:
         rows = [
             text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
             for one, own in zip(outcomes, kept, strict=True)
         ]
-        say_json({"met": met, "scenarios": rows})
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(covered)})
     else:
         say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
             say(f"results: {folder}")
+        coverage_text.say_covered(covered)
     for one in outcomes:
         _warn(one)
     _end(any(one.explored.exploration.lost for one in outcomes), met)
@@ -230,6 +239,7 @@ def _explore_whole(
     full: bool,
     as_json: bool,
     results: bool,
+    covered: Coverage | None,
 ) -> NoReturn:
     """Each set of worlds, up to the first world that fails."""
     from dpsim.campaign import files
@@ -240,7 +250,7 @@ def _explore_whole(
     for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
         title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
         with Progress(title, unit="world") as progress:
-            whole = files.explore_whole(worlds, total, options, progress)
+            whole = files.explore_whole(worlds, total, options, progress, covered)
         rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
         if not as_json:
             say(text.whole_as_text(base.name, sizes, total, whole, possible))
@@ -250,7 +260,9 @@ def _explore_whole(
                     say(f"results: {folder}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
-        say_json({"met": met, "scenarios": rows})
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(covered)})
+    else:
+        coverage_text.say_covered(covered)
     if first is not None:
         _warn(first)
     _end(lost, met)
