@@ -24,6 +24,7 @@ import typer
 from typer.core import TyperGroup
 
 from dpsim.cli import console
+from dpsim.cli.campaign import campaign
 from dpsim.cli.compare import compare
 from dpsim.cli.console import (
     BAD_INPUT,
@@ -160,6 +161,7 @@ app.command("explain")(explain)
 app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
+app.add_typer(campaign, name="campaign")
 add_commands(app, COMMANDS)
 
 scenario = typer.Typer(help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
