@@ -161,6 +161,7 @@ def join(total: Exploration, one: Exploration) -> None:
     total.lost = total.lost or one.lost
     total.races.update(one.races)
     total.probes.update(one.probes)
+    total.decided.update(one.decided)
     for planted, why in one.injected.items():  # the empty text is the least: it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
 

@@ -22,6 +22,7 @@
     explore_options.py               its options
     explore_bounds.py                what its bounds exclude
     explore_work.py                  the folder of its --work and --resume
+    coverage_text.py                 what its schedules reached, and what none did
     replay.py     replay_text.py     the run of a trace made again
     debugger.py                      pdb at one of its ops
     compare.py    compare_text.py    two traces
@@ -31,6 +32,8 @@
     import_job.py                    a hung job as a scenario
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it
+    campaign_options.py              the options of a night of campaigns
+    campaign.py   campaign_text.py   a night of campaigns, and what is new in the newest
     list.py       list_text.py       what there is to run; the schema of scenario files
     show.py       show_text.py       what a name means
     new.py        new_files.py       a protocol to begin with

@@ -23,6 +23,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 from dpsim.cli import console
+from dpsim.cli.campaign import campaign
 from dpsim.cli.compare import compare
 from dpsim.cli.console import (
     BAD_INPUT,
@@ -153,6 +154,7 @@ app.command("explain")(explain)
 app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
+app.add_typer(campaign, name="campaign")
 add_commands(app, COMMANDS)
 
 scenario = typer.Typer(

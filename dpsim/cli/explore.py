@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
+from dpsim.cli import coverage_text, explore_work, torch_target
 from dpsim.cli import explore_options as options
-from dpsim.cli import explore_work, torch_target
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
 from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.json_alone import json_alone
@@ -43,6 +43,7 @@ from dpsim.cli.options import (
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
+    from dpsim.campaign.coverage import Coverage
     from dpsim.campaign.files import Options, Outcome
     from dpsim.explore import Failure
     from dpsim.scenario import Scenario
@@ -77,6 +78,7 @@ def explore(
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
     early_timeouts: options.EarlyTimeouts = None,
+    coverage: options.Coverage = False,
     module: Modules = None,
     off: Off = None,
     full: Full = False,
@@ -92,6 +94,7 @@ def explore(
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
         from dpsim.campaign.bounds import Bounds
+        from dpsim.campaign.coverage import Coverage
 
         allow_memory(memory, quiet)
         import_modules(module)
@@ -102,7 +105,7 @@ def explore(
         search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off or []), base) for one, base in named]
-        shown = Display(typed("--module", module), full, quiet, as_json, results)
+        shown = Display(typed("--module", module), full, quiet, as_json, results, Coverage() if coverage else None)
         _refuse_both(swarm, all_up_to, keep_going)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
@@ -156,12 +159,15 @@ def _explore_each(
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
     kept = [_results(one, options, shown.results) for one in outcomes]
+    if shown.covered is not None:
+        for one in outcomes:
+            shown.covered.add(one.explored.subject, one.explored.exploration)
     if shown.as_json:
         rows = [
             text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
             for one, own in zip(outcomes, kept, strict=True)
         ]
-        say_json({"met": met, "scenarios": rows})
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
     elif shown.quiet:
         say(two_lines.of_each(outcomes))
     else:
@@ -170,6 +176,7 @@ def _explore_each(
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
             say(f"results: {folder}")
+        coverage_text.say_covered(shown.covered)
     for one in outcomes:
         _warn(one)
     _end(any(one.explored.exploration.lost for one in outcomes), met)
@@ -195,13 +202,16 @@ def _end(lost: bool, met: bool) -> NoReturn:
 
 
 class Display(NamedTuple):
-    """How results are shown. `more`: options that a command to type next needs as well; `results`: keep folders."""
+    """How results are shown. `more`: options that a command to type next needs as well; `results`: keep folders;
+    `covered`: what the worlds reached, if the user asked.
+    """
 
     more: list[str]
     full: bool
     quiet: bool
     as_json: bool
     results: bool
+    covered: Coverage | None
 
 
 class Set(NamedTuple):
@@ -250,7 +260,7 @@ def _explore_whole(
     for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
         title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
         with Progress(title, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
-            whole = files.explore_whole(worlds, total, options, progress)
+            whole = files.explore_whole(worlds, total, options, progress, shown.covered)
         rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
         if shown.quiet and not shown.as_json:
             say(two_lines.of_worlds(base.name if len(chosen) > 1 else "", sizes, total, whole))
@@ -263,7 +273,9 @@ def _explore_whole(
                     say(f"results: {folder}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if shown.as_json:
-        say_json({"met": met, "scenarios": rows})
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
+    elif not shown.quiet:
+        coverage_text.say_covered(shown.covered)
     if first is not None:
         _warn(first)
     _end(lost, met)
