@@ -66,7 +66,7 @@ PLACES = [
     *((("run", "key.yaml"), "faulst", "faults", "nothing"),),
     *((("run", "params.yaml"), "stesp", "steps", "rounds"),),
     *((("run", "kind.yaml"), "skpi", "skip", "omit"),),
-    *((("run", "protocol.yaml"), "t_agress", "t_agrees", "nothing"),),
+    *((("run", "protocol.yaml"), "t_agress", "t_agrees", "xylophone"),),
     *((("run", "variant.yaml"), "M-DP-999", "M-DP-9", "early"),),
     *((("run", "form.yaml"), "0.33-repaird", "0.33-repaired", "newest"),),
     *((("run", "class.yaml"), "HANGS", "HANG", "ERROR"),),
