@@ -248,10 +248,10 @@ class RealRank(ReachingRank):
         return store
 
     def _open_store(self, port: int) -> Outcome:
-        return lambda: self.stores.open(self, port, self.mail.job)
+        return lambda gate=self.journal.gate(): self.stores.open(self, port, self.mail.job, gate)
 
     def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
-        return lambda: self.stores.join(self, node, port, timeout_ns, self.mail.job)
+        return lambda gate=self.journal.gate(): self.stores.join(self, node, port, timeout_ns, self.mail.job, gate)
 
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:

@@ -57,6 +57,7 @@ def test_the_same_run(trace: str) -> None:
         "steps": 4,
         "skipped": [],
         "added": [],
+        "stalled": [],
         "agreed": None,
         "waits": [],
         "ground": [],
@@ -328,5 +329,5 @@ def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> Non
     assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err
     assert answer.json["class"] == "HANG:MAILBOX:NO_MESSAGE"
     assert dpsim_("replay", trace, "--backend", "gloo", *MODULE).out.splitlines()[-1] == (
-        "replayed along 4 steps; then on gloo, with messages as there: the same run again"
+        "replayed along 4 steps; then on gloo, in the same order: the same run again"
     )
