@@ -155,14 +155,19 @@ class Server(threading.Thread):
                 self._answer(connection, number, self._values[key])
             case ["get", int(number), str(key)]:
                 self._waiting.setdefault(key, []).append((connection, number))
-            case ["turn", list(at), before, list(inner)] if inner[:1] != ["turn"]:
-                self._serve_in_turn(connection, tuple(at), before, inner)
+            case ["turn", [int(), str(), str(), int()] as at, None, list(inner)] if inner[:1] != ["turn"]:
+                self._serve_in_turn(connection, _address(at), None, inner)
+            case ["turn", [int(), str(), str(), int()] as at, [int(), str(), str(), int()] as before, list(inner)] if (
+                inner[:1] != ["turn"]
+            ):
+                self._serve_in_turn(connection, _address(at), _address(before), inner)
             case _:
                 raise NoRequest
 
-    def _serve_in_turn(self, connection: socket.socket, at: Any, before: Any, message: list[Any]) -> None:
+    def _serve_in_turn(
+        self, connection: socket.socket, at: Address, before: Address | None, message: list[Any]
+    ) -> None:
         """Serve a call if the one before it was served, and then those that wait for it."""
-        before = None if before is None else tuple(before)
         if before is not None and before not in self.served:
             self._standing.setdefault(before, []).append((connection, at, message))
             return
@@ -183,6 +188,11 @@ class Server(threading.Thread):
             asker.sendall(line_of([number, value]))
         except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
             with_no_more(asker)
+
+
+def _address(at: list[Any]) -> Address:
+    rank, thread, site, ordinal = at
+    return rank, thread, site, ordinal
 
 
 def _message(line: bytes) -> list[Any]:

@@ -7,8 +7,8 @@ never answers, and so does the store of another job. A rank that meets it passes
 job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
-    store = yield from stores.open(rank, 0, job)             # None: another rank listens there
-    other = yield from stores.join(rank, 0, store.port, None, job)
+    store = yield from stores.opening(rank, 0, job)()        # None: another rank listens there
+    other = yield from stores.joining(rank, 0, store.port, None, job)()
 
 All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
 shorter than the round trip passes also where the key has a value.
@@ -212,9 +212,17 @@ class Stores:
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
 
-    def open(
-        self, rank: StoreOwner, port: int, job: str, gate: Gate | None = None
-    ) -> Generator[Any, Any, RealStore | None]:
+    def opening(self, rank: StoreOwner, port: int, job: str) -> Outcome:
+        """Listen; learns the store, or None. For the call that was journaled last."""
+        gate = rank.journal.gate()
+        return lambda: self._open(rank, port, job, gate)
+
+    def joining(self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str) -> Outcome:
+        """Connect; likewise."""
+        gate = rank.journal.gate()
+        return lambda: self._join(rank, node, port, timeout_ns, job, gate)
+
+    def _open(self, rank: StoreOwner, port: int, job: str, gate: Gate | None) -> Generator[Any, Any, RealStore | None]:
         if gate is None:
             listener = listen(rank.node, port)
         elif gate.learns == (None,):  # the port is another one's by then
@@ -235,8 +243,8 @@ class Stores:
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
-    def join(
-        self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str, gate: Gate | None = None
+    def _join(
+        self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str, gate: Gate | None
     ) -> Generator[Any, Any, RealStore | None]:
         if gate is not None and gate.learns == (None,):
             rank.patience.check()
