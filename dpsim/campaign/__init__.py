@@ -35,7 +35,10 @@ Upwards, each file knows those above it:
     deepening.py  explorations within bounds, level by level
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
-    gates.py      a run on another backend, with the messages that each look took in this one
+    gates.py      a run on another backend, in the order of this one
+    gate_turns.py which calls came after which, where threads or ranks at a store take turns
+    stalled.py    at which gates a real run stands
+    unforced.py   what of a run no gate can force
     stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
     replay.py     the run of a trace or of a token made again: is it the same?
     calls.py      the calls that led to a culprit's line, from a second run

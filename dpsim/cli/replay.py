@@ -32,7 +32,7 @@ def replay(
         bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
     ] = False,
     backend: Annotated[
-        str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
+        str, typer.Option(help="Where to run it: on gloo or nccl in the order that it had on sim.")
     ] = "sim",
     file: Annotated[
         list[str] | None,

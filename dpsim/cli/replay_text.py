@@ -22,6 +22,7 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False) ->
     lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
+    lines += [printable(line) for line in replayed.stalled]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
         lines.append(str(replayed.difference))
@@ -40,6 +41,7 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING) -> dict[str, Any]:
         "steps": replayed.steps,
         "skipped": replayed.skipped,
         "added": replayed.added,
+        "stalled": replayed.stalled,
         **evidence(replayed.run, replayed.findings, extras),
         "difference": None if replayed.difference is None else str(replayed.difference),
     }
