@@ -26,6 +26,7 @@ Upwards, each file knows those above it:
     remote.py     a subject that another machine makes again, and its units done there
     ray_cluster.py  units on a cluster of Ray
     traces.py     the trace of a judged run, with its scenario and verdict
+    pruning.py    the folders of the last failures stay, and older ones go
     results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number
