@@ -29,6 +29,7 @@ Upwards, each file knows those above it:
     ray_units.py  tasks on a cluster of Ray: several units in one, and what becomes of lost ones
     ray_cluster.py  the cluster of Ray: where it is, and which modules travel to it
     traces.py     the trace of a judged run, with its scenario and verdict
+    pruning.py    the folders of the last failures stay, and older ones go
     results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number

@@ -38,7 +38,7 @@ from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.onlooker import looking_on
-from dpsim.trace import Difference, Trace, TraceError, compare
+from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 
 
 @dataclass
@@ -47,7 +47,8 @@ class Replayed:
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
     `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
-    stands.
+    stands. `schedule`: what was chosen, of a run of the simulation
+    without time.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Replayed:
     backend: str = SIMULATION
     stalled: list[str] = field(default_factory=list)
     simulated: Replayed | None = None
+    schedule: Schedule | None = None
 
     @property
     def same(self) -> bool:
@@ -119,6 +121,7 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
         backend=backend,
         simulated=replayed,
         stalled=stalled(gates, result.run),
+        schedule=None,
     )
 
 
@@ -145,7 +148,18 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
     with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
     noted, steps = trace.header.klass, len(trace.schedule.steps)
-    return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
+    return Replayed(
+        trace.name,
+        noted,
+        scenario,
+        run,
+        findings,
+        difference,
+        steps,
+        follow.skipped,
+        follow.added,
+        schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
+    )
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
@@ -166,7 +180,9 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
+    schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
     if not (findings or token.steps):
+        schedule = None
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
         run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))
     return Replayed(
@@ -178,6 +194,7 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         steps=len(token.steps),
         skipped=follow.skipped,
         added=follow.added if token.steps else [],
+        schedule=schedule,
     )
 
 
