@@ -174,6 +174,19 @@ def test_the_museum_of_a_night(tmp_path: Path) -> None:
     assert coverage.never("probes") == [], "runs of the museum count"
 
 
+def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
+    """They have no exhibit here. The twin names no scenario, and a pattern says which variants."""
+    rows = a_night(tmp_path, FIRST, LOOKS, parts=("museum",))
+    assert [(row.name, row.left_out) for row in rows] == [
+        ("T-COVERED-BREAKS", "it has no exhibit"),
+        ("T-COVERED-WAITS", "it has no exhibit"),
+    ]
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",))] == []
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",), only=["t-covered-w*"])] == [
+        "T-COVERED-WAITS"
+    ]
+
+
 def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variant("T-COVERED-BREAKS").make, "after_late", lambda self: None)
     [row] = visited(tmp_path)

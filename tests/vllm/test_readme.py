@@ -48,7 +48,7 @@ def text_of(page: str) -> str:
 
 SLOW = (
     *("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module "),
-    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml ", "dpsim campaign nightly "),
+    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml ", "dpsim campaign "),
 )
 """How commands begin that take more than two seconds."""
 
