@@ -10,7 +10,7 @@ import sys
 from contextlib import nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -29,6 +29,7 @@ from dpsim.testing import holds
 from tests import ROOT
 from tests.campaign import bound_programs, order_programs  # noqa: F401  # register their protocols
 from tests.campaign.orders import told
+from tests.campaign.pretended_ray import Errors, Pretended, PretendedRay
 from tests.cli.commands import dpsim_, process, write
 
 pytestmark = pytest.mark.runs_once
@@ -70,70 +71,9 @@ def test_holds_needs_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_holds_explores_there(monkeypatch: pytest.MonkeyPatch) -> None:
     ray = PretendedRay()
-    monkeypatch.setattr(RayCluster, "at", lambda address: nullcontext(Pretended(ray)))
+    monkeypatch.setattr(RayCluster, "at", lambda *_: nullcontext(Pretended(ray)))
     assert holds(load_scenario(Path("x.yaml")), cluster="auto", strategy="dpor").verdict == "proven"
     assert ray.tasks > 1
-
-
-class Pretended(NamedTuple):
-    ray: PretendedRay
-
-    def on(self, sources: list[Source]) -> RayUnits:
-        return RayUnits(self.ray, sources, width=2)
-
-
-class Errors:
-    """The exceptions of Ray that are looked at."""
-
-    class RayError(Exception):
-        pass
-
-    class RuntimeEnvSetupError(RayError):
-        pass
-
-    class RayTaskError(RayError):
-        pass
-
-
-class Ref:
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-
-class PretendedRay:
-    """As much of Ray as is used, in this process. `loses`: the numbers of tasks that are lost."""
-
-    exceptions = Errors
-
-    def __init__(self, loses: frozenset[int] = frozenset(), how: type[Exception] = Errors.RayError) -> None:
-        self.how = how
-        self.loses = loses
-        self.tasks = 0
-        self.cancelled = 0
-
-    def remote(self, function: Any) -> Any:
-        ray = self
-
-        class Task:
-            def options(self, **_: Any) -> Any:
-                return self
-
-            def remote(self, *arguments: Any) -> Ref:
-                ray.tasks += 1
-                return Ref(None if ray.tasks in ray.loses else function(*arguments))
-
-        return Task()
-
-    def wait(self, refs: list[Ref], num_returns: int, timeout: float) -> tuple[list[Ref], list[Ref]]:
-        return refs[-num_returns:], refs[:-num_returns]  # the last comes first
-
-    def get(self, ref: Ref) -> Any:
-        if ref.answer is None:
-            raise self.how("the node is gone")
-        return ref.answer
-
-    def cancel(self, ref: Ref, force: bool) -> None:
-        self.cancelled += 1
 
 
 ONE_UNIT, ALL_UNITS = 1e-9, 1e9
