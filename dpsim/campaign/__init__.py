@@ -46,6 +46,7 @@ Upwards, each file knows those above it:
     drawn.py      the worlds that Hypothesis drew for a test, counted by verdict
     properties.py `dpsim.testing.holds`: does a scenario hold, in a test?
     saved.py      failures of it that earlier runs left in files
+    museum_there.py  a row of the museum, made on another machine
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
     nights/       all of these in one night, kept beside the nights before, and what is new
 
