@@ -187,7 +187,7 @@ def run_scenario(
     What it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
-    on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))
+    on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates), times=True)
     refused = None if backend == SIMULATION else only_simulated(scenario, backend)
     if refused is not None:
         raise refused

@@ -5,6 +5,7 @@ Upwards, each file knows those above it:
     subject.py    a program on a world: a run under a schedule, judged by all checks
     assumptions/  what a verdict takes for granted: one table of what hardware may do, by what runs did
     draws.py      the rank that draws random numbers without a seed
+    reached.py    the probes, modes and rows of tables that runs reached
     repeats.py    some runs are made again, and have to come out the same
     in_time.py    the run of a world as written, judged before a search
     searches.py   run after run under a strategy, and what is noted of them
@@ -12,6 +13,7 @@ Upwards, each file knows those above it:
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
     how_far.py    how far an exploration is, in a line
     explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
+    coverage.py   what worlds reached of all that is declared, and what no world did
     one_more.py   the rank that the same run blames in a world with one rank more
     turns.py      of a failure, what to swap so that the run finishes, and the point of no return
     alternatives.py  these two, for the report of a failure
@@ -24,7 +26,8 @@ Upwards, each file knows those above it:
     sameness.py   what an exploration is of, in words and digests
     work.py       a folder of results, from which an exploration goes on after a cut
     remote.py     a subject that another machine makes again, and its units done there
-    ray_cluster.py  units on a cluster of Ray
+    ray_units.py  tasks on a cluster of Ray: several units in one, and what becomes of lost ones
+    ray_cluster.py  the cluster of Ray: where it is, and which modules travel to it
     traces.py     the trace of a judged run, with its scenario and verdict
     results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
@@ -40,6 +43,7 @@ Upwards, each file knows those above it:
     properties.py `dpsim.testing.holds`: does a scenario hold, in a test?
     saved.py      failures of it that earlier runs left in files
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
+    nights/       all of these in one night, kept beside the nights before, and what is new
 
 Which schedules there are and which are worth a run is the business of `dpsim.explore`, which knows nothing of programs,
 worlds and checks. Here the two meet.

@@ -34,6 +34,7 @@ from pathlib import Path
 
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.interrupts import with_done
+from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
@@ -59,7 +60,7 @@ HARMLESS_LIMIT = 5_000
 class Row:
     """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
     that of DPOR alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
-    before. `broken`: what was found in the twin.
+    before. `broken`: what was found in the twin. `subjects`: the variant's world and its twin's.
     """
 
     entry: VariantEntry
@@ -69,6 +70,7 @@ class Row:
     instead: list[str]
     twin: Exploration
     broken: Finding | None
+    subjects: tuple[Subject, Subject]
 
     @property
     def wrong(self) -> list[str]:
@@ -160,7 +162,8 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[
     if entry.expected is None:
         in_time(subject, searches["dpor"][0], seen)
         caught = [*seen.values()]
-    return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
+    first, worst = next(iter(caught), None), next(iter(broken.values()), None)
+    return Row(entry, file, searches, first, instead, twin, worst, (subject, healthy))
 
 
 def seeds(strategy: str) -> int:
@@ -188,6 +191,7 @@ def seek(
             raise OutOfTime
 
     again = Repeats(replace(subject, repeats=repeats), tick)
+    reached = Reached()
     number = 0
 
     def once(asked: Strategy) -> list[Problem]:
@@ -195,6 +199,7 @@ def seek(
         number += 1
         again.before(number)
         run, findings = subject.run(asked, tick)
+        reached.note(subject.program, run.journals)
         assert isinstance(asked, Picker)
         unlike = again.after(run, asked.schedule, bool(findings))
         findings = findings if unlike is None else [unlike.finding]
@@ -204,6 +209,7 @@ def seek(
         return [Problem(findings[0].klass, findings[0].klass)] if matches(findings[0].klass, wanted) else []
 
     found = explore(once, by, Budget(limit, expired=expired))
+    found.probes, found.decided = reached.probes, reached.decided
     if expired():
         raise OutOfTime
     return found

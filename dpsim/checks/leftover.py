@@ -102,8 +102,8 @@ def _without_partner(run_index: RunIndex, peers: Sequence[int], line: TransferLi
     return Finding(
         check="leftover",
         klass=klass,
-        message=f"rank {entry.rank} called {summary(run_index, entry)}, and rank {peer}, which {did} {fewer} of "
-        f"{len(side)}, ended without it{why}; make its other side, or leave it out",
+        message=f"rank {entry.rank} called {summary(run_index, entry)}. Rank {peer} {did} {fewer} of {len(side)} "
+        f"and ended{why}. Make the other call, or leave this one out",
         culprit=run_index.culprit(odd) if odd else None,
         position=run_index.position(odd or entry),
     )

@@ -42,11 +42,11 @@ def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
     odd, why = astray(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
-    said = [f"rank {side.rank} called {summary(run_index, side)}" for side in (send, receive)]
+    sent, received = (f"{side.rank} called {summary(run_index, side)}" for side in (send, receive))
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
-        message=" and ".join(said) + why,
+        message=f"rank {sent}. Rank {received}{why}",
         culprit=run_index.culprit(odd) if odd and blamed else None,
         position=min(run_index.position(send), run_index.position(receive)),
     )
@@ -67,7 +67,10 @@ def astray(line: TransferLine) -> tuple[Entry | None, str]:
         return None, ""
     entry = made[odd[0]][step][-1]
     own, other = numbers[step][odd[0]], numbers[step][1 - odd[0]]
-    return entry, f"; in step {step} rank {entry.rank} made {own} of these, its peer {other}, as in every step before"
+    return (
+        entry,
+        f". In step {step} rank {entry.rank} made {own} of these; its peer made {other}, as in every step before",
+    )
 
 
 def _odd(line: TransferLine, index: int, field: int) -> Entry | None:

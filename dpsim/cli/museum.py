@@ -13,7 +13,7 @@ import typer
 
 from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules, typed
+from dpsim.cli.options import AsJson, Modules, Quiet, budget_seconds, import_modules, typed
 
 
 def museum(
@@ -33,6 +33,7 @@ def museum(
         str | None, typer.Option(metavar="TIME", help="Stop after this time, also within a run, e.g. 60s or 5m.")
     ] = None,
     module: Modules = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what finds each known mistake, how soon, and that its healthy twin holds.
@@ -46,6 +47,8 @@ def museum(
 
         if names and only:
             raise typer.BadParameter("a NAME says what a variant is, --only explores it: give one of them")
+        if names and quiet:
+            raise typer.BadParameter("a NAME says what a variant is, and --quiet leaves that out: give one of them")
         import_modules(module)
         if names:
             told = card.cards(
@@ -57,7 +60,7 @@ def museum(
             return
         seconds = budget_seconds(budget)
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
-        with Progress("museum", unit="variant") as progress:
+        with Progress("museum", unit="variant", budget=seconds, quiet=quiet) as progress:
             try:
                 shown = visit.exhibition(entries, files, schedules, progress, seconds)
             except KeyboardInterrupt as error:
@@ -66,7 +69,7 @@ def museum(
         if as_json:
             say_json(text.as_json(shown))
         else:
-            say(text.as_text(shown))
+            say(text.verdict(shown) if quiet else text.as_text(shown))
         raise typer.Exit(0 if shown.as_registered else NOT_MET)
 
 

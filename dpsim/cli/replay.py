@@ -16,7 +16,7 @@ import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
+from dpsim.cli.options import AsJson, Full, Memory, Modules, Quiet, allow_memory, import_modules, typed
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -48,6 +48,7 @@ def replay(
     step: Annotated[bool, typer.Option("--step", help="Say after each choice who waits for whom.")] = False,
     module: Modules = None,
     full: Full = False,
+    quiet: Quiet = False,
     memory: Memory = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,13 +59,13 @@ def replay(
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.stepping import StoppedAt
         from dpsim.campaign.token import is_token, read_token
-        from dpsim.cli import replay_text as text
+        from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
         from dpsim.scenario.params.files import allow
 
-        allow_memory(memory)
+        allow_memory(memory, quiet)
         looks = _looks(until, at, step, as_json)
         import_modules(module)
         for one in file or ():
@@ -84,14 +85,19 @@ def replay(
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
         _missed(looks, replayed)
-        words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
-        words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
-        extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
+        more = [*["--fallback"] * fallback, *typed("--file", file), *typed("--module", module)]
+        extras = extras_of_choice(replayed.scenario.protocol, _again(trace, backend, more, full))
         if as_json:
-            say_json(text.as_json(replayed, extras))
+            say_json(replay_text.as_json(replayed, extras))
         else:
-            say(text.as_text(replayed, extras, full))
+            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full))
         raise typer.Exit(0 if replayed.same else NOT_MET)
+
+
+def _again(trace: str, backend: str, more: list[str], full: bool) -> str:
+    """What to type to see all of it."""
+    words = ["dpsim", "replay", trace, *["--backend", backend] * (backend != "sim")]
+    return shlex.join([*words, *more, *["--full"] * (not full)])
 
 
 def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:

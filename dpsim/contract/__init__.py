@@ -7,6 +7,8 @@
     chain.py           the calls that led a program to a line
     recording.py       the layout of a recorder's file
     machine.py         a system and a process, by names that no other one has
+    times.py           when the ops of a run began and ended
+    occupied.py        ranks without a free slot for device work
     undefined.py       what a run has no defined result for
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name

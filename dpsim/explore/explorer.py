@@ -103,8 +103,9 @@ class Exploration:
     The caller that makes the runs fills in the rest. `injected`: for what is planted in the world, why a run that
     finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
     (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `did`:
-    facts of what the runs did (`dpsim.campaign.assumptions.facts`). `in_time`: what is wrong with the run in time.
-    `lost`: what the machine took away, so that there is no verdict; earlier failures are still here.
+    facts of what the runs did (`dpsim.campaign.assumptions.facts`). `decided`: in how many runs a rank decided each
+    mode and each row of a table of the program. `in_time`: what is wrong with the run in time. `lost`: what the machine
+    took away, so that there is no verdict; earlier failures are still here.
     """
 
     verdict: Verdict = "sampled"
@@ -123,6 +124,7 @@ class Exploration:
     idle: int = 0
     stood: str = ""
     did: set[tuple[Any, ...]] = field(default_factory=set)
+    decided: Counter[str] = field(default_factory=Counter)
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
     in_time: Failure | None = None

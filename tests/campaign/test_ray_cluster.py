@@ -14,18 +14,20 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dpsim.campaign import plans
+from dpsim.campaign import plans, ray_units
 from dpsim.campaign.in_order import InOrder
 from dpsim.campaign.processes import explore_all
-from dpsim.campaign.ray_cluster import NoCluster, RayCluster, RayUnits
+from dpsim.campaign.ray_cluster import NoCluster, RayCluster
+from dpsim.campaign.ray_units import RayUnits
 from dpsim.campaign.remote import OtherVersion, Source, do_there
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult
 from dpsim.contract.world import BackendUnavailable
+from dpsim.explore.strategies import frontier
 from dpsim.scenario import load_scenario
 from dpsim.testing import holds
 from tests import ROOT
-from tests.campaign import order_programs
+from tests.campaign import bound_programs, order_programs  # noqa: F401  # register their protocols
 from tests.campaign.orders import told
 from tests.cli.commands import dpsim_, process, write
 
@@ -134,15 +136,23 @@ class PretendedRay:
         self.cancelled += 1
 
 
-def found_with(ray: PretendedRay) -> Any:
+ONE_UNIT, ALL_UNITS = 1e-9, 1e9
+"""Seconds of a task: with these the number of its units depends on no clock."""
+
+BOUNDED = "within preemptions=2"
+"""A search with many units."""
+
+
+def found_with(ray: PretendedRay, by: str = "dpor", **more: Any) -> Any:
     scenario = load_scenario(Path("x.yaml"))
     sources = [Source.of(scenario, None)]
-    (found,) = explore_all([Subject.of(scenario)], "dpor", schedules=10**6, elsewhere=RayUnits(ray, sources, width=2))
-    return found
+    units = RayUnits(ray, sources, width=2)
+    return explore_all([Subject.of(scenario)], by, schedules=10**6, elsewhere=units, **more)[0]
 
 
-def test_what_is_lost_is_done_again() -> None:
+def test_what_is_lost_is_done_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost tasks, and results in another order: the same. A unit that is lost four times is no proof."""
+    monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
     (uncut,) = explore_all([Subject.of(load_scenario(Path("x.yaml")))], "dpor", schedules=10**6)
     assert (uncut.verdict, len(uncut.exploration.classes)) == ("proven", 120)
     assert told(found_with(PretendedRay())) == told(uncut)
@@ -152,6 +162,42 @@ def test_what_is_lost_is_done_again() -> None:
     lost = found_with(PretendedRay(frozenset(range(9, 10**6))))
     assert lost.verdict == "lost"
     assert lost.exploration.lost.startswith("4 processes ended over the same ")
+
+
+def test_units_that_are_short_share_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer tasks, and the same found, also where one with many units is lost."""
+    monkeypatch.setattr(ray_units, "TASK_SECONDS", ONE_UNIT)
+    monkeypatch.setattr(frontier, "LEAST", 2)
+    alone = PretendedRay()
+    uncut = told(found_with(alone, BOUNDED))
+    monkeypatch.setattr(ray_units, "TASK_SECONDS", ALL_UNITS)
+    together, losing = PretendedRay(), PretendedRay(frozenset({4, 6}))
+    assert told(found_with(together, BOUNDED)) == told(found_with(losing, BOUNDED)) == uncut
+    assert 2 * together.tasks < alone.tasks
+    assert losing.tasks > together.tasks + 2, "each of its units is a task again"
+
+
+def keeps_the_rest(self: RayUnits, ref: Any, plans: Any) -> Any:
+    """Twin: what a task did not do after its first failure is not given out again."""
+    units = self._under_way[ref]
+    self._under_way[ref] = units[: len(ref.answer)]
+    return ANSWERS(self, ref, plans)
+
+
+ANSWERS = RayUnits._answers
+
+
+def test_a_task_ends_at_its_first_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exploring process gets it at once, and gives the other units out again. A twin that keeps them is found."""
+    write(Path("x.yaml"), "name: x\nprotocol: {name: t_misses, params: {ranks: 5}}\n")
+    scenario = load_scenario(Path("x.yaml"))
+    monkeypatch.setattr(frontier, "LEAST", 2)
+    (uncut,) = explore_all([Subject.of(scenario)], BOUNDED, schedules=10**6, stop_at_first=False)
+    monkeypatch.setattr(ray_units, "TASK_SECONDS", ALL_UNITS)
+    assert told(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) == told(uncut)
+    assert uncut.verdict == "violated"
+    monkeypatch.setattr(RayUnits, "_answers", keeps_the_rest)
+    assert told(found_with(PretendedRay(), BOUNDED, stop_at_first=False)) != told(uncut)
 
 
 def test_a_node_without_dpsim_is_no_loss() -> None:
@@ -273,7 +319,7 @@ def test_workers_that_are_killed() -> None:
 def kill_a_worker(ancestor: int) -> bool:
     """One that does a unit now, of the processes that this one has started."""
     for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal() and "ray::do_there" in name_of(int(folder.name)):
+        if folder.name.isdecimal() and "ray::do_all_there" in name_of(int(folder.name)):
             number = int(folder.name)
             if descends(number, ancestor):
                 os.kill(number, signal.SIGKILL)

@@ -43,9 +43,9 @@ def test_two_calls_in_two_orders(on: str) -> None:
     assert crossed is not None
     assert crossed.culprit is None
     assert crossed.message == (
-        f"ranks of {on} pair up crosswise in step 0: rank 0 reached a at here.py:0 where rank 1 reached b at here.py:0 "
-        f"(both all_reduce int32[8] on {on} #0). Make these calls in one order, or give those that belong together one "
-        "site"
+        f"ranks of {on} pair up crosswise in step 0, as two calls are both all_reduce int32[8] on {on} #0. "
+        "One is a at here.py:0 by rank 0, the other b at here.py:0 by rank 1. "
+        "Make these calls in one order, or give those that belong together one site"
     )
     assert crossed.details == ("rank 0: a, b", "rank 1: b, a")
 

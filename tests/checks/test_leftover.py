@@ -112,8 +112,8 @@ def test_a_transfer_that_only_one_side_made(sent: list[int], received: list[int]
 def test_the_message_names_the_call_and_what_to_do() -> None:
     [found] = lines([0, 1], [0]).findings()
     assert found.message == (
-        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1, "
-        "and rank 1, which received 1 of 2, ended without it; make its other side, or leave it out"
+        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1. "
+        "Rank 1 received 1 of 2 and ended. Make the other call, or leave this one out"
     )
 
 
@@ -121,7 +121,7 @@ def test_who_made_another_number_than_in_every_step_before_is_the_culprit() -> N
     [found] = lines([0, 1, 1, 2], [0, 1, 2]).findings()
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (0, 1, "here.py:2")
-    assert "; in step 1 rank 0 made 2 of these, its peer 1, as in every step before; make" in found.message
+    assert ". In step 1 rank 0 made 2 of these; its peer made 1, as in every step before. Make" in found.message
 
 
 def test_a_line_is_told_once_and_by_direction() -> None:

@@ -63,8 +63,8 @@ def test_where_nothing_is_usual_nobody_is_blamed(pairs: Any) -> None:
 def test_the_message_names_both_calls() -> None:
     [found] = line(FITS, (USUAL, FLOAT)).findings()
     assert found.message == (
-        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1 and "
-        "rank 1 called recv (recv float32[8] from rank 0 on pp #1, step 1) at here.py:1"
+        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1. "
+        "Rank 1 called recv (recv float32[8] from rank 0 on pp #1, step 1) at here.py:1"
     )
 
 
@@ -105,7 +105,9 @@ def test_who_left_one_out_before_or_made_one_too_many_is_the_culprit(side: int, 
     [found] = steps_of((2, 2), here, (2, 2)).findings()
     assert found.culprit is not None
     assert (found.culprit.rank, found.culprit.step) == (side, 1)
-    assert found.message.endswith(f"in step 1 rank {side} made {number} of these, its peer 2, as in every step before")
+    assert found.message.endswith(
+        f"In step 1 rank {side} made {number} of these; its peer made 2, as in every step before"
+    )
 
 
 @pytest.mark.parametrize("numbers", [[(2, 1), (2, 2)], [(2, 2), (3, 3), (2, 3), (2, 2)], [(2, 2), (1, 3), (2, 2)]])

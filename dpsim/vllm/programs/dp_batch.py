@@ -28,6 +28,7 @@ from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
+from dpsim.vllm.programs.modes import STEP_MODES
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -66,6 +67,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     shows = shows_of("dp_batch")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
+    modes = STEP_MODES
     probes: tuple[str, ...] = (
         "dp.dummy_batch",
         "dp.microbatched",
@@ -73,6 +75,10 @@ class DataParallelBatch(Program[DataParallelSetup]):
         "dp.padded_further",
         "dp.lower_mode",
     )
+
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        own = name_of("graphs", *named("dp_batch", args.form))
+        return {**({} if own is None else {"graphs": own}), **args.pieces}
 
     def estimate(self, args: EngineArguments) -> Estimate:
         return estimate_of(args)

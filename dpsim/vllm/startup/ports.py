@@ -82,7 +82,7 @@ class ListedPorts(GroupPorts):
         *taken, port = tried
         if taken:
             others = f"the others connect to port {taken[0]}, where another program listens"
-            self.cure = f"{others}: end it, as {self.name} had to go on to port {port}"
+            self.cure = f"{others}. End that program; {self.name} had to use port {port}"
 
     async def find(self, group: str, first: str) -> Store:
         return await self.join(group, first, self.ports.get_next_dp_init_port())

@@ -42,9 +42,9 @@ def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
             f"rank 0 left out {RECEIVED} (broadcast on pp_broadcast) in step 1; rank 1 made {SENT}",
         ),
         (("repeat", 0, RECEIVED), "rank 0 made 4 calls on pp_broadcast in step 1, rank 1 3; they differ from"),
-        (("skip", 0, "hidden.send"), "in step 1 rank 0 made 1 of these, its peer 2, as in every step before"),
-        (("skip", 1, "residual.receive"), "in step 1 rank 1 made 1 of these, its peer 2, as in every step before"),
-        (("repeat", 0, "hidden.send"), "in step 1 rank 0 made 3 of these, its peer 2, as in every step before"),
+        (("skip", 0, "hidden.send"), "In step 1 rank 0 made 1 of these; its peer made 2, as in every step before"),
+        (("skip", 1, "residual.receive"), "In step 1 rank 1 made 1 of these; its peer made 2, as in every step before"),
+        (("repeat", 0, "hidden.send"), "In step 1 rank 0 made 3 of these; its peer made 2, as in every step before"),
         (("die", 0, "hidden.send"), "for rank 0, which never sends (died)"),
     ],
 )

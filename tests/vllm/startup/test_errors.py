@@ -23,13 +23,13 @@ def died(who: str, site: str) -> dict[str, Any]:
             {"form": "0.14", "ports": [20004]},
             "engine.0",
             "waited 100 s for engine.1 in engine_dp_group at port 20003 (members); the others connect to port 20004, "
-            "where another program listens: end it, as engine.0 had to go on to port 20003",
+            "where another program listens. End that program; engine.0 had to use port 20003",
             id="a listed port is taken",
         ),
         pytest.param(
             {"form": "0.14", "ports": [20004, 20003]},
             "engine.0",
-            "to port 20004, where another program listens: end it, as engine.0 had to go on to port 20002",
+            "to port 20004, where another program listens. End that program; engine.0 had to use port 20002",
             id="two are",
         ),
         pytest.param(
