@@ -13,6 +13,7 @@
     undefined.py       what a run has no defined result for
     program.py         the class of all programs: `prepare` once, `run` on every rank
     registry.py        protocols and variants by name
+    keys.py            keys that messages name, with their meanings
     pieces.py          the pieces of a program, one of them a variant's
     schedule.py        the seam between the simulated machine and a search over schedules
     installed.py       entry points of installed packages

@@ -9,6 +9,8 @@ examples (A-15) and its sections (2.12). Mutants (M-EL-7) are variants of the mu
 
 from __future__ import annotations
 
+from dpsim.contract.keys import register_keys
+
 AREAS = {
     "DP": (1, "the batch agreement"),
     "EL": (2, "the engine loop"),
@@ -189,3 +191,7 @@ EXAMPLES = {
     "A-31": "adapters without specialised graphs: a dummy lowers every rank to NONE",
 }
 """By key, the subject of the worked examples that pages and docstrings name."""
+
+register_keys(
+    {**INVARIANTS, **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()}}
+)

@@ -4,6 +4,7 @@ field.py    a key, and the keys that several objects share
 runs.py     the objects of `run`, `explore` and `replay`
 files.py    those of `compare` and `explain`
 names.py    those of `list`, `show` and `museum`
+nights.py   those of `campaign`, and the key of `--coverage`
 objects.py  all of them, by command
 
 `findings[].class` is the key `class` of each object in the list `findings`. `figures.*` is each key of the object

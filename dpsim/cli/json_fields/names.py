@@ -31,14 +31,14 @@ LIST = (
 
 SHOW = (
     JsonField("meanings", "list of objects", "each meaning of the name"),
-    JsonField("meanings[].kind", "text", "`scenario`, `protocol`, `variant`, `class` or `backend`"),
+    JsonField("meanings[].kind", "text", "`scenario`, `protocol`, `variant`, `class`, `backend` or `key`"),
     JsonField("meanings[].name", "text", "the name; further keys of an entry are those of `list`"),
     JsonField("meanings[].text", "text, of a scenario", "the content of its file"),
     JsonField("meanings[].doc", "text, of a protocol", "its docstring"),
     JsonField("meanings[].file", "text, of a protocol or scenario", "its file"),
     JsonField("meanings[].variants", "list of text, of a protocol or class", "the variants of it"),
     JsonField("meanings[].family", "text, of a class", "the kind of trouble"),
-    JsonField("meanings[].meaning", "text, of a class", "the event"),
+    JsonField("meanings[].meaning", "text, of a class or key", "the event or the rule"),
     JsonField("meanings[].cure", "text, of a class", "what to do"),
 )
 

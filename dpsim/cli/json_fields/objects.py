@@ -3,6 +3,7 @@
 from dpsim.cli.json_fields.field import JsonField
 from dpsim.cli.json_fields.files import COMPARE, EXPLAIN
 from dpsim.cli.json_fields.names import CARDS, LIST, MUSEUM, SHOW
+from dpsim.cli.json_fields.nights import NIGHTLY, REPORT
 from dpsim.cli.json_fields.runs import EXPLORE, REPLAY, RUN, WHOLE
 
 ERROR = (
@@ -22,6 +23,8 @@ OBJECTS = {
     "dpsim show": SHOW,
     "dpsim museum": MUSEUM,
     "dpsim museum NAME": CARDS,
+    "dpsim campaign nightly": NIGHTLY,
+    "dpsim campaign report": REPORT,
     "any command that ends with 2 or 3 without a result": ERROR,
 }
 """By command, the fields of its object."""

@@ -1,6 +1,7 @@
 """The objects of `run`, `explore` and `replay`."""
 
 from dpsim.cli.json_fields.field import CULPRIT, EVIDENCE, FINDINGS, JsonField, below
+from dpsim.cli.json_fields.nights import COVERAGE
 
 RUN = (
     JsonField("scenario", "text", "its name"),
@@ -88,6 +89,7 @@ EXPLORE = (
     JsonField("met", "true or false", "whether all outcomes are as their scenarios expect"),
     JsonField("scenarios", "list of objects", "an object for each scenario"),
     *below("scenarios[]", EXPLORED),
+    *COVERAGE,
 )
 
 WHOLE = (
@@ -119,6 +121,7 @@ WHOLE = (
             JsonField("violated", "object or null", "the first world that fails, as `explore` without sizes has it"),
         ),
     ),
+    *COVERAGE,
 )
 
 REPLAY = (

@@ -15,3 +15,5 @@
 They build on `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
 `engine/`.
 """
+
+import dpsim.vllm.keys  # noqa: F401 - registers the keys that messages of these programs name

@@ -30,7 +30,7 @@ model of vLLM follows it. The specification is not part of this repository.
 * `source-000` to `source-004`, or "page 000" to "page 004", are five published files of vLLM. As the name of a form,
   `source-000` means the code of that file.
 * 2.12 and "chapter 2" are a section and a chapter of the specification.
-* I-EL-7 is an invariant: rule 7 of the area EL. A test or an assertion checks it.
+* I-EL-7 is an invariant: rule 7 of the area EL. A test or an assertion checks it. `dpsim show I-EL-7` prints it.
 * M-EL-7 is a mutant: a mistake that breaks a rule of the area. `dpsim museum M-EL-7` describes it.
 * A-15 is a worked example with numbers.
 * M-UB-2 is another name of M-DP-5.

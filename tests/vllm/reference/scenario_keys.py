@@ -28,10 +28,22 @@ def page() -> str:
         if name in SAME:
             parts += [heading(name, rule), f"The keys are those of [{SAME[name]}](#{SAME[name].lower()}).", ""]
         elif "properties" in rule:
-            parts += [heading(name, rule), keys(rule, definitions), ""]
+            parts += [heading(name, rule), used_in(name, found), keys(rule, definitions), ""]
         elif "enum" in rule:
             parts += [heading(name, rule), f"One of {', '.join(code(one) for one in rule['enum'])}.", ""]
     return "\n".join(parts)
+
+
+def used_in(name: str, found: Mapping[str, Any]) -> str:
+    """The keys whose value is this section, in a sentence; empty for none."""
+    objects = {"": found, **{f"{one}.": rule for one, rule in found["definitions"].items() if one not in SAME}}
+    users = [
+        code(f"{at}{key}")
+        for at, rule in objects.items()
+        for key, value in rule.get("properties", {}).items()
+        if f"#/definitions/{name}'" in str(value)
+    ]
+    return f"Value of {', '.join(users)}.\n" if users else ""
 
 
 def heading(name: str, rule: Mapping[str, Any]) -> str:

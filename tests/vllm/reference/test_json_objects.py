@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
+from dpsim.cli.app import app
 from dpsim.cli.json_fields.field import JsonField
 from dpsim.vllm.answers.check import Checked, Unasked
 from dpsim.vllm.answers.command_text import as_json
@@ -17,6 +19,7 @@ from tests import ROOT
 from tests.cli.commands import dpsim_
 from tests.diagnose.dumps.made import MadeJob
 from tests.diagnose.dumps.test_judgement import HANGS, steps
+from tests.vllm.reference.commands import commands
 from tests.vllm.reference.json_objects import ALL
 
 
@@ -44,11 +47,20 @@ def missing(value: Any, fields: tuple[JsonField, ...]) -> list[str]:
     return [key for key in must if key not in value]
 
 
+BAD = """\
+name: bad
+protocol: {name: dp_batch, variant: M-DP-1}
+topology: {data_parallel_size: 2}
+workload: {requests: [{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}]}
+expect: {verdict: held}
+"""
+
 COMMANDS = [
     ("dpsim run", "run skip_one --no-results"),
     ("dpsim run", "run quickstart --trace a.jsonl"),
     ("dpsim explore", "explore another_flag --no-results"),
     ("dpsim explore --all-up-to, --swarm", "explore quickstart --all-up-to ranks=1,requests=1,steps=1"),
+    ("dpsim explore", "explore another_flag --coverage --no-results"),
     ("dpsim list", "list --only dp_batch"),
     ("dpsim list", "list backends"),
     ("dpsim show", "show HANG:JOIN"),
@@ -97,6 +109,29 @@ def test_a_hung_job(tmp_path: Path) -> None:
     found = json.loads(dpsim_("explain", tmp_path, "--json").out)
     del found["schema_version"]
     assert (unknown(found, ALL["dpsim explain"]), missing(found, ALL["dpsim explain"])) == ([], [])
+
+
+def test_nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two nights of one mistake, which the second one knows."""
+    monkeypatch.chdir(tmp_path)
+    common = ("--part", "scenarios", "--out", "n", "--json")
+    (tmp_path / "bad.yaml").write_text(BAD)
+    for night in ("2026-11-26", "2026-11-27"):
+        found = json.loads(dpsim_("campaign", "nightly", "bad.yaml", "--night", night, *common).out)
+        del found["schema_version"]
+        fields = ALL["dpsim campaign nightly"]
+        assert (unknown(found, fields), missing(found, fields)) == ([], [])
+        assert found["rows"][0]["failures"]
+    found = json.loads(dpsim_("campaign", "report", "n", "--json").out)
+    del found["schema_version"]
+    assert (unknown(found, ALL["dpsim campaign report"]), missing(found, ALL["dpsim campaign report"])) == ([], [])
+    assert found["known"]
+
+
+def test_each_command_with_the_option_has_its_object() -> None:
+    named = [name for name, one in commands(get_command(app), "dpsim") if any("--json" in p.opts for p in one.params)]
+    assert set(named) - set(ALL) == set()
+    assert len(named) >= 11
 
 
 def test_answers_of_an_engine() -> None:

@@ -31,6 +31,10 @@ def test_each_source_page_has_an_entry() -> None:
     assert [number for number in range(5) if f"| `source-00{number}` |" not in PAGE] == []
 
 
+def test_a_command_explains_a_key() -> None:
+    assert "meaning  If an engine that is not paused accepts a request" in dpsim_("show", "I-EL-7").out
+
+
 def test_an_unknown_key_is_found() -> None:
     """The twins: an invariant, a mutant, an example and a section that do not exist."""
     text = "I-EL-7, I-EL-99, M-EL-7 and M-EL-98 in A-77, chapter 2.99"
