@@ -101,7 +101,7 @@ def test_gloo(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
     assert model(of_run(scenario, "gloo")) == model(of_run(scenario))
 
 
-@pytest.mark.gpu
+@pytest.mark.gpu(2)
 def test_nccl(dpsim_backend: Callable[..., Any], tmp_path: Path) -> None:
     dpsim_backend("nccl", size=2)
     text = (HEALTHY + SKIP).replace("ranks: 3", "ranks: 2")

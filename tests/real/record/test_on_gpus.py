@@ -16,7 +16,8 @@ from tests.real.record.recorded import environment, started
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.gpu(2), pytest.mark.xdist_group("recorded on GPUs")]
 
-PROGRAM = ROOT / "tests" / "real" / "record" / "nccl_hangs.py"
+PROGRAM = ROOT / "tests" / "real" / "nccl_hangs.py"
+"""Not in a folder real/record, whose lines are those of the recorder."""
 
 KINDS = ("none", "absent_call", "absent_agreement", "surplus", "dead", "stuck_host")
 

@@ -35,6 +35,6 @@ def test_busy_intervals(name: str) -> None:
         shorter = min(told.compute, told.comm)
         assert shorter > 0
         if name == "spinning-late":
-            assert told.both == 0, told
+            assert told.both < shorter / 1_000, told  # the profiler's stamps of two kernels met by 1 us of 33 ms
         else:
             assert told.both >= shorter / 2, told

@@ -18,11 +18,14 @@ KIND, RANK, FOLDER = sys.argv[1], int(sys.argv[2]), sys.argv[3]
 STEPS, AT, QUIET_S = 6, 4, 5.0
 recorder: Any = _distributed_c10d
 moved = [time.monotonic()]
+over = threading.Event()
+"""Set once this rank dumps. A peer that ended before breaks a call of gloo off, and no call may follow that one."""
 
 
 def watch() -> None:
     while time.monotonic() - moved[0] < QUIET_S:
         time.sleep(0.1)
+    over.set()
     for name, dump in ("nccl", recorder._dump_nccl_trace), ("gloo", recorder._dump_fr_trace):
         part = f"{FOLDER}/dumps/.{name}.{RANK}"
         with open(part, "wb") as file:
@@ -73,4 +76,6 @@ for n in range(STEPS):
     moved[0] = time.monotonic() + (10.0 if n == 0 else 0.0)  # the first use of a group is slow
     with contextlib.suppress(RuntimeError):  # gloo notices a death at once, and the job would end
         step(n, cpu, values)
+    if over.is_set():
+        break
 time.sleep(600)
