@@ -29,19 +29,24 @@ Upwards, each file knows those above it:
     ray_units.py  tasks on a cluster of Ray: several units in one, and what becomes of lost ones
     ray_cluster.py  the cluster of Ray: where it is, and which modules travel to it
     traces.py     the trace of a judged run, with its scenario and verdict
+    pruning.py    the folders of the last failures stay, and older ones go
     results.py    the folder of a failure: report, picture, trace and scenario
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     bounds.py     bounds of an exploration, each with its number
     deepening.py  explorations within bounds, level by level
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
-    gates.py      a run on another backend, with the messages that each look took in this one
+    gates.py      a run on another backend, in the order of this one
+    gate_turns.py which calls came after which, where threads or ranks at a store take turns
+    stalled.py    at which gates a real run stands
+    unforced.py   what of a run no gate can force
     stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
     replay.py     the run of a trace or of a token made again: is it the same?
     calls.py      the calls that led to a culprit's line, from a second run
     drawn.py      the worlds that Hypothesis drew for a test, counted by verdict
     properties.py `dpsim.testing.holds`: does a scenario hold, in a test?
     saved.py      failures of it that earlier runs left in files
+    museum_there.py  a row of the museum, made on another machine
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
     nights/       all of these in one night, kept beside the nights before, and what is new
 

@@ -19,6 +19,8 @@ bounds is shared out (`dpsim.explore.strategies.frontier`). So one proof keeps m
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
 from dpsim.explore.estimate import TreeEstimate
@@ -113,7 +115,7 @@ class Plan:
             return
         proving = result.unit.strategy == self._by
         if proving:
-            self._branched(result)
+            result = self._branched(result)
         merge(self.exploration, result)
         self.seconds += result.seconds
         self.left[proving] += result.unit.schedules - result.exploration.runs
@@ -144,20 +146,21 @@ class Plan:
         long = min(LONGER * MOST, int(LONGER * UNIT_STEPS / each), self._proved // PART)
         return max(1, min(2 * result.unit.schedules, max(short, long)))
 
-    def _branched(self, result: UnitResult) -> None:
+    def _branched(self, result: UnitResult) -> UnitResult:
         """The tree learns what a unit found. In a search within bounds a run may turn out to be redundant: another
-        unit met the same place before.
+        unit met the same place before. What comes back counts it so.
         """
         number, state, found = result.unit.branch, result.state, result.exploration
         if isinstance(self._tree, SharedFrontier):
             counts = self._tree.take(number, state)
             counts += [True] * (len(result.keys) - len(counts))  # a run that could not be repeated
-            result.keys = [key for key, one in zip(result.keys, counts, strict=True) if one]
-            found.redundant += counts.count(False)
-            found.idle = min(found.idle, len(result.keys))
-        else:
-            over = result.exhausted or result.bounded or state.anew
-            self._tree.take(number, state, result.asked, over, found.runs)
+            keys = [key for key, one in zip(result.keys, counts, strict=True) if one]
+            again = len(result.keys) - len(keys)
+            found = replace(found, redundant=found.redundant + again, idle=min(found.idle, len(keys)))
+            return replace(result, keys=keys, exploration=found)
+        over = result.exhausted or result.bounded or state.anew
+        self._tree.take(number, state, result.asked, over, found.runs)
+        return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
         """Whether all was seen, and whether it was but for runs that were cut off or are beyond a bound."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
@@ -83,7 +83,9 @@ def holds(
     drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
     "violated", an expected violation is returned, and anything else raises.
 
-    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md).
+    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md). A `Subject`
+    cannot travel there: with one it raises NoCluster. Where the limits of a scenario bound its schedules
+    (`limits.late_deliveries` and others), `holds` explores them level by level, and the verdict is "bounded".
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
     `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
@@ -92,6 +94,7 @@ def holds(
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
+    from dpsim.campaign.ray_cluster import NoCluster
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
     from dpsim.diagnose.variants import extras_of_choice
@@ -100,8 +103,10 @@ def holds(
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     subject = replace(subject, alone=not _is_drawn())
-    if cluster is not None and scenario is not None:
-        explored = _on_cluster(cluster, scenario, subject, strategy, schedules)
+    if scenario is not None:
+        scenario, explored = _explored(scenario, subject, strategy, schedules, cluster)
+    elif cluster is not None:
+        raise NoCluster("holds: cluster: a Subject cannot travel to other machines; give the scenario instead")
     else:
         explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
@@ -124,15 +129,27 @@ def holds(
     raise DoesNotHold(told, replay, None if unwritten else file, folders[0] if folders else None)
 
 
-def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
-    """Explored there. Raises NoCluster for an address that is none, and where Ray is not installed."""
+def _explored(
+    scenario: Scenario, subject: Subject, strategy: str, schedules: int, cluster: str | None
+) -> tuple[Scenario, Explored]:
+    """Within its bounds, if it has some; here or on a cluster. The scenario that comes back is the world that fails:
+    one with fewer deaths, say. Raises NoCluster for an address that is none, and where Ray is not installed.
+    """
+    from dpsim.campaign.deepening import explore_bounded
+    from dpsim.campaign.explored import explore_subject
+    from dpsim.campaign.files import Options
     from dpsim.campaign.processes import explore_all
     from dpsim.campaign.ray_cluster import RayCluster
     from dpsim.campaign.remote import Source
 
-    with RayCluster.at(cluster) as machines:
+    with nullcontext() if cluster is None else RayCluster.at(cluster) as machines:
+        bounded = explore_bounded(scenario, None, Options(strategy, schedules, cluster=machines))
+        if bounded is not None:
+            return bounded
+        if machines is None:
+            return scenario, explore_subject(subject, strategy, schedules=schedules)
         there = machines.on([Source.of(scenario, None)])
-        return explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
+        return scenario, explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
@@ -140,7 +157,6 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from.
     """
     __tracebackhide__ = True
-    from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -154,7 +170,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
             told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
     if unmet is None:
-        explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
+        scenario, explored = _explored(scenario, Subject.of(scenario), token.strategy, token.schedules, None)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
         if unmet is None or _nothing_to_hold(explored):
             return explored

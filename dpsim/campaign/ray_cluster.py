@@ -19,6 +19,7 @@ import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -58,6 +59,8 @@ class RayCluster:
             raise NoCluster(
                 "Ray is not installed here; install it: pip install -e '.[ray]' in a clone of dpsim"
             ) from None
+        if address != "auto" and find_spec("grpc") is None:
+            raise NoCluster(f"{address} needs the client of Ray; install it: pip install 'ray[client]'")
         return cls(address, jobs)
 
     def on(self, sources: Sequence[Source]) -> RayUnits:
@@ -113,6 +116,7 @@ class RayCluster:
             else:
                 ray.init("local", num_cpus=self._jobs, include_dashboard=False, **about)
         except (ConnectionError, OSError, RuntimeError, TimeoutError) as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0]
+            lines = str(error).splitlines() or [type(error).__name__]
+            said = lines[0] if not lines[0].endswith(":") else f"{lines[0]} {lines[-1]}"
             raise BackendUnavailable(f"the cluster {self._address} does not answer: {said}") from error
         self._ray = ray

@@ -3,7 +3,7 @@
     units = RayUnits(ray, sources, width=4)                 # `ray`: the module, or what pretends to be it
     explore_all(subjects, elsewhere=units)
 
-Each task costs Ray some milliseconds. So a task gets units for about `TASK_SECONDS`, by how long units took before.
+Each task costs Ray ten milliseconds of CPU. So a task gets units for some seconds, by how long units took before.
 Which units there are does not depend on that, and so counts and classes do not either. A task ends at its first
 failure, which comes home at once. Its other units are given out again.
 
@@ -29,8 +29,11 @@ LOSSES = 3
 
 LOOK_SECONDS = 1.0
 
-TASK_SECONDS = 1.0
-"""Units of a task take about so long together."""
+TASK_SECONDS = 3.0
+"""Units of a task take about this time together, if there is work for all workers."""
+
+SHORT_SECONDS = 0.3
+"""If there is not, tasks may be as short as this: of such a one Ray costs 3 %."""
 
 
 class Gone(NamedTuple):
@@ -65,6 +68,7 @@ class RayUnits:
     def __init__(self, ray: Any, sources: Sequence[Any], width: int) -> None:
         self._ray = ray
         self._sources = sources
+        self._width = width
         self._most = 2 * width  # one is at hand when another ends
         self._task = ray.remote(do_all_there).options(num_cpus=1, max_retries=0)
         self._under_way: dict[Any, list[Unit]] = {}
@@ -102,7 +106,8 @@ class RayUnits:
             units.append(unit)
         alone = [unit for unit in units if unit.lost]
         others = [unit for unit in units if not unit.lost]
-        parts = min(ceil(expected / TASK_SECONDS), len(others))
+        idle = self._width - len(self._under_way) - len(alone)
+        parts = min(max(ceil(expected / TASK_SECONDS), min(idle, int(expected / SHORT_SECONDS))), len(others))
         for part in [*([one] for one in alone), *(others[at::parts] for at in range(parts))]:
             left = None if end is None else max(end - time.monotonic(), 0.0)
             self._under_way[self._task.remote(left, part, *(self._sources[one.subject] for one in part))] = part

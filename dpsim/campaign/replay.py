@@ -9,8 +9,8 @@ A trace that has a schedule (the simulation without time, as `dpsim explore` wri
 to add. For a trace without one, from the simulation in time or from gloo or NCCL, `replay` runs its scenario again on
 the simulation in time. For a real trace, that shows whether the model does what the hardware did.
 
-On a real backend a run has no schedule, but its messages have. `replay` runs it at the gates of the run that the
-simulation made again (`dpsim.campaign.gates`), so whatever messages decide is decided as there.
+On a real backend a run has no schedule. `replay` runs it at the gates of the run that the simulation made again
+(`dpsim.campaign.gates`), so its races end as there. It raises NotForced for what has no gate.
 
 A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
 finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
@@ -25,9 +25,11 @@ from pathlib import Path
 from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
+from dpsim.campaign.stalled import stalled
 from dpsim.campaign.stepping import Stepping
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
+from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Run
@@ -36,7 +38,7 @@ from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.onlooker import looking_on
-from dpsim.trace import Difference, Trace, TraceError, compare
+from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 
 
 @dataclass
@@ -44,7 +46,9 @@ class Replayed:
     """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
-    `simulated`: where this is of another backend, the run whose gates it was made at.
+    `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
+    stands. `schedule`: what was chosen, of a run of the simulation
+    without time.
     """
 
     name: str
@@ -57,7 +61,9 @@ class Replayed:
     skipped: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     backend: str = SIMULATION
+    stalled: list[str] = field(default_factory=list)
     simulated: Replayed | None = None
+    schedule: Schedule | None = None
 
     @property
     def same(self) -> bool:
@@ -71,7 +77,7 @@ class Replayed:
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.simulated is not None:
-            how += f"; then on {self.backend}, with messages as there"
+            how += f"; then on {self.backend}, in the same order"
             if not self.simulated.same:
                 how += " (which was NOT the same run)"
         if self.same:
@@ -101,10 +107,21 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
     replayed = _simulated(trace, scenario, strict, base, looks)
     if backend == SIMULATION:
         return replayed
-    result = run_scenario(scenario, backend, base=base, gates=gates_of(replayed.run))
+    gates, words = gates_of(replayed.run), () if trace.schedule is None else trace.schedule.steps
+    refused = unforced(scenario, replayed.run, replayed.findings, words, backend)
+    if refused is not None:
+        raise refused
+    result = run_scenario(scenario, backend, base=base, gates=gates)
     difference = compare(trace, Trace.of(kept(result.run), backend))
     return replace(
-        replayed, run=result.run, findings=result.findings, difference=difference, backend=backend, simulated=replayed
+        replayed,
+        run=result.run,
+        findings=result.findings,
+        difference=difference,
+        backend=backend,
+        simulated=replayed,
+        stalled=stalled(gates, result.run),
+        schedule=None,
     )
 
 
@@ -131,7 +148,18 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
     with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
     noted, steps = trace.header.klass, len(trace.schedule.steps)
-    return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
+    return Replayed(
+        trace.name,
+        noted,
+        scenario,
+        run,
+        findings,
+        difference,
+        steps,
+        follow.skipped,
+        follow.added,
+        schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
+    )
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
@@ -152,7 +180,9 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
+    schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
     if not (findings or token.steps):
+        schedule = None
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
         run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))
     return Replayed(
@@ -164,6 +194,7 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         steps=len(token.steps),
         skipped=follow.skipped,
         added=follow.added if token.steps else [],
+        schedule=schedule,
     )
 
 

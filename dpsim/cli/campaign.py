@@ -91,7 +91,7 @@ def report(
 ) -> None:
     """Say what is new in the newest night, and what no world of it reached.
 
-    The exit code is 1 if something failed in it, known or new.
+    The exit code is 1 if something failed in it, known or new, and 3 if the machine took away what a part needs.
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.nights.report import report_of
@@ -99,7 +99,7 @@ def report(
 
         found = report_of(folder)
         say_json(found.as_json()) if as_json else say(text.report_as_text(found))
-        raise typer.Exit(NOT_MET if found.new or found.known else 0)
+        raise typer.Exit(NOT_MET if found.new or found.known else CANNOT_RUN if found.lost else 0)
 
 
 def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:

@@ -10,17 +10,19 @@ dpsim replay a.jsonl --step                         # who waits for whom after e
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.options import AsJson, Full, Memory, Modules, Quiet, allow_memory, import_modules, typed
+from dpsim.cli.options import AsJson, Full, KeepResults, Memory, Modules, Quiet, allow_memory, import_modules, typed
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
     from dpsim.campaign.stepping import Stepping
+    from dpsim.diagnose.evidence import Extras
 
 
 def replay(
@@ -32,7 +34,7 @@ def replay(
         bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
     ] = False,
     backend: Annotated[
-        str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
+        str, typer.Option(help="Where to run it: on gloo or nccl in the order that it had on sim.")
     ] = "sim",
     file: Annotated[
         list[str] | None,
@@ -50,6 +52,7 @@ def replay(
     full: Full = False,
     quiet: Quiet = False,
     memory: Memory = None,
+    results: KeepResults = True,
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
@@ -87,10 +90,11 @@ def replay(
         _missed(looks, replayed)
         more = [*["--fallback"] * fallback, *typed("--file", file), *typed("--module", module)]
         extras = extras_of_choice(replayed.scenario.protocol, _again(trace, backend, more, full))
+        folder = _results(looks, replayed, extras) if results else None
         if as_json:
-            say_json(replay_text.as_json(replayed, extras))
+            say_json(replay_text.as_json(replayed, extras, folder))
         else:
-            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full))
+            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full, folder))
         raise typer.Exit(0 if replayed.same else NOT_MET)
 
 
@@ -112,6 +116,17 @@ def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Step
     from dpsim.cli.debugger import open_debugger
 
     return Stepping(until, break_address(at), open_debugger, tells)
+
+
+def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None:
+    """The folder of a run that is not as expected."""
+    if not replayed.findings or looks.world is None:
+        return None
+    from dpsim.campaign.results import results_of_replayed
+    from dpsim.diagnose.report import report
+
+    lines = [report(replayed.run, replayed.findings, extras, full=True), replayed.summary()]
+    return results_of_replayed(replayed, looks.world, "\n\n".join(lines))
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:

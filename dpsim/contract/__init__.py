@@ -4,6 +4,7 @@
     ops.py             the records of a journal, and the addresses of ops
     dtypes.py          the element types, as numpy has them
     world.py           what a backend runs, and the run that it returns
+    gates.py           what makes a run take the order of another one
     chain.py           the calls that led a program to a line
     recording.py       the layout of a recorder's file
     machine.py         a system and a process, by names that no other one has

@@ -187,9 +187,10 @@ class Program(ABC, Generic[P]):
         except ValueError as error:
             raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
 
-    def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: P) -> Sequence[str]:
         """Assumptions of a proof of this program besides those about hardware, in a few words each. `did`: the kinds of
-        record of its runs, each with the fields that distinguish assumptions ("probe" with its label).
+        record of its runs, each with the fields that distinguish assumptions ("probe" with its label). `prepared`: the
+        result of `prepare`.
         """
         return ()
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from dpsim.contract.chain import Chain
+from dpsim.contract.gates import Address, AnyGate
 from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
 from dpsim.contract.times import ActorTimes
@@ -71,23 +72,6 @@ class Delay(NamedTuple):
     ns: int
 
 
-Address: TypeAlias = tuple[int, str, str, int]
-"""An op of a run: rank, host thread, site, ordinal. The address of a message is the op that posted it. A message from
-outside has its sender (`outside`), no thread, the mailbox, and its number in the world.
-"""
-
-
-class Gate(NamedTuple):
-    """A gate fixes the outcome of a look into a mailbox, by its address: a message, or nothing. If the outcome is
-    nothing, the call does not look (a get still waits for its time-out). If the outcome is a message, the call waits
-    for it, even a poll, and takes it even if others arrived before. The gate of a call on a flag names the call before
-    it (`dpsim.campaign.gates`).
-    """
-
-    at: Address
-    message: Address | None
-
-
 class Message(NamedTuple):
     """A message from outside of the world. The machine sends it when rank `by` reaches `at`, before the op there; by
     default when the rank begins (`At()`). The machine delivers it like any other message. Messages of one `by` to the
@@ -145,7 +129,7 @@ class World:
     ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
-    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, for reports.
+    `gates`: the order that another run had. `own_settings`: settings of single ranks, in words, for reports.
     `times`: a simulation with time keeps `Run.times`, too.
 
     Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
@@ -172,7 +156,7 @@ class World:
     lazy: bool = False
     messages: tuple[Message, ...] = ()
     progress: int | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[AnyGate, ...] = ()
     early_timeouts: int = 0
     own_settings: tuple[tuple[str, tuple[int, ...]], ...] = ()
     times: bool = False

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, Field
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Arguments, Program
+from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import register_protocol, register_variant
 
 
@@ -73,3 +73,20 @@ class Breaks(Covered):
 
     def after_late(self) -> None:
         raise AssertionError("nothing came")
+
+
+@register_protocol("t_unfit")
+class Unfit(Program[Arguments[Loads]]):
+    """No world of it can be run."""
+
+    Params = Loads
+
+    @staticmethod
+    def ranks(params: Any) -> int:
+        return int(params.ranks)
+
+    def prepare(self, args: Any) -> Any:
+        raise Unsuitable("unfit for any world")
+
+    async def run(self, rank: Rank, prepared: Arguments[Loads]) -> None:
+        """Never called."""

@@ -23,7 +23,7 @@ from dpsim.scenario.swarm import Swarm
 from dpsim.trace import read_trace
 from tests.campaign import covered_programs  # noqa: F401  # registers t_covered
 from tests.campaign.test_coverage import covered
-from tests.protocols import agreed, served
+from tests.protocols import agreed, served, sized
 
 FIRST, SECOND, THIRD = "2026-11-25", "2026-11-26", "2026-11-27"
 SMALL = Size(worlds=3, schedules=8, seconds=60.0, museum_schedules=4)
@@ -174,11 +174,41 @@ def test_the_museum_of_a_night(tmp_path: Path) -> None:
     assert coverage.never("probes") == [], "runs of the museum count"
 
 
+def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
+    """They have no exhibit here. The twin names no scenario, and a pattern says which variants."""
+    rows = a_night(tmp_path, FIRST, LOOKS, parts=("museum",))
+    assert [(row.name, row.left_out) for row in rows] == [
+        ("T-COVERED-BREAKS", "it has no exhibit"),
+        ("T-COVERED-WAITS", "it has no exhibit"),
+    ]
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",))] == []
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",), only=["t-covered-w*"])] == [
+        "T-COVERED-WAITS"
+    ]
+
+
 def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(variant("T-COVERED-BREAKS").make, "after_late", lambda self: None)
     [row] = visited(tmp_path)
     assert [one.what for one in row.failures] == ["expected CRASH:ASSERTIONERROR, nothing was found by any strategy"]
     assert row.failures[0].show == "dpsim museum --only T-COVERED-BREAKS"
+
+
+@pytest.mark.parametrize("variant_of", ["null", "T-COVERED-WAITS"])
+def test_an_exhibit_of_another_variant(variant_of: str, tmp_path: Path) -> None:
+    """It fails, and the night goes on."""
+    [row] = visited(tmp_path, EXHIBIT.replace("T-COVERED-BREAKS", variant_of))
+    assert "protocol.variant: expected T-COVERED-BREAKS" in row.failures[0].what
+
+
+def test_a_scenario_that_cannot_be_run(tmp_path: Path) -> None:
+    """As it is written it fails, and a world of it is left out."""
+    unfit = sized("t_unfit")
+    [row] = a_night(tmp_path, FIRST, unfit)
+    assert (row.worlds, row.left_out, row.failures[0].what) == (0, row.failures[0].what, row.left_out)
+    assert "unfit for any world" in row.left_out
+    [row] = a_night(tmp_path, FIRST, unfit, parts=("swarm",))
+    assert (row.failures, "unfit" in row.left_out) == ((), True)
 
 
 JUNIT = """<?xml version="1.0"?><testsuites><testsuite>

@@ -33,7 +33,7 @@ README = "README.md"
 PAGES = (
     *("docs/command-line.md", "docs/gpus.md", "docs/in-your-tests.md", "docs/museum.md", "docs/scenarios.md"),
     *("docs/a-job-hangs.md", "docs/pictures.md", "docs/stepping.md", "docs/verdicts.md", "docs/explore-long.md"),
-    *("docs/ci.md", "docs/cluster.md", "docs/from-a-vllm-command-line.md"),
+    *("docs/nightly.md", "docs/ci.md", "docs/cluster.md", "docs/from-a-vllm-command-line.md"),
     *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/programs/*.md")),
 )
 MOST_LINES = {README: 130} | dict.fromkeys(PAGES, 249)
@@ -48,7 +48,7 @@ def text_of(page: str) -> str:
 
 SLOW = (
     *("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module "),
-    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml "),
+    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml ", "dpsim campaign "),
 )
 """How commands begin that take more than two seconds."""
 

@@ -14,12 +14,13 @@ from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.contract.registry import VariantEntry
+from dpsim.scenario import ScenarioError
 
 
 def visits(
     entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
 ) -> Iterator[NightRow]:
-    """One variant in `size.visited`; one without an exhibit is left out.
+    """One variant in `size.visited`. One without an exhibit is left out, and an exhibit that no run can use fails.
 
     Raises OutOfTime once the time has `expired`.
     """
@@ -28,7 +29,11 @@ def visits(
         if file is None:
             yield NightRow(part="museum", name=entry.name, left_out="it has no exhibit")
             continue
-        shown = museum.row(entry, file, size.museum_schedules, expired)
+        try:
+            shown = museum.row(entry, file, size.museum_schedules, expired)
+        except ScenarioError as error:
+            yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
+            continue
         variant, twin = shown.subjects
         searches = [one for some in shown.searches.values() for one in some]
         coverage.add(variant, *searches)

@@ -58,7 +58,7 @@ def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, 
     if asked.seconds is not None:
         end = time.monotonic() + asked.seconds
     bases = bundled() if asked.scenarios is None else asked.scenarios
-    entries = museum.chosen(asked.only) if "museum" in asked.parts else []
+    entries = _entries(asked) if "museum" in asked.parts else []
     rows: list[NightRow] = []
     append(file, _begins(asked, bases, entries))
     try:
@@ -78,6 +78,15 @@ def bundled() -> list[Base]:
     """The scenarios that come with dpsim, without the museum's."""
     files = bundled_files().items()
     return [(load_scenario(file), file.parent) for name, file in files if not name.startswith(museum.FOLDER)]
+
+
+def _entries(asked: Night) -> list[VariantEntry]:
+    """The variants to visit: those of the patterns, or of the protocols of scenarios that the user named, or all."""
+    entries = museum.chosen(asked.only)
+    if asked.scenarios is None or asked.only:
+        return entries
+    protocols = {scenario.protocol.name for scenario, _ in asked.scenarios}
+    return [entry for entry in entries if entry.protocol in protocols]
 
 
 def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]) -> NightRow:

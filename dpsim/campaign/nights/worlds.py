@@ -126,6 +126,7 @@ def _row(
             )
         except ScenarioError as error:
             why = str(error)
+            failures |= {why: Found(what=why)} if part == "scenarios" else {}
             break
         for scenario, one in zip(some, found, strict=True):
             if not one.exploration.runs:  # the time was up

@@ -8,7 +8,7 @@ v2-0.33 have another step, that of the V2 runner. What a rank decides by itself 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from dpsim.contract.interface import Rank
@@ -129,6 +129,12 @@ class DataParallelBatch(Program[DataParallelSetup]):
             )
         return there(release.balance, "config.enable_eplb")
 
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: DataParallelSetup) -> Sequence[str]:
+        """That ranks choose graphs and capture none, unless the configuration says otherwise."""
+        config = prepared.config
+        chosen = not config.capture_graphs and bool(prepared.flow.dispatcher.sizes)
+        return ("graphs are chosen, not captured",) * chosen
+
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
 
@@ -140,6 +146,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         flow = (prepared.own or {}).get(rank.rank, prepared.flow)
+        if prepared.captured is None and prepared.topology.data_parallel_size > 1:
+            flow.rehearse(prepared.topology.data_parallel_size)
         step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
         await step.run(prepared.timeline)
 
