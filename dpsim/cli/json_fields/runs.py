@@ -134,6 +134,8 @@ REPLAY = (
     JsonField("steps", "number", "choices of the schedule"),
     JsonField("skipped", "list of text", "choices of the trace that were not possible"),
     JsonField("added", "list of text", "choices that the trace does not have"),
+    JsonField("stalled", "list of text", "gates at which a run on real processes stands"),
     *EVIDENCE,
     JsonField("difference", "text or null", "the first difference to the trace"),
+    JsonField("results", "text, may be absent", "the folder of report, picture, trace and scenario"),
 )
