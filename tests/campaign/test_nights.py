@@ -236,6 +236,9 @@ def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
     (tmp_path / "junit.xml").write_text(text)
     with pytest.raises(NightRefused, match="no report of tests"):
         [*rows_of_tests(tmp_path / "junit.xml")]
+    with pytest.raises(NightRefused, match="no report of tests"):
+        a_night(tmp_path, FIRST, LOOKS, tests=tmp_path / "junit.xml")
+    assert not (tmp_path / f"{FIRST}.jsonl").exists(), "the night has not begun"
 
 
 def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:

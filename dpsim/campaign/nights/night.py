@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
@@ -27,6 +27,9 @@ from dpsim.scenario.locate import bundled_files
 
 PARTS = ("scenarios", "swarm", "small", "museum", "tests")
 """In the order of a night."""
+
+Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
+"""Visits the museum until the time has expired."""
 
 
 class Night(NamedTuple):
@@ -52,17 +55,19 @@ class Night(NamedTuple):
 def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
     """Do the parts, and return their rows. `progress` receives the part and the number of rows so far.
 
-    Raises as the parts do; a KeyboardInterrupt carries how many rows are in which file.
+    Raises for bad input before the first row. A KeyboardInterrupt carries how many rows are in which file.
     """
     file, end = file_of(asked.folder, asked.night), None
     if asked.seconds is not None:
         end = time.monotonic() + asked.seconds
     bases = bundled() if asked.scenarios is None else asked.scenarios
     entries = _entries(asked) if "museum" in asked.parts else []
+    tests = [] if asked.tests is None else [*rows_of_tests(asked.tests)]
+    files = museum.exhibits(asked.exhibits)
     rows: list[NightRow] = []
     append(file, _begins(asked, bases, entries))
     try:
-        for row in _rows(asked, bases, entries, end):
+        for row in _rows(asked, bases, lambda expired: visits(entries, files, asked.size, expired), tests, end):
             append(file, row)
             rows.append(row)
             progress(row.part, len(rows))
@@ -100,7 +105,7 @@ def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]
 
 
 def _rows(
-    asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry], end: float | None
+    asked: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
     """Those of all parts. Raises OutOfTime after the row during which the time ended."""
 
@@ -117,8 +122,8 @@ def _rows(
         "scenarios": lambda: as_written(bases, size, options),
         "swarm": lambda: swarms(bases, size, options),
         "small": lambda: small_worlds(bases, size, options, asked.up_to),
-        "museum": lambda: visits(entries, museum.exhibits(asked.exhibits), size, expired),
-        "tests": lambda: iter(()) if asked.tests is None else rows_of_tests(asked.tests),
+        "museum": lambda: visit(expired),
+        "tests": lambda: iter(tests),
     }
     for part in PARTS:
         if part not in asked.parts:
