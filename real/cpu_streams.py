@@ -97,7 +97,8 @@ class CpuStream(RealStream):
         self.put(lambda: call.run(reads, writes, was_written))
 
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
-        hold(self)
+        if self.gated:
+            hold(self)
         return CpuEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:
@@ -137,7 +138,8 @@ class CpuEvent(JournaledEvent):
 
     def _again(self, stream: JournaledStream) -> None:
         self._stream = of_this_backend(stream, CpuStream)
-        hold(self._stream)
+        if self._stream.gated:
+            hold(self._stream)
         self.mark = self._stream.join()
 
     def _query(self) -> Outcome:

@@ -93,7 +93,8 @@ class CudaStream(RealStream):
             raise
 
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
-        hold(self)
+        if self.gated:
+            hold(self)
         return CudaEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:
@@ -134,7 +135,8 @@ class CudaEvent(JournaledEvent):
 
     def _again(self, stream: JournaledStream) -> None:
         on: CudaStream = of_this_backend(stream, CudaStream)
-        hold(on)
+        if on.gated:
+            hold(on)
         self.mark = on.mark()
         self.behind = on.behind
 

@@ -122,7 +122,7 @@ class GlooFromAny(GlooCall):
 class GlooHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers over gloo."""
 
-    __slots__ = ("_from_numpy", "_group", "patience")
+    __slots__ = ("_from_numpy", "_gated", "_group", "patience")
 
     def __init__(self, journal: Journal, patience: Patience, group: Group) -> None:
         from torch import from_numpy
@@ -131,6 +131,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         self._from_numpy = from_numpy
         self.patience = patience
         self._group = group
+        self._gated = bool(journal.shared.world.gates)
 
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> GlooCall:
         if len(issues) == 1 and shape == array.shape:
@@ -173,7 +174,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
 
     def _awaited(self, work: Any, result: HostArray) -> GlooCall:
         """The result when the work is done; None: there is none."""
-        gate = self.journal.gate()
+        gate = self.journal.gate() if self._gated else None
         if gate is not None and gate.learns and work is not None:
             return GatedCall((self, work, result, self.journal.site), gate.learns)
         return GlooCall((self, work, result, self.journal.site))

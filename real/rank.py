@@ -87,11 +87,11 @@ class RealDevice(ABC):
 class RealStream(JournaledStream):
     """A stream that ends with its job."""
 
-    __slots__ = ("rank",)
+    __slots__ = ("gated", "rank")
 
     def __init__(self, rank: RealRank, name: str) -> None:
         super().__init__(rank.journal, name)
-        self.rank = rank
+        self.rank, self.gated = rank, bool(rank.world.gates)
 
     @abstractmethod
     def _drain(self) -> None:

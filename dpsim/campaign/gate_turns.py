@@ -9,7 +9,8 @@ journal alone, and none at stores.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -51,16 +52,28 @@ def turns_of_threads(run: Run) -> list[Turn]:
     """For each rank with several threads: each turn comes after the one before it."""
     turns = []
     for rank, journal in enumerate(run.journals):
-        if len({raw[THREAD] for raw in journal}) < 2:
-            continue
-        points = _in_labels(rank, journal, _order(run)) or _in_journal(rank, journal)
-        turns += _chained(list(dict.fromkeys(points)))
+        threads: defaultdict[str, list[RawRecord]] = defaultdict(list)
+        for raw in journal:
+            threads[raw[THREAD]].append(raw)
+        if len(threads) > 1:
+            points = _in_labels(rank, threads, _order(run)) or _in_journal(rank, journal)
+            turns += _chained(list(dict.fromkeys(points)), _before_an_end(rank, threads))
     return turns
 
 
-def _chained(points: list[Point]) -> list[Turn]:
-    next_of: dict[Point, Point] = {}
+def _before_an_end(rank: int, threads: dict[str, list[RawRecord]]) -> set[Point]:
+    """The points behind which a thread waits for an outcome next, and runs no Python until then."""
+    pairs = [pair for records in threads.values() for pair in pairwise(records)]
+    return {_point(rank, raw) for raw, later in pairs if later[KIND] == "learned"}
+
+
+def _point(rank: int, raw: RawRecord) -> Point:
+    return Point((rank, *raw[ADDRESS]), raw[KIND] == "learned")
+
+
+def _chained(points: list[Point], waits: set[Point]) -> list[Turn]:
     last: dict[str, Point] = {}
+    next_of: dict[Point, Point] = {}
     for point in points:
         thread = point.at[1]
         if thread in last:
@@ -68,36 +81,53 @@ def _chained(points: list[Point]) -> list[Turn]:
         last[thread] = point
     turns = []
     for before, point in pairwise(points):
-        # A thread that waits for an outcome runs no Python until then.
-        runs_on = before in next_of and not next_of[before].end
+        runs_on = before in next_of and not next_of[before].end and before not in waits
         turns.append(Turn("thread", point.at, before.at, point.end, before.end, runs_on))
     return turns
 
 
-def _in_labels(rank: int, journal: list[RawRecord], order: list[str]) -> list[Point]:
-    learned: defaultdict[str, list[Address]] = defaultdict(list)
-    for raw in journal:
-        if raw[KIND] == "learned":
-            learned[raw[THREAD]].append((rank, *raw[ADDRESS]))
-    parsed = [found.groups() for found in map(_LABEL.fullmatch, order) if found is not None and int(found[1]) == rank]
-    resumed = Counter(thread or MAIN for _, thread, what, _, _, _ in parsed if what == "goes on")
-    points = []
-    for _, name, what, site, ordinal, number in parsed:
-        thread = name or MAIN
-        if what == "comes to":
-            points.append(Point((rank, thread, site, int(ordinal))))
-        elif what == "starts":
-            points.append(Point((rank, thread, "", int(number))))
-        elif what == "goes on" and resumed[thread] == len(learned[thread]):
-            points.append(Point(learned[thread][int(number)], end=True))
-    return points
+def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[str]) -> list[Point]:
+    """The turns in the order of labels. A thread that goes on learns something, as its journal says."""
+    points: list[Point | None] = []
+    visits: defaultdict[str, list[int | Point]] = defaultdict(list)
+    for found in map(_LABEL.fullmatch, order):
+        if found is None or int(found[1]) != rank:
+            continue
+        thread, what = found[2] or MAIN, found[3]
+        if what == "goes on":
+            visits[thread].append(len(points))
+            points.append(None)
+        elif what in ("comes to", "starts"):
+            point = Point((rank, thread, found[4] or "", int(found[5] or found[6])))
+            visits[thread].append(point)
+            points.append(point)
+    for thread, its in visits.items():
+        for place, end in _ends(rank, threads.get(thread, []), its):
+            points[place] = end
+    return [point for point in points if point is not None]
+
+
+def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Iterator[tuple[int, Point]]:
+    """What a thread learned where it went on: the place of each, between the calls before and after it."""
+    at, places = 0, list[int]()
+    for visit in [*visits, None]:
+        if isinstance(visit, int):
+            places.append(visit)
+            continue
+        calls = range(at, len(records))
+        until = next((one for one in calls if _point(rank, records[one]) == visit), len(records))
+        if visit is not None and until == len(records):  # a call without a record
+            continue
+        learned = [_point(rank, raw) for raw in records[at:until] if raw[KIND] == "learned"]
+        yield from zip(reversed(places), reversed(learned), strict=False)
+        at, places = until, []
 
 
 def _in_journal(rank: int, journal: list[RawRecord]) -> list[Point]:
     """Records of a replayed graph have no turns, so a rank that replays one has no turns."""
     if any(raw[KIND] == "replay" for raw in journal):
         return []
-    return [Point((rank, *raw[ADDRESS]), raw[KIND] == "learned") for raw in journal if raw[KIND] not in _NO_TURN]
+    return [_point(rank, raw) for raw in journal if raw[KIND] not in _NO_TURN]
 
 
 def turns_at_stores(run: Run) -> list[Turn]:

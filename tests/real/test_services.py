@@ -190,7 +190,7 @@ def test_a_backend_is_asked_for_as_many_devices_as_there_are_ranks(monkeypatch: 
 
     backend = Asked(RuntimeError())
     monkeypatch.setattr(runner, "find_backend", lambda name: backend)
-    monkeypatch.setattr(runner, "only_simulated", lambda scenario, name: None)
+    monkeypatch.setattr(runner, "only_simulated", lambda scenario, name, at_gates: None)
     with pytest.raises(BackendUnavailable, match="none of them"):
         runner.run_scenario(served(), "any")
     assert asked == [2]
