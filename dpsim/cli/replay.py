@@ -61,7 +61,6 @@ def replay(
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.stepping import StoppedAt
         from dpsim.campaign.token import is_token, read_token
-        from dpsim.cli import replay_text as text
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
@@ -87,15 +86,21 @@ def replay(
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
         _missed(looks, replayed)
-        words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
-        words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
-        extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
+        words = ["dpsim", "replay", trace, *["--fallback"] * fallback]
+        words += [*["--backend", backend] * (backend != "sim"), *typed("--file", file), *typed("--module", module)]
+        extras = extras_of_choice(replayed.scenario.protocol, shlex.join([*words, *["--full"] * (not full)]))
         folder = _results(looks, replayed, extras) if results else None
-        if as_json:
-            say_json(text.as_json(replayed, extras, folder))
-        else:
-            say(text.as_text(replayed, extras, full, folder))
+        _say(replayed, extras, full, folder, as_json)
         raise typer.Exit(0 if replayed.same else NOT_MET)
+
+
+def _say(replayed: Replayed, extras: Extras, full: bool, folder: Path | None, as_json: bool) -> None:
+    from dpsim.cli import replay_text as text
+
+    if as_json:
+        say_json(text.as_json(replayed, extras, folder))
+    else:
+        say(text.as_text(replayed, extras, full, folder))
 
 
 def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:
