@@ -86,12 +86,16 @@ function drawOp(lane, at, { x, until, y, tall, colour, stuck, queued }) {
     pen.strokeRect(x + 0.5, y - 0.5, Math.max(until - x - gap - 1, 2), tall + 1);
     pen.lineWidth = 1;
   }
-  if (until - x > 16) {
-    const light = !stuck && ops[at + KIND] >= 2 && came <= ops[at + BEGIN];
-    const room = Math.min(until, wide - (stuck ? reserved : 0)) - x - 6;
-    write(barTexts(lane, at), x + 4, y + tall / 2 + 4, room, light ? "#fff" : INK, ops[at + LABEL] && stuck ? STRONG : "");
-  }
+  if (until - x > 16) writeInBar(lane, at, { x, until, y, tall, stuck, moves: stuck ? until : Math.min(Math.max(xOf(came), x), until) });
   if (ops[at + KIND] === 6 && at + WIDTH >= ops.length) write("ended", until + 4, y + tall / 2 + 4, wide - until - 6, INK, STRONG);
+}
+
+// The words of an op lie in its wider part where the other one is dark: in what waits, or in what moves.
+function writeInBar(lane, at, { x, until, y, tall, stuck, moves }) {
+  const dark = !stuck && lane.ops[at + KIND] >= 2 && moves < until, moving = dark && until - moves >= moves - x;
+  const from = moving ? moves : x, end = dark && !moving ? moves : Math.min(until, wide - (stuck ? reserved : 0));
+  const font = lane.ops[at + LABEL] && stuck ? STRONG : "";
+  write(barTexts(lane, at), from + 4, y + tall / 2 + 4, end - from - 6, moving ? "#fff" : INK, font);
 }
 
 function drawHole(lane, hole) {
@@ -104,10 +108,12 @@ function drawHole(lane, hole) {
   pen.strokeRect(x + 1, y, Math.max(until - x - 2, 6), tall);
   pen.setLineDash([]);
   pen.lineWidth = 1;
-  const who = lane.row.name, text = culprit ? `${who} did not make ${data.texts[address]}: ${data.texts[said]}` : `${who} did not come to ${data.texts[said]}`;
+  const who = lane.row.name, name = data.texts[address], did = `did not make ${name}`;
+  const texts = culprit ? [`${who} ${did}: ${data.texts[said]}`, `${who} ${did}`, did, shortName(name)]
+    : [`${who} did not come to ${data.texts[said]}`, `${who} did not come to ${name}`, `did not come to ${name}`, name];
   const font = culprit ? BOLD : "";
-  if (until - x > 60) write(text, x + 6, y + tall / 2 + 4, until - x - 8 - (over < 0 ? reserved : 0), culprit ? RED : "#5a6774", font);
-  else write(text, until + 5, y + tall / 2 + 4, wide - until - 8, culprit ? RED : "#5a6774", font);
+  if (until - x > 60) write(texts, x + 6, y + tall / 2 + 4, until - x - 8 - (over < 0 ? reserved : 0), culprit ? RED : "#5a6774", font);
+  else write(texts, until + 5, y + tall / 2 + 4, wide - until - 8, culprit ? RED : "#5a6774", font);
 }
 
 function draw() {

@@ -192,6 +192,7 @@ class RankOps:
         """An op of the host that returns when what it waits for is there."""
         op = self._op(at, raw, self._host(raw))
         op.label = WAITS.get(raw[KIND], "")
+        op.passive = raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"
         self._await(raw, op)
         outcome = self.outcomes.get(raw[ADDRESS])
         before: DrawnOp | None = None
@@ -251,7 +252,7 @@ class RankOps:
         self._thread(raw).append(Issues((op,), self._lane(raw[STREAM]), self._now))
         if kind == "read":
             host = self._op(at, raw, self._host(raw), length=0)
-            host.until = None
+            host.until, host.passive = None, True
             host.after.append(op.over)
             host.label = f"waits for stream {raw[STREAM]}"
             self._await(raw, host)

@@ -4,14 +4,17 @@ const WAIT_LINE = "#8a4b00", COLUMN = 14;
 let waits = [];    // {from: {x, y}, to: {x, y}, x}: the arrows of the waits without end, x: the column of an arrow or -1
 let reserved = 0;  // pixels at the right that columns of arrows take
 
-// An op of a lane by its rank, its lane and its begin.
+// An op of a lane by its rank, its lane and its begin. Of several that begin together it is the one that stands, else the last.
 function placed([rank, name, begin]) {
   const row = rows.find((one) => one.ranks.includes(rank));
+  let found = null;
   for (const lane of row ? row.lanes : []) {
     if (lane.name !== name && !lane.name.startsWith(`${name} (`)) continue;
-    for (let at = 0; at < lane.ops.length; at += WIDTH) if (lane.ops[at + BEGIN] === begin) return { lane, at };
+    for (let at = 0; at < lane.ops.length; at += WIDTH) {
+      if (lane.ops[at + BEGIN] === begin && !(found && stands(found))) found = { lane, at };
+    }
   }
-  return null;
+  return found;
 }
 
 const stands = ({ lane, at }) => lane.ops[at + END] < 0 && lane.ops[at + BEGIN] <= data.last;

@@ -142,6 +142,7 @@ def _mark(picture: Picture, index: RunIndex, ranks: Sequence[RankOps], findings:
     """Mark the culprit's op, the call that it left out, and the two accesses of a race."""
     if not findings or findings[0].culprit is None:
         picture.undecided = bool(findings)
+        picture.focus = findings[0].position[0] if findings else None
         picture.holes += holes_of(picture, ())
         return
     primary, culprit = findings[0], findings[0].culprit

@@ -52,7 +52,8 @@ NEVER = TimePoint()
 class DrawnOp(Follower):
     """A call of a rank, or a stretch of a stream. `address`: site and ordinal. `needs`: the ranks that it waits for.
     `after`: the points that it waits for. `length`: ticks or ns that it moves. `until`: when it ended, where a run has
-    that. `silent`: it has no length, and is shown where it waits. `label`: of one that never ends, for what it
+    that. `silent`: it has no length, and is shown where it waits. `passive`: a host does nothing in it but wait.
+    `label`: of one that never ends, for what it
     waits, in words. `marked`: it is the culprit's, or one of two that have no order.
     """
 
@@ -72,6 +73,7 @@ class DrawnOp(Follower):
         "marked",
         "needs",
         "over",
+        "passive",
         "rank",
         "said",
         "silent",
@@ -98,7 +100,7 @@ class DrawnOp(Follower):
         self.rank, self.lane, self.kind, self.said = rank, lane, kind, said
         self.site, self.address, self.step, self.where = site, address or site, step, where
         self.key, self.needs, self.length = key, needs, length
-        self.silent = not length
+        self.silent, self.passive = not length, False
         self.until: int | None = None
         self.after: list[TimePoint] = []
         self.began, self.over = TimePoint(), TimePoint()
@@ -132,7 +134,7 @@ class DrawnOp(Follower):
     def finish(self, came: int, ready: list[Follower]) -> None:
         """The op moves from `came` on, and ends."""
         self.end = came + self.length if self.until is None else max(self.until, self.begin or 0)
-        self.came = min(came, self.end)
+        self.came = self.end if self.passive and self.until is not None else min(came, self.end)
         self.over.set(self.end, ready)
 
 

@@ -108,6 +108,7 @@ window.addEventListener("resize", () => { resize(); redraw(); });
 const report = document.getElementById("report");
 for (const line of data.lines) report.appendChild(document.createElement("div")).textContent = line || " ";
 report.className = /^(VIOLATED|HANG|FAILED)/.test(data.lines[0] || "") ? "bad" : "";
+if (/^HELD/.test(data.lines[0] || "")) document.getElementById("here").hidden = true;
 if (!data.steps.length) document.getElementById("near").hidden = true;
 lay();
 fitColumns();

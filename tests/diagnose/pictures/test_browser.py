@@ -58,6 +58,14 @@ def test_a_reader_finds_who_waits_for_whom(tmp_path: Path) -> None:
     assert asked(picture, tmp_path, f"new Set({painted}).size") > 20, "nothing is drawn"
 
 
+def test_in_time_each_wait_has_the_arrow_that_it_has_in_ticks(tmp_path: Path) -> None:
+    """Calls that return at once begin together there, and the last of them stands."""
+    arrows = "waits.map(wait => [wait.from.lane.row.name, wait.from.lane.name]).sort()"
+    found = [asked(pictured(tmp_path, HEALTHY + SKIP, in_ticks=ticks), tmp_path, arrows) for ticks in (True, False)]
+    assert found[0] == found[1]
+    assert ["rank 1", "host"] in found[1]
+
+
 def baton() -> Picture:
     """A thread sets its own flag twice and ends, and the main thread waits for the flag of another name."""
     made = Made(1)

@@ -20,9 +20,9 @@ from tests.checks.handmade import Made
 from tests.cli.commands import write
 
 
-def pictured(folder: Path, text: str, backend: str = "sim") -> Picture:
+def pictured(folder: Path, text: str, backend: str = "sim", in_ticks: bool = True) -> Picture:
     result = run_scenario(load_scenario(write(folder / "x.yaml", text)), backend)
-    return picture_of_run(result.world, result.run, result.findings, "x.jsonl", in_ticks=True)
+    return picture_of_run(result.world, result.run, result.findings, "x.jsonl", in_ticks)
 
 
 def of_hand(made: Made) -> Picture:
@@ -41,6 +41,23 @@ def test_a_call_that_was_left_out_is_a_hole(tmp_path: Path) -> None:
     stuck = {(op.rank, op.site): op.label for op in picture.ops if op.begin is not None and op.end is None}
     assert {stuck[rank, "dp.agree"] for rank in (0, 2)} == {"waits for rank 1"}
     assert (1, "dp.agree") not in stuck
+
+
+def test_a_finding_without_a_culprit_is_in_the_first_view() -> None:
+    """Ranks decide differently in step 2 of 8: the last steps show nothing of that."""
+    made = Made(2)
+    for rank in (0, 1):
+        for made[rank].step in range(8):
+            work = made[rank].collective("dp", None, site="agree")
+            made[rank].learned(work)
+            value = rank if made[rank].step == 2 else 7
+            made[rank].note("decision", "mode", value=value, communicator="dp", local=False)
+    picture = of_hand(made)
+    assert picture.undecided
+    assert picture.focus == 2
+    steps = dict(content(picture)["steps"])
+    first, last = content(picture)["focus"]
+    assert first <= steps[2] < last < steps[5]
 
 
 def test_a_run_that_holds_has_none(tmp_path: Path) -> None:
