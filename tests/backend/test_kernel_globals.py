@@ -159,6 +159,12 @@ def alias(x: Any) -> None:
     x[:] = int(module.environ.get("STEP", "0"))
 
 
+def alias_at_once(x: Any) -> None:
+    module = os
+    found = module.environ
+    x[:] = len(found)
+
+
 def imports(x: Any) -> None:
     from os import environ
 
@@ -206,6 +212,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "os.getenv": (lambda x: x.fill(int(os.getenv("STEP", "0"))), "os.getenv"),
     "sys.modules": (lambda x: x.fill(len(sys.modules)), "sys.modules"),
     "environ by another name": (alias, "os.environ"),
+    "environ by a name in the next instruction": (alias_at_once, "os.environ"),
     "environ imported": (imports, "environ"),
     "globals": (lambda x: globals().update(COUNT=1), "globals"),
     "setattr": (lambda x: setattr(Config, "width", 3), "setattr"),

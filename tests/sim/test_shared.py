@@ -416,7 +416,7 @@ def several(order: Any, table: Any, key: int) -> Any:
 
 
 def test_uses_of_code() -> None:
-    uses = [use for use in uses_of(several.__code__).values() if use.root in ("order", "table")]
+    uses = [use for found in uses_of(several.__code__).values() for use in found if use.root in ("order", "table")]
     assert uses == [
         Use("order", "fast", ("append",), "load"),
         Use("order", "fast", (), "load"),

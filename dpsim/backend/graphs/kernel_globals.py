@@ -39,6 +39,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dpsim.backend.journal.call_site import is_installed, place_in
+from dpsim.backend.journal.instructions import CodeStep, steps_of
 from dpsim.contract.registry import packages
 from dpsim.contract.rules.kernel_constants import watch
 
@@ -77,7 +78,7 @@ _FORBIDDEN: dict[Any, str] = {
 
 _ROOTS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
-_LOCALS = frozenset({"LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW", "LOAD_DEREF"})
+_LOCALS = frozenset({"LOAD_FAST", "LOAD_DEREF"})
 _KEEPS_CHAIN = frozenset({"PUSH_NULL", "NOP", "EXTENDED_ARG", "CACHE"})
 _MISSING = object()
 
@@ -164,8 +165,8 @@ class _Reader:
         """Read one piece of code; `around`: local variables of the code that it stands in which hold a module."""
         chain: _Value | None = None
         known, line = dict(around), code.co_firstlineno
-        for step in dis.get_instructions(code):
-            line, name = step.starts_line if type(step.starts_line) is int else _line(step) or line, step.opname
+        for step in steps_of(code):
+            line, name = step.line or line, step.opname
             where = place_in(module, code, line)
             if name in _KEEPS_CHAIN:
                 continue
@@ -183,7 +184,7 @@ class _Reader:
                 self._code(inner, names, module, who, known)
 
     def _next(
-        self, step: dis.Instruction, chain: _Value | None, names: dict[str, Any], known: dict[str, _Value]
+        self, step: CodeStep, chain: _Value | None, names: dict[str, Any], known: dict[str, _Value]
     ) -> _Value | None:
         """What a chain of names stands for after one more instruction; None where it ends."""
         name, text = step.opname, step.argval
@@ -255,10 +256,6 @@ def _made_by(kind: type) -> Iterator[FunctionType]:
             yield made
 
 
-def _line(step: Any) -> Any:
-    return getattr(step, "line_number", None)  # from Python 3.13 on
-
-
 @functools.lru_cache(1024)
 def _setters(module: ModuleType) -> dict[str, str]:
     """The globals of a module that functions set, and one of the functions, with its place."""
@@ -270,8 +267,8 @@ def _setters(module: ModuleType) -> dict[str, str]:
             codes += [inner for inner in code.co_consts if isinstance(inner, CodeType)]
             line = code.co_firstlineno
             if any(step.opname == "STORE_GLOBAL" for step in dis.get_instructions(code)):
-                for step in dis.get_instructions(code):
-                    line = step.starts_line if type(step.starts_line) is int else _line(step) or line
+                for step in steps_of(code):
+                    line = step.line or line
                     if step.opname == "STORE_GLOBAL":
                         found[step.argval] = f"{function.__qualname__} ({place_in(module.__name__, code, line)})"
     return found

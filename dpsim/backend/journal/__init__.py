@@ -3,6 +3,7 @@
 issue.py           what a backend sends out on a communicator
 call_site.py       the place in the source where a program issues an op
 elsewhere.py       places and errors of a program that runs in another process
+instructions.py    the instructions of a function, in the same words for each Python
 misuse.py          messages for mistakes that Python itself reports
 own_raise.py       exceptions of a program, and those that end the run
 plain.py           the checks of messages, decisions, arguments of kernels, and numbers

@@ -55,7 +55,8 @@ CONTRACT: tuple[type, ...] = (
     Thread,
 )
 
-_AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression")
+_AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression|'(\w+)' object can't be awaited")
+"""As Python says it up to 3.13, and as 3.14 does."""
 
 _ATTRIBUTE = re.compile(r"'(\w+)' object (has no attribute|attribute) '(\w+)'")
 
@@ -79,8 +80,9 @@ def said(error: BaseException) -> str:
         return f"{message}: {FOREIGN}"
     awaited = _AWAITED.match(message) if isinstance(error, TypeError) else None
     if awaited is not None:
-        given = _of_contract(awaited[1])
-        if given is not None or awaited[1] == "NoneType":
+        what = awaited[1] or awaited[2]
+        given = _of_contract(what)
+        if given is not None or what == "NoneType":
             return f"{'nothing' if given is None else a_or_an(given)} was awaited; {PLAIN}"
     if isinstance(error, TypeError) and (called := _ARGUMENTS.match(message)) is not None:
         return _arguments(*called.groups()) or message

@@ -45,7 +45,7 @@ REDUCTIONS: dict[ReduceOp, Reduction] = {
 }
 """An average is the sum, divided by the number of members."""
 
-BITWISE = frozenset({"band", "bor", "bxor"})
+BITWISE = "band", "bor", "bxor"
 
 
 def reduction_of(name: str | None) -> Reduction:

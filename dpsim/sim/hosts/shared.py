@@ -115,13 +115,13 @@ class SharedWatch:
             or not (frame.f_code.co_flags & CO_COROUTINE or _is_called(frame, self._packages))
         ):
             return None  # a kernel, too: the machine calls it
+        frame.f_trace = self._step  # first: Python 3.13 traces the instructions of no frame that is not traced yet
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._step
 
     def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "opcode" and self._turns is not None:
-            use = uses_of(frame.f_code).get(frame.f_lasti)
-            if use is not None:
+            for use in uses_of(frame.f_code).get(frame.f_lasti, ()):
                 self._look(frame, use)
         return self._step
 

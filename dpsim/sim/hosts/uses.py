@@ -10,10 +10,11 @@ A use is found where the variable is loaded. The instruction that takes it from 
 
 from __future__ import annotations
 
-import dis
 from functools import lru_cache
 from types import CodeType
 from typing import Any, NamedTuple
+
+from dpsim.backend.journal.instructions import CodeStep, steps_of
 
 
 class Use(NamedTuple):
@@ -31,8 +32,6 @@ class Use(NamedTuple):
 
 _SCOPES = {
     "LOAD_FAST": "fast",
-    "LOAD_FAST_CHECK": "fast",
-    "LOAD_FAST_BORROW": "fast",
     "LOAD_DEREF": "deref",
     "LOAD_CLASSDEREF": "deref",
     "LOAD_GLOBAL": "global",
@@ -40,7 +39,10 @@ _SCOPES = {
 }
 _SET = {"STORE_DEREF": "deref", "STORE_GLOBAL": "global"}
 _PUSHES = {"LOAD_METHOD": 2, "STORE_SUBSCR": 0, "STORE_ATTR": 0, "DELETE_SUBSCR": 0, "DELETE_ATTR": 0, "COPY": 1}
-_NONE = ("STORE_", "POP_", "DELETE_", "SWAP", "RETURN", "RAISE", "NOP", "PRECALL", "CACHE", "KW_NAMES", "RESUME")
+_NONE = (
+    *("STORE_", "POP_", "DELETE_", "SWAP", "RETURN", "RAISE", "NOP", "PRECALL", "CACHE", "KW_NAMES", "RESUME"),
+    *("NOT_TAKEN", "END_"),
+)
 _READERS = (
     *("COMPARE_OP", "CONTAINS_OP", "BINARY_OP", "UNARY_", "GET_ITER", "GET_LEN", "POP_JUMP", "JUMP_IF", "UNPACK"),
     *("FORMAT", "LIST_EXTEND", "SET_UPDATE", "DICT_", "CALL_FUNCTION_EX", "MATCH", "TO_BOOL", "BINARY_SLICE"),
@@ -53,19 +55,19 @@ _LOOK = {
 
 
 @lru_cache(4096)
-def uses_of(code: CodeType) -> dict[int, Use]:
-    """The uses in a function's code, by the offset of the instruction that begins them."""
-    steps = [step for step in dis.get_instructions(code) if step.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
-    found = {}
+def uses_of(code: CodeType) -> dict[int, list[Use]]:
+    """The uses in a function's code, by the offset of the instruction that begins them: it may load two variables."""
+    steps = [step for step in steps_of(code) if step.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
+    found: dict[int, list[Use]] = {}
     for at, step in enumerate(steps):
         if step.opname in _SCOPES and isinstance(step.argval, str):
-            found[step.offset] = _use(steps, at)
+            found.setdefault(step.offset, []).append(_use(steps, at))
         elif step.opname in _SET:
-            found[step.offset] = Use(step.argval, _SET[step.opname], (), "set")
+            found.setdefault(step.offset, []).append(Use(step.argval, _SET[step.opname], (), "set"))
     return found
 
 
-def _use(steps: list[dis.Instruction], at: int) -> Use:
+def _use(steps: list[CodeStep], at: int) -> Use:
     root, scope = steps[at].argval, _SCOPES[steps[at].opname]
     path: list[str] = []
     taker, index = at, 0
@@ -94,17 +96,17 @@ def _use(steps: list[dis.Instruction], at: int) -> Use:
     return Use(root, scope, tuple(path), "load")
 
 
-def _copied(steps: list[dis.Instruction], at: int) -> bool:
+def _copied(steps: list[CodeStep], at: int) -> bool:
     """Whether an instruction loads an object whose attribute is added to."""
     return at + 1 < len(steps) and steps[at + 1].opname == "COPY"
 
 
-def _taker(steps: list[dis.Instruction], at: int) -> tuple[int, int]:
+def _taker(steps: list[CodeStep], at: int) -> tuple[int, int]:
     """The instruction that takes what an instruction has put on the stack, and how deep that lies then; 0 if none."""
     depth = 1
     for index in range(at + 1, min(at + 40, len(steps))):
         step = steps[index]
-        effect = dis.stack_effect(step.opcode, step.arg, jump=False)
+        effect = step.effect
         if step.opname in _PUSHES:
             pushed = _PUSHES[step.opname]
         else:
