@@ -19,6 +19,8 @@ busy.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
 from dpsim.explore.estimate import TreeEstimate
@@ -60,6 +62,7 @@ class Plan:
         self._seed = seed * 1_000_003
         self._size = 1
         self._begun = False
+        self._classes = set[Hashable]()  # that the units of the proof saw
 
     def next(self) -> Unit | None:
         """A unit to give out; None if there is none now."""
@@ -106,6 +109,7 @@ class Plan:
         merge(self.exploration, result)
         self.seconds += result.seconds
         proving = result.unit.strategy == self._by
+        self._classes.update(result.keys if proving else ())
         self.left[proving] += result.unit.schedules - result.exploration.runs
         if proving:
             self._proved += result.exploration.runs
@@ -128,6 +132,8 @@ class Plan:
             self.exploration.verdict = "vacuous"
         elif proven or bounded:
             self.exploration.verdict = "proven" if proven else "bounded"
+            if proven:  # a sampling strategy counts some classes more than once
+                self.exploration.classes = self._classes
 
     def _branched(self, result: UnitResult) -> None:
         """The tree learns what a unit of DPOR found. A search within bounds has no branches."""

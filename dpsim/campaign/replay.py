@@ -29,14 +29,17 @@ from dpsim.campaign.stepping import Stepping
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
-from dpsim.contract.schedule import CutOff
+from dpsim.contract.schedule import CutOff, failing_rank
+from dpsim.contract.words import counted
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Mismatch
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.onlooker import looking_on
 from dpsim.trace import Difference, Trace, TraceError, compare
+
+CHANGED = "the schedule does not fit any more, for the program or the scenario has changed"
 
 
 @dataclass
@@ -44,7 +47,8 @@ class Replayed:
     """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
-    `simulated`: where this is of another backend, the run whose gates it was made at.
+    `simulated`: where this is of another backend, the run whose gates it was made at. `draws`: how many of the steps
+    are draws, which a report does not count. `schedule`: the words that the run followed or chose.
     """
 
     name: str
@@ -58,6 +62,8 @@ class Replayed:
     added: list[str] = field(default_factory=list)
     backend: str = SIMULATION
     simulated: Replayed | None = None
+    draws: int = 0
+    schedule: Sequence[str] = ()
 
     @property
     def same(self) -> bool:
@@ -67,17 +73,25 @@ class Replayed:
 
     def summary(self) -> str:
         """How it went, in a line."""
-        how = "in time, without a schedule" if self.steps is None else f"along {self.steps} steps"
+        how = "in time, without a schedule"
+        if self.steps is not None:
+            how = f"along {self.steps - self.draws} steps" + (
+                f" and {counted(self.draws, 'draw')}" if self.draws else ""
+            )
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.simulated is not None:
             how += f"; then on {self.backend}, with messages as there"
             if not self.simulated.same:
                 how += " (which was NOT the same run)"
-        if self.same:
+        if self.same and not self.skipped:
             return f"replayed {how}: the same run again"
         klass = self.findings[0].klass if self.findings else "no finding"
-        return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
+        if klass != self.klass:
+            return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
+        if self.same:
+            return f"replayed {how}: {CHANGED}, and the run shows {klass} all the same"
+        return f"replayed {how}: NOT the same run; the finding is {klass} as before, but its records differ"
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
@@ -131,7 +145,19 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
     with_calls_along(subject, run, findings, trace.schedule.steps)
     difference = compare(trace, Trace.of(run, "replay"))
     noted, steps = trace.header.klass, len(trace.schedule.steps)
-    return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
+    return Replayed(
+        trace.name,
+        noted,
+        scenario,
+        run,
+        findings,
+        difference,
+        steps,
+        follow.skipped,
+        follow.added,
+        draws=draws_of(follow),
+        schedule=follow.schedule,
+    )
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
@@ -152,9 +178,11 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
+    schedule: Sequence[str] = follow.schedule
     if not (findings or token.steps):
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
-        run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))
+        found = ((one.run, one.findings, one.schedule) for one in shown if one.run is not None)
+        run, findings, schedule = next(found, (run, findings, schedule))
     return Replayed(
         "the token",
         token.klass,
@@ -164,7 +192,15 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         steps=len(token.steps),
         skipped=follow.skipped,
         added=follow.added if token.steps else [],
+        draws=draws_of(follow),
+        schedule=schedule,
     )
+
+
+def draws_of(follow: ScheduleReplay) -> int:
+    """How many words of the schedule are the draws of a run that followed it, and no steps."""
+    steps, noted = {step.label for step in follow.order.steps}, {*follow.noted}
+    return sum(word in noted and word not in steps and failing_rank(word) is None for word in follow.schedule)
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:

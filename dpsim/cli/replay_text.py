@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsim.cli.console import painted
-from dpsim.contract.words import printable
+from dpsim.contract.words import counted, printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded
+from dpsim.explore.normal_form import folded, switches
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False) -> str:
     """What does not hold in the run, and whether it is that of the trace."""
+    if full and replayed.schedule:
+        extras = extras._replace(schedule=_schedule(replayed))
     lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
@@ -26,6 +28,12 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False) ->
     if replayed.difference is not None:
         lines.append(str(replayed.difference))
     return "\n".join(lines)
+
+
+def _schedule(replayed: Replayed) -> tuple[str, ...]:
+    """The steps that the run took, as `dpsim explore --full` prints them."""
+    words = replayed.schedule
+    return (f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}", *folded(words))
 
 
 def as_json(replayed: Replayed, extras: Extras = NOTHING) -> dict[str, Any]:
