@@ -236,14 +236,19 @@ class ExploredItem(ScenarioItem):
         return ["dpsim", "explore", self._shown_path, "--schedules", str(schedules_to_explore(self.config))]
 
     def _judge(self) -> None:
+        from dpsim.campaign.deepening import explore_bounded
         from dpsim.campaign.explored import explore_subject
+        from dpsim.campaign.files import Options
         from dpsim.campaign.results import results_of_explored
         from dpsim.campaign.subject import Subject
         from dpsim.scenario import excerpt
 
-        scenario = self._file.scenario
-        subject = Subject.of(scenario, self.path.parent)
-        explored = explore_subject(subject, schedules=schedules_to_explore(self.config))
+        scenario, schedules = self._file.scenario, schedules_to_explore(self.config)
+        bounded = explore_bounded(scenario, self.path.parent, Options(schedules=schedules))
+        if bounded is None:
+            explored = explore_subject(Subject.of(scenario, self.path.parent), schedules=schedules)
+        else:
+            scenario, explored = bounded
         if explored.unmet is not None:
             head = f"{scenario.name}, explored: {explored.unmet}"
             primary = explored.findings[0] if explored.findings else None

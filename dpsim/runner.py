@@ -18,10 +18,11 @@ from typing import Any, Literal, NamedTuple
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
+from dpsim.contract.gates import AnyGate
 from dpsim.contract.installed import entry_points
 from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.contract.words import BadInput, did_you_mean
-from dpsim.contract.world import Backend, BackendUnavailable, Gate, Run, World
+from dpsim.contract.world import Backend, BackendUnavailable, Run, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
@@ -174,12 +175,12 @@ def run_scenario(
     *,
     base: Path | None = None,
     progress: Callable[[int, int | None], None] | None = None,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[AnyGate] = (),
 ) -> Result:
     """Run a scenario and judge it.
 
-    `base`: the folder against which its files are resolved (that of the scenario file). `gates`: what looks into
-    mailboxes find (`dpsim.campaign.gates`). `progress(done, total)` is called now and then with steps; total is None
+    `base`: the folder against which its files are resolved (that of the scenario file). `gates`: the order
+    of another run (`dpsim.campaign.gates`). `progress(done, total)` is called now and then with steps; total is None
     where the protocol does not know.
 
     Raises ScenarioError for what cannot be read or run, at all or on that backend, and UnknownBackend. Raises
@@ -187,8 +188,8 @@ def run_scenario(
     What it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
-    on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))
-    refused = None if backend == SIMULATION else only_simulated(scenario, backend)
+    on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates), times=True)
+    refused = None if backend == SIMULATION else only_simulated(scenario, backend, at_gates=bool(gates))
     if refused is not None:
         raise refused
     reason = on.unavailable(gated.size)

@@ -22,7 +22,8 @@ GPUs.
     threads.py         a rank of several host threads: how they live, wait and are stopped
     issuing.py         what makes each of their calls one step, and gives each its journal
     flags.py           the flags between them
-    turns.py           in which order they call these, at the gates of another run
+    turns.py           in which order they go on, at the gates of another run
+    holding.py         events that are held up at a gate
     mail.py            mailboxes: a UNIX socket a rank
     taking.py          how a rank looks into them
     stores.py          stores of programs, as their ranks have them

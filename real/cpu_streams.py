@@ -22,6 +22,7 @@ from dpsim.contract.interface import Aborted, HostArray, Stream
 from dpsim.contract.ops import DType
 from real.calls import torch_dtype
 from real.flags import RealFlag
+from real.holding import answered, hold
 from real.rank import RealBuffer, RealRank, RealStream, arguments, was_written
 from real.waiting import GLANCE_SECONDS, Unfinished
 
@@ -96,6 +97,7 @@ class CpuStream(RealStream):
         self.put(lambda: call.run(reads, writes, was_written))
 
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
+        hold(self)
         return CpuEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:
@@ -135,6 +137,7 @@ class CpuEvent(JournaledEvent):
 
     def _again(self, stream: JournaledStream) -> None:
         self._stream = of_this_backend(stream, CpuStream)
+        hold(self._stream)
         self.mark = self._stream.join()
 
     def _query(self) -> Outcome:
@@ -143,7 +146,7 @@ class CpuEvent(JournaledEvent):
             return self.mark.is_set()
             yield
 
-        return outcome
+        return answered(self._stream.rank, outcome, self._synchronize())
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:

@@ -288,8 +288,9 @@ def communicator_class(journal: Journal) -> type[CudaCommunicator]:
 
 
 def keeps_to_the_shared_half(journal: Journal) -> bool:
-    """Whether something is injected, there may be several threads, or communicators may be aborted."""
-    return journal.injects or journal.shared.front is not None or journal.shared.aborts
+    """Whether something is injected or has a gate, there may be several threads, or communicators may be aborted."""
+    shared = journal.shared
+    return journal.injects or bool(shared.world.gates) or shared.front is not None or shared.aborts
 
 
 new_buffer, new_reading = FusedBuffer.__new__, Reading.__new__

@@ -27,6 +27,7 @@ from dpsim.contract.ops import DType
 from real.cuda_calls import CudaCalls, Landing
 from real.cuda_errors import refuse_captured
 from real.cuda_order import NOTHING, Behind, CommunicatorOrder, after, settle
+from real.holding import answered, hold
 from real.rank import RealBuffer, RealRank, RealStream, tensor, was_written
 
 
@@ -92,6 +93,7 @@ class CudaStream(RealStream):
             raise
 
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
+        hold(self)
         return CudaEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:
@@ -132,6 +134,7 @@ class CudaEvent(JournaledEvent):
 
     def _again(self, stream: JournaledStream) -> None:
         on: CudaStream = of_this_backend(stream, CudaStream)
+        hold(on)
         self.mark = on.mark()
         self.behind = on.behind
 
@@ -140,7 +143,7 @@ class CudaEvent(JournaledEvent):
             return bool(self._rank.patience.ask(self.mark.query))
             yield
 
-        return outcome
+        return answered(self._rank, outcome, self._synchronize())
 
     def _synchronize(self) -> Outcome:
         mark, behind = self.mark, self.behind

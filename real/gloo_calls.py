@@ -66,6 +66,17 @@ class PendingFromAny(Pending):
         return int(self._work._source_rank())
 
 
+class PendingFrom(Pending):
+    """A receive from a known source, asked like one from any."""
+
+    def __init__(self, works: Sequence[Any], member: int) -> None:
+        super().__init__(works, polled=False)
+        self._member = member
+
+    def source(self) -> int:
+        return self._member
+
+
 def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
     """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
     from torch.distributed import ProcessGroupGloo
@@ -80,6 +91,12 @@ def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
 def receive_any(group: Group, output: Any) -> PendingFromAny:
     """Start a receive of the next message of whichever member."""
     return PendingFromAny(group.process_group.recv_anysource([output], TAG))
+
+
+def receive_from(group: Group, output: Any, rank: int) -> PendingFrom:
+    """The same of one rank, where a gate says so."""
+    member = group.member(rank)
+    return PendingFrom([group.process_group.recv([output], member, TAG)], member)
 
 
 def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:

@@ -27,8 +27,9 @@ from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.dtypes import bits
+from dpsim.contract.gates import EARLY
 from dpsim.contract.interface import HostArray, Received
-from dpsim.contract.ops import DType
+from dpsim.contract.ops import BROKEN_OFF, DType
 from real import gloo_calls
 from real.abandoned import Unending, ended
 from real.calls import NATIVE
@@ -58,22 +59,53 @@ class GlooCall(tuple[Any, ...]):
         return type(self)((communicator, WatchedWork(work), result, site))
 
     def query(self) -> Outcome:
-        communicator, work, _, site = self
-
-        def outcome() -> Generator[Any, Any, bool]:
-            return work is None or communicator.look(work, site)
-            yield  # a generator, as the machine's: it never gets here
-
-        return outcome
+        return self._looks(0)
 
     def within(self, timeout_ns: int) -> Outcome:
+        return self._looks(timeout_ns)
+
+    def _looks(self, timeout_ns: int) -> Outcome:
         communicator, work, _, site = self
+        gate = communicator.journal.gate()
 
         def outcome() -> Generator[Any, Any, bool]:
+            if gate is not None and gate.learns == (False,):
+                communicator.patience.check()
+                communicator.patience.sleep(timeout_ns)
+                return False
+            if gate is not None and work is not None:
+                communicator.patience.until(ended(work, lambda: communicator.aborted))
             return work is None or communicator.look(work, site, timeout_ns)
             yield  # likewise
 
         return outcome
+
+
+class GatedCall(GlooCall):
+    """A call whose end has a gate: it is over for its rank at once, or only by an abort."""
+
+    learns: tuple[Any, ...]
+
+    def __new__(cls, call: tuple[Any, ...], learns: tuple[Any, ...]) -> GatedCall:
+        made = super().__new__(cls, call)
+        made.learns = learns
+        return made
+
+    def __call__(self) -> Generator[Any, Any, Any]:
+        communicator, work, result, site = self
+        if self.learns == (EARLY,):
+            UNAWAITED.append((work, result))
+            return result
+        communicator.patience.until(lambda: communicator.aborted)
+        raise communicator.error(site)
+        yield
+
+    def asked(self) -> GatedCall:
+        return GatedCall(GlooCall(self).asked(), self.learns)
+
+
+UNAWAITED: list[Any] = []
+"""What goes on for the peers of a call that was over early; gloo needs its memory while this process lives."""
 
 
 class GlooFromAny(GlooCall):
@@ -129,14 +161,21 @@ class GlooHostCommunicator(JournaledHostCommunicator):
 
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> GlooCall:
         self.patience.sleep(delay_ns)
+        gate, memory = self.journal.gate(), self._from_numpy(bits(array.reshape(-1)))
         try:
-            work = gloo_calls.receive_any(self._group, self._from_numpy(bits(array.reshape(-1))))
+            if gate is not None and gate.learns != (BROKEN_OFF,):
+                work: Any = gloo_calls.receive_from(self._group, memory, gate.learns[0][0])
+            else:
+                work = gloo_calls.receive_any(self._group, memory)
         except RuntimeError as error:
             work = self._blamed(error)
         return GlooFromAny((self, work, array, self.journal.site))
 
     def _awaited(self, work: Any, result: HostArray) -> GlooCall:
         """The result when the work is done; None: there is none."""
+        gate = self.journal.gate()
+        if gate is not None and gate.learns and work is not None:
+            return GatedCall((self, work, result, self.journal.site), gate.learns)
         return GlooCall((self, work, result, self.journal.site))
 
     def look(self, work: Any, site: str, timeout_ns: int = 0) -> bool:

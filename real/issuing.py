@@ -43,11 +43,11 @@ ISSUING = threading.RLock()
 """Held by a thread while it issues. One for the process, which has one rank."""
 
 
-class FlagTurns(Protocol):
-    """What the front asks before a call is written: a `real.turns.OrderOfFlags`."""
+class ThreadTurns(Protocol):
+    """Where the front stands before a call is written, and before its outcome: a `real.turns.OrderOfTurns`."""
 
-    def begin(self) -> None: ...
-    def come(self, place: tuple[str, str, int], what: str) -> None: ...
+    def come(self, point: tuple[str, str, int, bool]) -> None: ...
+    def ends(self) -> None: ...
 
 
 _guarded: dict[type, type] = {}
@@ -128,7 +128,7 @@ class OwnJournal(threading.local, Journal):
     out.
     """
 
-    def __init__(self, shared: RankJournal, turns: FlagTurns | None = None) -> None:
+    def __init__(self, shared: RankJournal, turns: ThreadTurns | None = None) -> None:
         """For main; and for each thread that calls it and is none of the rank's."""
         super().__init__(shared, MAIN)
         self.turns = turns
@@ -136,8 +136,11 @@ class OwnJournal(threading.local, Journal):
 
     def enter(self, journal: Journal) -> None:
         """The calling thread goes on where that journal ends."""
-        vars(self).update(vars(journal) | {"turns": self.turns})
+        turns = self.turns
+        vars(self).update(vars(journal) | {"turns": turns})
         self.looks = True  # what another thread captures is asked before each op
+        if turns is not None:
+            self.turn = lambda site, ordinal: turns.come((self.thread, site, ordinal, False))
 
     def leave(self, journal: Journal) -> None:
         """The calling thread ends: that journal goes on where it was."""
@@ -145,18 +148,19 @@ class OwnJournal(threading.local, Journal):
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
         where = self._arrive(site, _getframe(2))
-        if self.turns is not None:
-            self._take_flag_turn(kind, site, fields)
         delay = self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where, *fields))
         return delay
 
-    def _take_flag_turn(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
-        assert self.turns is not None
-        if kind == "flag":
-            self.turns.come((self.thread, site, self.ordinal), fields[1])
-        else:
-            self.turns.begin()
+    def starts(self) -> None:
+        """A thread other than main begins its program, in its turn."""
+        if self.turns is not None:
+            self.turns.come((self.thread, "", self.visits("end"), False))
+
+    def learned(self, site: str, ordinal: int, result: Any) -> None:
+        if self.turns is not None:
+            self.turns.come((self.thread, site, ordinal, True))
+        super().learned(site, ordinal, result)
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         where = place_of(site, _outside(_getframe(2)))

@@ -1,11 +1,11 @@
 """A journal in a file, as the rank writes it: the parent can read it while the rank is stuck or dead.
 
 The file is mapped into memory. At its beginning stands how much of it is *committed*, and the highest step tag that the
-program has set. Behind that the records follow one another, each with its length behind it. To write a record is one
-copy and one store: first its bytes, then the new committed length, 8 aligned bytes at once. So a record is there as a
-whole or not at all, wherever its writer is killed. A stored record belongs to the page cache and not to the process. A
-reader of the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is dead
-(`journal_reader`).
+program has set. Behind that the records follow one another, each with its time and its length behind it. To write a
+record is one copy and one store: first its bytes, then the new committed length, 8 aligned bytes at once. So a record
+is there as a whole or not at all, wherever its writer is killed. A stored record belongs to the page cache and not to
+the process. A reader of the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is
+dead (`journal_reader`).
 
 The journal takes space on the disk before it maps a window of the file (`posix_fallocate`). A store to a page without
 space would raise SIGBUS. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which
@@ -34,6 +34,7 @@ import mmap
 import os
 import struct
 import sys
+import time
 from collections.abc import Callable
 
 from dpsim.backend.journal.plain import PLAIN
@@ -51,6 +52,9 @@ MOST = (1 << 63) - 1
 
 LENGTH = struct.Struct("<I")
 """Of a record, behind it: so the last one is found from the end."""
+
+TAIL = struct.Struct("<qI")
+"""What is behind a record: when it was written, in ns of CLOCK_MONOTONIC, and its length."""
 
 GIVEN = {"post": -1, "learned": -1, "decision": DECISION_VALUE, "raised": -1, "store": -1}
 """Where the field of the program is, in kinds of records that have one. A plain value, which most are, needs no check.
@@ -90,7 +94,7 @@ class JournalFile:
     def _writer(self) -> tuple[Callable[[RawRecord], None], Callable[[int], None]]:
         from msgspec.msgpack import Encoder  # not above: importing the backends must work where it is not installed
 
-        encode, put_length, more = Encoder().encode, LENGTH.pack_into, LENGTH.size
+        encode, put_tail, more, now = Encoder().encode, TAIL.pack_into, TAIL.size, time.monotonic_ns
         memory, first, at, room = self._window(HEAD, 0)
         head = memoryview(mmap.mmap(self._file, HEAD)).cast("q")
         head[1] = -1
@@ -112,7 +116,7 @@ class JournalFile:
                 memory, first, at, room = self._next_window(first + at, size + more)
                 end = at + size
             memory[at:end] = data
-            put_length(memory, end, size)
+            put_tail(memory, end, now(), size)
             at = end + more
             head[0] = first + at
 

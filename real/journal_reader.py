@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import mmap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -39,7 +40,8 @@ from dpsim.contract.ops import (
     THREAD_NAME,
     RawRecord,
 )
-from real.journal_file import HEAD, LENGTH
+from dpsim.contract.times import ActorTimes
+from real.journal_file import HEAD, LENGTH, TAIL
 
 JSON = b"["
 """What such a record begins with, and no array of MessagePack does."""
@@ -47,21 +49,34 @@ JSON = b"["
 
 def read_journal(path: Path) -> list[RawRecord]:
     """All complete records of a journal; none if the file does not exist (yet)."""
+    return read_timed_journal(path)[0]
+
+
+def read_timed_journal(path: Path) -> tuple[list[RawRecord], list[int]]:
+    """The same, and for each record when it was written, in ns of CLOCK_MONOTONIC."""
     try:
         with path.open("rb") as file:
             end = _committed(file)
             file.seek(HEAD)
             data = file.read(end - HEAD)
     except FileNotFoundError:
-        return []
-    records, end = [], len(data)
+        return [], []
+    records, times, end = list[RawRecord](), list[int](), len(data)
     while end:
-        end -= LENGTH.size
-        [size] = LENGTH.unpack_from(data, end)
+        end -= TAIL.size
+        written, size = TAIL.unpack_from(data, end)
         records.append(_record(data[end - size : end]))
+        times.append(written)
         end -= size
     records.reverse()
-    return records
+    times.reverse()
+    return records, times
+
+
+def read_timed_journals(paths: Iterable[Path]) -> tuple[list[list[RawRecord]], tuple[ActorTimes, ...]]:
+    """Those of all ranks, and their times."""
+    read = [read_timed_journal(path) for path in paths]
+    return [records for records, _ in read], tuple(ActorTimes(written) for _, written in read)
 
 
 def journal_size(path: Path) -> int:
@@ -82,6 +97,7 @@ def last_step(path: Path) -> int | None:
                 return None
             file.seek(end)
             [size] = LENGTH.unpack(file.read(LENGTH.size))
+            end -= TAIL.size - LENGTH.size
             file.seek(max(HEAD, end - size))
             return int(_record(file.read(size))[STEP])
     except (FileNotFoundError, LookupError, TypeError, ValueError):  # its bytes may come later than the length

@@ -33,8 +33,8 @@ import socket
 import threading
 from typing import Any, NamedTuple
 
+from dpsim.contract.gates import Address
 from dpsim.contract.interface import Frozen
-from dpsim.contract.world import Address
 from real.journal_reader import tuples
 from real.messages import worker_of
 from real.waiting import Patience, Unfinished

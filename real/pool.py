@@ -50,7 +50,7 @@ from real.child import Child, speaking
 from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
-from real.journal_reader import read_journal, step_set
+from real.journal_reader import read_journal, read_timed_journals, step_set
 from real.matched import all_matched
 from real.messages import AbortJob, Go, Job, Leave, Prepared, Recovered
 from real.ports import listening
@@ -207,7 +207,7 @@ class Pool:
         except KeyboardInterrupt as error:
             error.add_note(whereabouts([read_journal(path) for path in paths]))
             raise
-        journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
+        journals, times = read_timed_journals(paths)  # before anything is aborted or killed
         for path in paths:
             self._chains.update(read_chains(path))
         watch.look_at_threads(journals)
@@ -230,6 +230,7 @@ class Pool:
             undefined=watch.undefined,
             steps_set=tuple(map(step_set, paths)),
             chains=dict(self._chains),
+            times=times,
             endless=repeating(journals) if watch.late else (),
         )
 

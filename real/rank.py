@@ -248,10 +248,10 @@ class RealRank(ReachingRank):
         return store
 
     def _open_store(self, port: int) -> Outcome:
-        return lambda: self.stores.open(self, port, self.mail.job)
+        return self.stores.opening(self, port, self.mail.job)
 
     def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
-        return lambda: self.stores.join(self, node, port, timeout_ns, self.mail.job)
+        return self.stores.joining(self, node, port, timeout_ns, self.mail.job)
 
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:

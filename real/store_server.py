@@ -6,6 +6,7 @@ Each connection sends one line of JSON a message:
     ["set", key, value]                 no answer
     ["get", number, key]                answered by [number, value] as soon as the key has a value
     ["change", number, key, how, operands]      answered by [number, what the change tells]
+    ["turn", at, before, message]       one of these, served when `before` was, where a run is made at gates (addresses)
 
 Any process of this machine can connect: a port scan, a health check, another user. A connection that shows another
 word meets a *strange* store, which takes what comes and never answers. One that says anything else is closed, and no
@@ -30,6 +31,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsim.backend.journal.trouble import trouble
+from dpsim.contract.gates import Address
 from dpsim.contract.interface import Frozen
 from dpsim.contract.rules.store_changes import changed, takes
 from real.journal_reader import tuples
@@ -63,6 +65,10 @@ class Server(threading.Thread):
         self._values: dict[str, Frozen] = {}
         self._waiting: dict[str, list[tuple[socket.socket, int]]] = {}
         self._beginnings: dict[socket.socket, bytes] = {}
+        self.served: set[Address] = set()
+        """The calls with a turn that were served."""
+        self._standing: dict[Address, list[tuple[socket.socket, Address, list[Any]]]] = {}
+        """By the call for which they wait: those that came before their turn."""
 
     def run(self) -> None:
         with selectors.DefaultSelector() as selector:
@@ -149,8 +155,26 @@ class Server(threading.Thread):
                 self._answer(connection, number, self._values[key])
             case ["get", int(number), str(key)]:
                 self._waiting.setdefault(key, []).append((connection, number))
+            case ["turn", [int(), str(), str(), int()] as at, None, list(inner)] if inner[:1] != ["turn"]:
+                self._serve_in_turn(connection, _address(at), None, inner)
+            case ["turn", [int(), str(), str(), int()] as at, [int(), str(), str(), int()] as before, list(inner)] if (
+                inner[:1] != ["turn"]
+            ):
+                self._serve_in_turn(connection, _address(at), _address(before), inner)
             case _:
                 raise NoRequest
+
+    def _serve_in_turn(
+        self, connection: socket.socket, at: Address, before: Address | None, message: list[Any]
+    ) -> None:
+        """Serve a call if the one before it was served, and then those that wait for it."""
+        if before is not None and before not in self.served:
+            self._standing.setdefault(before, []).append((connection, at, message))
+            return
+        self._serve(connection, message)
+        self.served.add(at)
+        for asker, later, inner in self._standing.pop(at, ()):
+            self._serve_in_turn(asker, later, None, inner)
 
     def _arrive(self, key: str, value: Frozen) -> None:
         """A key has a value: the ranks that wait for it learn that."""
@@ -164,6 +188,11 @@ class Server(threading.Thread):
             asker.sendall(line_of([number, value]))
         except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
             with_no_more(asker)
+
+
+def _address(at: list[Any]) -> Address:
+    rank, thread, site, ordinal = at
+    return rank, thread, site, ordinal
 
 
 def _message(line: bytes) -> list[Any]:

@@ -7,8 +7,8 @@ never answers, and so does the store of another job. A rank that meets it passes
 job takes another one's members for its own. A stranger that answers all the same is not heard.
 
     stores = Stores()
-    store = yield from stores.open(rank, 0, job)             # None: another rank listens there
-    other = yield from stores.join(rank, 0, store.port, None, job)
+    store = yield from stores.opening(rank, 0, job)()        # None: another rank listens there
+    other = yield from stores.joining(rank, 0, store.port, None, job)()
 
 All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
 shorter than the round trip passes also where the key has a value.
@@ -26,17 +26,27 @@ import select
 import socket
 import threading
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from dpsim.backend.hosts.stores import JournaledStore
 from dpsim.backend.hosts.work import Outcome
 from dpsim.backend.journal.journal import Journal
+from dpsim.contract.gates import Address, Gate
 from dpsim.contract.interface import Frozen
 from real.journal_reader import tuples
 from real.mail import receive
 from real.ports import listen, reach
 from real.store_server import Server, line_of, with_no_more
 from real.waiting import Patience, Unfinished
+
+Turn: TypeAlias = tuple[()] | tuple[Address, Address | None]
+"""A call and the one that the store serves before it, where a run is made at the gates of another one."""
+
+
+def in_turn(message: list[Any], turn: Turn) -> list[Any]:
+    """What goes over the connection."""
+    return ["turn", *turn, message] if turn else message
+
 
 CLOSE_SECONDS = 10.0
 """For a server to close its sockets, which takes no time where each user reads its answers."""
@@ -56,15 +66,17 @@ class StoreConnection:
             connection.sendall(line_of(["job", job]))
         threading.Thread(target=self._read, name="store answers", daemon=True).start()
 
-    def ask(self, key: str, patience: Patience) -> queue.SimpleQueue[Frozen]:
+    def ask(self, key: str, patience: Patience, turn: Turn = ()) -> queue.SimpleQueue[Frozen]:
         """Where the value will be; None, if the listener leaves before there is one."""
-        return self._question("get", [key], patience)
+        return self._question("get", [key], patience, turn)
 
-    def change(self, key: str, how: str, operands: Sequence[Any], patience: Patience) -> queue.SimpleQueue[Frozen]:
+    def change(
+        self, key: str, how: str, operands: Sequence[Any], patience: Patience, turn: Turn = ()
+    ) -> queue.SimpleQueue[Frozen]:
         """Where the answer to a change will be; None, if the listener leaves before."""
-        return self._question("change", [key, how, operands], patience)
+        return self._question("change", [key, how, operands], patience, turn)
 
-    def _question(self, what: str, about: list[Any], patience: Patience) -> queue.SimpleQueue[Frozen]:
+    def _question(self, what: str, about: list[Any], patience: Patience, turn: Turn) -> queue.SimpleQueue[Frozen]:
         answer: queue.SimpleQueue[Frozen] = queue.SimpleQueue()
         with self._lock:
             self._number += 1
@@ -72,12 +84,12 @@ class StoreConnection:
                 answer.put(None)
             else:
                 self._asked[self._number] = answer
-            self._send([what, self._number, *about], patience)
+            self._send(in_turn([what, self._number, *about], turn), patience)
         return answer
 
-    def set(self, key: str, value: Frozen, patience: Patience) -> None:
+    def set(self, key: str, value: Frozen, patience: Patience, turn: Turn = ()) -> None:
         with self._lock:
-            self._send(["set", key, value], patience)
+            self._send(in_turn(["set", key, value], turn), patience)
 
     def close(self) -> None:
         """What was sent arrives. Does not wait."""
@@ -145,18 +157,31 @@ class RealStore(JournaledStore):
         self.server = server
 
     def _put(self, key: str, value: Frozen) -> None:
-        self._line.set(key, value, self._rank.patience)
+        self._line.set(key, value, self._rank.patience, self._turn())
 
     def _get(self, key: str, timeout_ns: int | None) -> Outcome:
+        gate, turn = self.journal.gate(), self._turn()
+
         def outcome() -> Generator[Any, Any, Frozen]:
             patience = self._rank.patience
-            return patience.answer(self._line.ask(key, patience), timeout_ns)
+            if gate is not None and gate.learns == (None,):
+                patience.check()
+                patience.sleep(timeout_ns or 0)
+                return None
+            limit = timeout_ns if gate is None else None
+            return patience.answer(self._line.ask(key, patience, turn), limit)
             yield
 
         return outcome
 
+    def _turn(self) -> Turn:
+        """Of the call that was journaled last; empty in a world without gates."""
+        if not self.journal.shared.world.gates:
+            return ()
+        return self.journal.here(), self.journal.served_after()
+
     def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
-        answer = self._line.change(key, how, operands, self._rank.patience)
+        answer = self._line.change(key, how, operands, self._rank.patience, self._turn())
 
         def outcome() -> Generator[Any, Any, Frozen]:
             return self._rank.patience.answer(answer, None)
@@ -165,9 +190,14 @@ class RealStore(JournaledStore):
         return outcome
 
     def _close(self) -> None:
+        server = self.server
+        if server is not None:
+            before = self.journal.served_after() if self.closed else None
+            if before is not None:  # at its gate, the listener leaves when others were served
+                self._rank.patience.until(lambda: before in server.served)
         self._line.close()
-        if self.server is not None:
-            self.server.join(CLOSE_SECONDS)
+        if server is not None:
+            server.join(CLOSE_SECONDS)
             self.server = None
 
 
@@ -182,8 +212,26 @@ class Stores:
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
 
-    def open(self, rank: StoreOwner, port: int, job: str) -> Generator[Any, Any, RealStore | None]:
-        listener = listen(rank.node, port)
+    def opening(self, rank: StoreOwner, port: int, job: str) -> Outcome:
+        """Listen; learns the store, or None. For the call that was journaled last."""
+        gate = rank.journal.gate()
+        return lambda: self._open(rank, port, job, gate)
+
+    def joining(self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str) -> Outcome:
+        """Connect; likewise."""
+        gate = rank.journal.gate()
+        return lambda: self._join(rank, node, port, timeout_ns, job, gate)
+
+    def _open(self, rank: StoreOwner, port: int, job: str, gate: Gate | None) -> Generator[Any, Any, RealStore | None]:
+        if gate is None:
+            listener = listen(rank.node, port)
+        elif gate.learns == (None,):  # the port is another one's by then
+            taken = rank.patience.attempt(lambda: reach(rank.node, port), None)
+            assert taken is not None, "an attempt without a limit"
+            taken.close()
+            return None
+        else:
+            listener = rank.patience.attempt(lambda: listen(rank.node, port), None)
         if listener is None:
             return None
         port = listener.getsockname()[1]
@@ -195,10 +243,14 @@ class Stores:
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
-    def join(
-        self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str
+    def _join(
+        self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str, gate: Gate | None
     ) -> Generator[Any, Any, RealStore | None]:
-        found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
+        if gate is not None and gate.learns == (None,):
+            rank.patience.check()
+            rank.patience.sleep(timeout_ns or 0)
+            return None
+        found = rank.patience.attempt(lambda: reach(node, port), timeout_ns if gate is None else None)
         return None if found is None else self._kept(RealStore(rank, node, port, StoreConnection(found, job), None))
         yield
 

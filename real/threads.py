@@ -206,7 +206,7 @@ class ThreadedRank(RealRank):
             with ISSUING:
                 thread.message = front.ended(thread.error, registry.packages())
                 if front.turns is not None:
-                    front.turns.begin()
+                    front.turns.ends()
             if self.lacked:
                 self._over.set()
         except RankDied:
@@ -224,6 +224,7 @@ class ThreadedRank(RealRank):
         try:
             with self._device.thread():
                 self.patience.sleep(self._front.start_delay())
+                self._front.starts()
                 drive(program(self))
         except (RankDied, RankHung, Unfinished, Dismissed, NoJournal):
             raise

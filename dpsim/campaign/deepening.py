@@ -56,11 +56,28 @@ def explore_each(
     for (scenario, base), bounds in zip(scenarios, asked, strict=True):
         left = options._replace(seconds=None if end is None else end - time.monotonic())
         if bounds.binds:
-            outcomes.append(_Levels(scenario, base, bounds, left, progress, before).explore())
+            world, explored = _Levels(scenario, base, bounds, left, progress, before).explore()
+            outcomes.append(files.kept(world, explored, options.folder))
         else:
             outcomes += files.explore_files([(scenario, base)], left, progress)
         before += outcomes[-1].explored.exploration.runs
     return outcomes
+
+
+def explore_bounded(
+    scenario: Scenario,
+    base: Path | None = None,
+    options: Options = Options(),  # noqa: B008  # immutable
+) -> tuple[Scenario, Explored] | None:
+    """A scenario whose limits bound its schedules, level by level: the world that fails, else the scenario, and what is
+    known. None if its limits bound nothing. Writes no traces. Raises ValueError for a strategy that samples.
+    """
+    bounds = Bounds.of(scenario, options.bounds)
+    if not bounds.binds:
+        return None
+    if options.strategy not in ("portfolio", "dpor"):
+        raise ValueError(f"{scenario.name}: its limits bound a search of all schedules, and {options.strategy} samples")
+    return _Levels(scenario, base, bounds, options, None, 0).explore()
 
 
 @dataclass
@@ -76,7 +93,8 @@ class _Levels:
     total: Exploration = field(default_factory=Exploration)
     last: Explored | None = None
 
-    def explore(self) -> Outcome:
+    def explore(self) -> tuple[Scenario, Explored]:
+        """The world that fails, else the scenario; and what is known."""
         begun = time.monotonic()
         try:
             for number in range(self.bounds.most + 1):
@@ -84,9 +102,9 @@ class _Levels:
                 self.total.unfinished = str(level)
                 seconds = self.options.seconds
                 end = None if seconds is None else begun + seconds
-                outcome = self._level(level, end)
-                if outcome is not None:
-                    return outcome
+                failed = self._level(level, end)
+                if failed is not None:
+                    return failed
                 if self.total.unfinished or self.total.verdict in ("proven", "vacuous"):
                     break
         except KeyboardInterrupt as error:
@@ -97,10 +115,10 @@ class _Levels:
         explored = Explored(subject, self.total)
         if self.last is not None:
             explored.looked = self.last.looked
-        return Outcome(self.scenario, explored, {})
+        return self.scenario, explored
 
-    def _level(self, level: Bounds, end: float | None) -> Outcome | None:
-        """Each world of a level. That which is violated or lost is the outcome; None if there is none."""
+    def _level(self, level: Bounds, end: float | None) -> tuple[Scenario, Explored] | None:
+        """Each world of a level. That which is violated or lost ends it; None if there is none."""
         verdicts = []
         for world in self._worlds(level):
             left = self.options.schedules - self.total.runs
@@ -114,7 +132,7 @@ class _Levels:
                 self.total.classes |= found.exploration.classes
                 self.total.verdict = found.exploration.verdict
                 self.total.unfinished = ""
-                return files.kept(world, replace(found, exploration=self.total), self.options.folder)
+                return world, replace(found, exploration=self.total)
             self._add(found)
             if found.verdict == "sampled":
                 return None

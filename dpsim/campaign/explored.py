@@ -179,7 +179,7 @@ class Explored:
     def facts(self) -> Facts:
         """What the verdict rests on."""
         subject, did = self.subject, self.exploration.did
-        return Facts.of(subject.world, subject.program, did)._replace(not_alone=self.not_alone)
+        return Facts.of(subject.world, subject.program, subject.prepared, did)._replace(not_alone=self.not_alone)
 
     @property
     def not_alone(self) -> str:

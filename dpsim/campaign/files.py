@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 
 from dpsim.campaign.assumptions.row import OTHERWISE
 from dpsim.campaign.bounds import Bounds
+from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.how_far import HowFar
 from dpsim.campaign.interrupts import Done, done_before, with_done
@@ -43,6 +44,10 @@ SHARE = 16
 
 class Cluster(Protocol):
     """Other machines (`dpsim.campaign.ray_cluster`)."""
+
+    @property
+    def width(self) -> int:
+        """Units that are done at a time; 1 before it was asked for any."""
 
     def on(self, sources: Sequence[Source]) -> OtherMachines:
         """Who does the units of subjects."""
@@ -177,9 +182,10 @@ def explore_whole(
     total: int,
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
+    coverage: Coverage | None = None,
 ) -> Whole:
     """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` receives the
-    number of worlds so far.
+    number of worlds so far, and `coverage` each world.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
@@ -188,7 +194,8 @@ def explore_whole(
     injected: dict[Planted, str] = {}
     assumes: dict[str, None] = {}
     runs, alone, rest = 0, 0, iter(scenarios)
-    while some := list(islice(rest, AT_ONCE * options.jobs)):
+    cluster = options.cluster
+    while some := list(islice(rest, AT_ONCE * (options.jobs if cluster is None else cluster.width))):
         seconds = None if end is None else end - time.monotonic()
         if seconds is not None and seconds <= 0:
             break
@@ -205,6 +212,8 @@ def explore_whole(
                 return Whole(verdicts.total(), verdicts, runs, probes, (), None, (), expected, total, lost)
             if not one.exploration.runs:  # the time was up
                 break
+            if coverage is not None:
+                coverage.add(one.subject, one.exploration)
             expected = one.subject.expected
             verdicts[one.verdict] += 1
             runs += one.exploration.runs

@@ -1,61 +1,106 @@
-"""The same messages again: a run on another backend whose looks into mailboxes find what they found in this run.
+"""The same order again: a run on another backend in which races end as they did in this run.
 
-A look races for the next message. The simulation says of each look which message it took, and that makes a gate for it
-(`dpsim.contract.world.Gate`). On every backend a run at these gates takes the same messages. The order in which host
-threads of a rank call its flags is another race. Real threads call them in the order of the simulation: a call waits
-for the one before it. What else races (who has a port, what an event says) stays as it comes.
+The simulation says which message each look took, what each call learned, and in which order threads and stores were
+served. That makes the gates of a run on another backend (`dpsim.contract.gates`):
+
+    what raced in the simulation                      on real processes
+    a look into a mailbox                             takes that message, or nothing
+    a query of an event                               no: the event is held up until then; yes: the query waits
+    a query of a collective or transfer               no: without a look; yes: the query waits
+    a get, a join, an open of a store                 None when its time is up; else it waits
+    the calls at a store, of all ranks                are served in that order
+    a receive from any source                         receives from that rank
+    a send or broadcast that ends before its peer     is over for its rank at once
+      comes
+    an await and an abort of its communicator         the await waits for the abort, or the abort for the await
+    host threads of a rank                            take turns in that order, from call to call
 
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-A look waits at a gate without end only if the program does something else on the other backend than here. Each message
-that a look had was posted before it, by an actor that the look does not hold up.
+A call waits at its gate without end only if the program does something else on the other backend than here. `stalled`
+says at which gate, and for whom. `dpsim.campaign.unforced` names what has no gate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
-from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from dpsim.campaign.gate_turns import turns_at_stores, turns_of_threads
 from dpsim.campaign.subject import Subject, kept
-from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, RawRecord
+from dpsim.contract.gates import EARLY, AnyGate, Gate
+from dpsim.contract.ops import (
+    ADDRESS,
+    ASK_HOW,
+    BROKEN_OFF,
+    EVENT,
+    KIND,
+    LEARNED_OUTCOME,
+    STORE_HOW,
+    STORE_VALUE,
+    RawRecord,
+)
 from dpsim.contract.schedule import CutOff
-from dpsim.contract.world import Address, Gate, Run
+from dpsim.contract.world import Run
 from dpsim.explore import search
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import Scenario
 from dpsim.trace import Difference, Trace, compare
 
 
-def gates_of(run: Run) -> tuple[Gate, ...]:
-    """What each look into a mailbox found that returned, and what each call on a flag came after.
+def gates_of(run: Run) -> tuple[AnyGate, ...]:
+    """The gates that repeat the order of a run.
 
     ValueError for a run that does not say whose message a look took: only those of the simulation do.
     """
-    gates = []
+    gates: list[AnyGate] = []
     for rank, journal in enumerate(run.journals):
-        gates += _turns(rank, journal)
-        looks = {raw[ADDRESS] for raw in journal if raw[KIND] == "take"}
+        calls = {raw[ADDRESS]: raw for raw in journal if raw[KIND] in ("take", "look", "ask", "store", "receive_any")}
         for raw in journal:
-            if raw[KIND] != "learned" or raw[ADDRESS] not in looks:
-                continue
-            at: Address = (rank, *raw[ADDRESS])
-            message = run.taken.get(at)
-            if message is None and raw[LEARNED_OUTCOME] is not None:
-                raise ValueError(f"the run on {run.backend} does not say whose messages it took; take one of sim")
-            gates.append(Gate(at, message))
-    return tuple(gates)
+            if raw[KIND] == "learned":
+                gates += _outcome(run, rank, calls.get(raw[ADDRESS]), raw)
+        gates += _events(rank, journal)
+    gates += [Gate(at, learns=(EARLY,)) for at in getattr(run, "early", ())]
+    return (*gates, *turns_of_threads(run), *turns_at_stores(run))
 
 
-def _turns(rank: int, journal: Sequence[RawRecord]) -> list[Gate]:
-    """Of each call on a flag that it comes after the one before it, where several threads of a rank call flags."""
-    calls: list[Address] = [(rank, *raw[ADDRESS]) for raw in journal if raw[KIND] == "flag"]
-    if len({thread for _, thread, _, _ in calls}) < 2:
+def _outcome(run: Run, rank: int, call: RawRecord | None, raw: RawRecord) -> list[Gate]:
+    """The gate of a call that learned this. `call`: its record, None for a kind that has no gate for an outcome."""
+    at, outcome = (rank, *raw[ADDRESS]), raw[LEARNED_OUTCOME]
+    if outcome == BROKEN_OFF:
+        return [Gate(at, learns=(BROKEN_OFF,))]
+    if call is None or (call[KIND] == "ask" and call[ASK_HOW] != "query"):
         return []
-    return [Gate(call, before) for before, call in pairwise(calls)]
+    if call[KIND] == "take":
+        message = run.taken.get(at)
+        if message is None and outcome is not None:
+            raise ValueError(f"the run on {run.backend} does not say whose messages it took; take one of sim")
+        return [Gate(at, message)]
+    if call[KIND] == "store":
+        how, timeout = call[STORE_HOW], call[STORE_VALUE]
+        if how not in ("open", "join", "get") or (how == "get" and outcome is None and timeout is None):
+            return []  # its turn at the store decides, or the listener has left
+    return [Gate(at, learns=(outcome,))]
+
+
+def _events(rank: int, journal: list[RawRecord]) -> list[Gate]:
+    """Of each recorded event the last query that found it not passed."""
+    marked: dict[int, Any] = {}
+    asked: dict[Any, int] = {}
+    held: dict[Any, Any] = {}
+    for raw in journal:
+        if raw[KIND] == "mark":
+            marked[raw[EVENT]] = raw[ADDRESS]
+        elif raw[KIND] == "ask" and raw[ASK_HOW] == "query":
+            asked[raw[ADDRESS]] = raw[EVENT]
+        elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is False and raw[ADDRESS] in asked:
+            mark = marked.get(asked[raw[ADDRESS]])
+            if mark is not None:
+                held[mark] = raw[ADDRESS]
+    return [Gate((rank, *mark), message=(rank, *ask)) for mark, ask in held.items()]
 
 
 class Again(NamedTuple):

@@ -26,14 +26,17 @@ Prior art: SCTBench's tables of schedules to the first bug; MPI-BugBench, which 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TypeAlias
 
+from dpsim.campaign.bounds import OF_LIMITS
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.interrupts import with_done
+from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
@@ -59,7 +62,7 @@ HARMLESS_LIMIT = 5_000
 class Row:
     """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
     that of DPOR alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
-    before. `broken`: what was found in the twin.
+    before. `broken`: what was found in the twin. `subjects`: the variant's world and its twin's.
     """
 
     entry: VariantEntry
@@ -69,6 +72,7 @@ class Row:
     instead: list[str]
     twin: Exploration
     broken: Finding | None
+    subjects: tuple[Subject, Subject]
 
     @property
     def wrong(self) -> list[str]:
@@ -121,6 +125,9 @@ def exhibit(entry: VariantEntry, file: Path) -> Scenario:
         runs = scenario.protocol.variant or "no variant"
         expected = f"expected {entry.name}, after which the file is named"
         raise ScenarioError(f"{file}: protocol.variant: {expected}; got {runs}")
+    bound = next((key for key in OF_LIMITS if getattr(scenario.limits, key) is not None), None)
+    if bound is not None:
+        raise ScenarioError(f"{file}: limits.{bound}: the museum explores without bounds; leave it out")
     return scenario
 
 
@@ -139,7 +146,13 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[
 
     Raises ScenarioError for an exhibit that cannot be used, and OutOfTime once the time has `expired`.
     """
-    scenario = exhibit(entry, file)
+    return row_of(entry, exhibit(entry, file), file, limit, expired)
+
+
+def row_of(
+    entry: VariantEntry, scenario: Scenario, file: Path, limit: int, expired: Callable[[], bool] = lambda: False
+) -> Row:
+    """The same of an exhibit at hand."""
     subject = Subject.of(scenario, file.parent)
     wanted = entry.expected or "*"
     limit = limit if entry.expected is not None else max(limit, HARMLESS_LIMIT)
@@ -160,7 +173,8 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[
     if entry.expected is None:
         in_time(subject, searches["dpor"][0], seen)
         caught = [*seen.values()]
-    return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
+    first, worst = next(iter(caught), None), next(iter(broken.values()), None)
+    return Row(entry, file, searches, first, instead, twin, worst, (subject, healthy))
 
 
 def seeds(strategy: str) -> int:
@@ -188,6 +202,7 @@ def seek(
             raise OutOfTime
 
     again = Repeats(replace(subject, repeats=repeats), tick)
+    reached = Reached()
     number = 0
 
     def once(asked: Strategy) -> list[Problem]:
@@ -195,6 +210,7 @@ def seek(
         number += 1
         again.before(number)
         run, findings = subject.run(asked, tick)
+        reached.note(subject.program, run.journals)
         assert isinstance(asked, Picker)
         unlike = again.after(run, asked.schedule, bool(findings))
         findings = findings if unlike is None else [unlike.finding]
@@ -204,6 +220,7 @@ def seek(
         return [Problem(findings[0].klass, findings[0].klass)] if matches(findings[0].klass, wanted) else []
 
     found = explore(once, by, Budget(limit, expired=expired))
+    found.probes, found.decided = reached.probes, reached.decided
     if expired():
         raise OutOfTime
     return found
@@ -233,15 +250,22 @@ class Exhibition:
         return not any(row.wrong for row in self.rows)
 
 
+Elsewhere: TypeAlias = Callable[
+    [Sequence[VariantEntry], Mapping[str, Path], int, float | None], Iterator[tuple[int, Row]]
+]
+"""Makes rows, each with the number of its variant, in any order."""
+
+
 def exhibition(
     entries: Sequence[VariantEntry],
     files: Mapping[str, Path],
     limit: int = LIMIT,
     progress: Callable[[int, int], None] | None = None,
     seconds: float | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> Exhibition:
     """The rows of all variants that have an exhibit, as far as the time suffices. `progress(done, total)` is called
-    after each.
+    after each. `elsewhere`: makes the rows on other machines.
 
     Raises ScenarioNotFound if there is no exhibit at all, and ScenarioError for one that cannot be used. A
     KeyboardInterrupt has the rows so far (`Exhibition`) as its `done`.
@@ -257,11 +281,18 @@ def exhibition(
     def expired() -> bool:
         return end is not None and time.monotonic() > end
 
+    made: dict[int, Row] = {}
     try:
-        with nullcontext() if end is None else interrupted(expired):
-            for entry in shown:
-                done.rows.append(row(entry, files[entry.name.lower()], limit, expired))
-                done.left.pop(0)
+        with nullcontext() if end is None or elsewhere is not None else interrupted(expired):
+            rows = (
+                ((number, row(entry, files[entry.name.lower()], limit, expired)) for number, entry in enumerate(shown))
+                if elsewhere is None
+                else elsewhere(shown, files, limit, end)
+            )
+            for number, one in rows:
+                made[number] = one
+                done.rows = [made[number] for number in sorted(made)]
+                done.left = [entry.name for number, entry in enumerate(shown) if number not in made]
                 if progress is not None:
                     progress(len(done.rows), len(shown))
     except OutOfTime:

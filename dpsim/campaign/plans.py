@@ -4,35 +4,43 @@
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-Each unit of DPOR continues a branch of its tree; a search within bounds is one unit. Each unit of a sampling strategy
-has another seed, so no two run the same schedule. The sizes of units depend on schedules and steps, and on no clock. So
-a plan gives the same units wherever they are done, if they are asked for and taken in one order
-(`dpsim.campaign.in_order`).
+Each unit of DPOR continues a branch of its tree. A unit of a search within bounds runs some nodes of its frontier. Each
+unit of a sampling strategy has another seed, so no two run the same schedule. The sizes of units depend on schedules
+and steps, and on no clock. So a plan gives the same units wherever they are done, if they are asked for and taken in
+one order (`dpsim.campaign.in_order`).
 
 The portfolio begins with DPOR alone, since most worlds of a few ranks are proven within some dozen schedules. Then up
 to three units of sampling come for each of DPOR. Each of the two may run `schedules` schedules. When DPOR is exhausted,
 the subject is done.
 
-The tree of DPOR is split into branches (`dpsim.explore.strategies.branches`), so that one proof keeps many processes
-busy.
+The tree of DPOR is split into branches (`dpsim.explore.strategies.branches`), and the frontier of a search within
+bounds is shared out (`dpsim.explore.strategies.frontier`). So one proof keeps many processes busy.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from dpsim.campaign.units import Unit, UnitResult, merge
 from dpsim.explore import Exploration
 from dpsim.explore.estimate import TreeEstimate
 from dpsim.explore.strategies.branches import Tree
+from dpsim.explore.strategies.frontier import SharedFrontier
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.explore.strategies.within import NAME as WITHIN
 
 UNIT_STEPS = 2_000
-"""A unit of DPOR is made of as many schedules as take about this number of steps: between 0.2 and 10 seconds."""
+"""A unit of DPOR is made of as many schedules as take about this number of steps: a tenth of a second, or a few."""
 
 MOST = 64
 """But it has at most this number of schedules, for the steps that no strategy is asked about take time, too."""
+
+LONGER = 20
+"""In a long proof a unit may be this number of times as long: each costs milliseconds, and repeats some of its runs."""
+
+PART = 64
+"""But such a unit is at most this part of the schedules before it, since at the end processes wait for the last one."""
 
 SAMPLED = 16
 SAMPLERS = ("pos", "random", "pct")
@@ -55,7 +63,7 @@ class Plan:
         self._by = strategy if strategy.startswith(f"{WITHIN} ") else "dpor"
         self._proving = strategy in ("portfolio", self._by)
         self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
-        self._tree = Tree()
+        self._tree: Tree | SharedFrontier = SharedFrontier() if self._by != "dpor" else Tree()
         self.estimate = TreeEstimate()
         self._sampling = 0  # units under way
         self._proved = 0  # schedules of DPOR that were taken
@@ -72,15 +80,16 @@ class Plan:
         return unit
 
     def _of_dpor(self) -> Unit | None:
-        size = min(self._size, self.left[True]) if self._by == "dpor" else self.left[True]
-        branch = self._tree.next() if self._proving and size > 0 else None
+        size = min(self._size, self.left[True])
+        branch = self._tree.next(size) if self._proving and size > 0 else None
         if branch is None:
             return None
+        size = branch.schedules(size)
         self.left[True] -= size
         return Unit(self.number, self._by, 0, size, self.stop_at_first, branch.state, branch=branch.number)
 
     def _sample(self) -> Unit | None:
-        size = min(SAMPLED, self.left[False])
+        size = min(max(SAMPLED, self._size * SAMPLED // MOST), self.left[False])
         if not self._samplers or size <= 0:
             return None
         alone = self._proved < ALONE and (self._tree.running > 0 or self.left[True] > 0)
@@ -94,8 +103,8 @@ class Plan:
 
     @property
     def open(self) -> int:
-        """Branches that were not given out."""
-        return self._tree.open
+        """Units that were not given out, by what is known."""
+        return -(-self._tree.open // self._size) if isinstance(self._tree, SharedFrontier) else self._tree.open
 
     def give_up(self, why: str) -> None:
         """The machine took away what a run needs."""
@@ -106,18 +115,18 @@ class Plan:
         """A unit was done."""
         if self.done:
             return
+        proving = result.unit.strategy == self._by
+        if proving:
+            result = self._branched(result)
         merge(self.exploration, result)
         self.seconds += result.seconds
-        proving = result.unit.strategy == self._by
         self._classes.update(result.keys if proving else ())
         self.left[proving] += result.unit.schedules - result.exploration.runs
         if proving:
             self._proved += result.exploration.runs
-            self._branched(result)
             self.estimate.add(result.exploration.runs, result.share)
             self.estimate.over = self._tree.over
-            each = result.exploration.steps / max(result.exploration.runs, 1)
-            self._size = max(1, min(MOST, 2 * result.unit.schedules, int(UNIT_STEPS / max(each, 1))))
+            self._size = self._next_size(result)
         else:
             self._sampling -= 1
         if self.exploration.lost:
@@ -135,14 +144,31 @@ class Plan:
             if proven:  # a sampling strategy counts some classes more than once
                 self.exploration.classes = self._classes
 
-    def _branched(self, result: UnitResult) -> None:
-        """The tree learns what a unit of DPOR found. A search within bounds has no branches."""
-        if result.state is not None:
-            over = result.exhausted or result.bounded or result.state.anew
-            self._tree.take(result.unit.branch, result.state, result.asked, over, result.exploration.runs)
+    def _next_size(self, result: UnitResult) -> int:
+        """How many schedules the next unit has: at most twice as many as this one."""
+        each = max(result.exploration.steps / max(result.exploration.runs, 1), 1)
+        short = min(MOST, int(UNIT_STEPS / each))
+        long = min(LONGER * MOST, int(LONGER * UNIT_STEPS / each), self._proved // PART)
+        return max(1, min(2 * result.unit.schedules, max(short, long)))
+
+    def _branched(self, result: UnitResult) -> UnitResult:
+        """The tree learns what a unit found. In a search within bounds a run may turn out to be redundant: another
+        unit met the same place before. What comes back counts it so.
+        """
+        number, state, found = result.unit.branch, result.state, result.exploration
+        if isinstance(self._tree, SharedFrontier):
+            counts = self._tree.take(number, state)
+            counts += [True] * (len(result.keys) - len(counts))  # a run that could not be repeated
+            keys = [key for key, one in zip(result.keys, counts, strict=True) if one]
+            again = len(result.keys) - len(keys)
+            found = replace(found, redundant=found.redundant + again, idle=min(found.idle, len(keys)))
+            return replace(result, keys=keys, exploration=found)
+        over = result.exhausted or result.bounded or state.anew
+        self._tree.take(number, state, result.asked, over, found.runs)
+        return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
-        """Whether all was seen, and whether it was but for runs that were cut off."""
-        if result.state is None or not self._tree.over:
-            return (result.exhausted, result.bounded) if result.state is None else (False, False)
-        return not self._tree.incomplete, self._tree.incomplete
+        """Whether all was seen, and whether it was but for runs that were cut off or are beyond a bound."""
+        if result.state is None:
+            return result.exhausted, result.bounded
+        return (not self._tree.incomplete, self._tree.incomplete) if self._tree.over else (False, False)

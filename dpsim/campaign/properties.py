@@ -33,7 +33,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import chain
 from os import PathLike
@@ -84,7 +84,9 @@ def holds(
     drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
     "violated", an expected violation is returned, and anything else raises.
 
-    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md).
+    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md). A `Subject`
+    cannot travel there: with one it raises NoCluster. Where the limits of a scenario bound its schedules
+    (`limits.late_deliveries` and others), `holds` explores them level by level, and the verdict is "bounded".
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
     `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
@@ -93,6 +95,7 @@ def holds(
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
+    from dpsim.campaign.ray_cluster import NoCluster
     from dpsim.campaign.subject import Subject
     from dpsim.contract.world import Lost
     from dpsim.diagnose.variants import extras_of_choice
@@ -101,8 +104,10 @@ def holds(
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     subject = replace(subject, alone=not _is_drawn())
-    if cluster is not None and scenario is not None:
-        explored = _on_cluster(cluster, scenario, subject, strategy, schedules)
+    if scenario is not None:
+        scenario, explored = _explored(scenario, subject, strategy, schedules, cluster)
+    elif cluster is not None:
+        raise NoCluster("holds: cluster: a Subject cannot travel to other machines; give the scenario instead")
     else:
         explored = explore_subject(subject, strategy, schedules=schedules)
     if explored.exploration.lost:
@@ -125,15 +130,27 @@ def holds(
     raise DoesNotHold(told, replay, None if unwritten else file, folders[0] if folders else None)
 
 
-def _on_cluster(cluster: str, scenario: Scenario, subject: Subject, strategy: str, schedules: int) -> Explored:
-    """Explored there. Raises NoCluster for an address that is none, and where Ray is not installed."""
+def _explored(
+    scenario: Scenario, subject: Subject, strategy: str, schedules: int, cluster: str | None
+) -> tuple[Scenario, Explored]:
+    """Within its bounds, if it has some; here or on a cluster. The scenario that comes back is the world that fails:
+    one with fewer deaths, say. Raises NoCluster for an address that is none, and where Ray is not installed.
+    """
+    from dpsim.campaign.deepening import explore_bounded
+    from dpsim.campaign.explored import explore_subject
+    from dpsim.campaign.files import Options
     from dpsim.campaign.processes import explore_all
     from dpsim.campaign.ray_cluster import RayCluster
     from dpsim.campaign.remote import Source
 
-    with RayCluster.at(cluster) as machines:
+    with nullcontext() if cluster is None else RayCluster.at(cluster) as machines:
+        bounded = explore_bounded(scenario, None, Options(strategy, schedules, cluster=machines))
+        if bounded is not None:
+            return bounded
+        if machines is None:
+            return scenario, explore_subject(subject, strategy, schedules=schedules)
         there = machines.on([Source.of(scenario, None)])
-        return explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
+        return scenario, explore_all([subject], strategy, schedules=schedules, elsewhere=there)[0]
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
@@ -142,7 +159,6 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     schedule fails now, the command gets the word of that, and the results are of the run that failed now.
     """
     __tracebackhide__ = True
-    from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.replay import replay_token
     from dpsim.campaign.subject import Subject
     from dpsim.diagnose.report import report
@@ -156,18 +172,18 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
             told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
             if unmet is not None:
-                if again.skipped or not again.same:
-                    now = token._replace(steps=tuple(again.schedule), klass=again.findings[0].klass)
+                if again.schedule is not None and (again.skipped or not again.same):
+                    now = token._replace(steps=tuple(again.schedule.steps), klass=again.findings[0].klass)
                 results = _results_again(again, told)
     if unmet is None:
-        explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
+        scenario, explored = _explored(scenario, Subject.of(scenario), token.strategy, token.schedules, None)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
         if unmet is None or _nothing_to_hold(explored):
             return explored
         told = explored.report(extras_of_choice(scenario.protocol)) or f"{scenario.name}: {unmet}"
         if explored.shown:
             shown = explored.shown[0]
-            now = token._replace(steps=tuple(shown.schedule), klass=shown.failure.problem.klass)
+            now = token._replace(scenario=scenario, steps=tuple(shown.schedule), klass=shown.failure.problem.klass)
             results = _results(scenario, explored, Path(FOLDER))
     if now != token and (word := str(now)):
         replay = replay.replace(str(token), word) if str(token) else replay
@@ -261,16 +277,10 @@ def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
 
 
 def _results_again(again: Replayed, report: str) -> list[Path]:
-    from dpsim.campaign.results import Failed, keep_results
-    from dpsim.campaign.subject import Subject, identity
-    from dpsim.explore.normal_form import fingerprint
-    from dpsim.trace import Schedule
+    from dpsim.campaign.results import results_of_replayed
+    from dpsim.campaign.subject import Subject
 
-    found, world = fingerprint(identity(again.findings[0]), again.schedule), Subject.of(again.scenario).world
-    schedule = Schedule("replay", tuple(again.schedule))
-    kept = keep_results(
-        Failed(again.scenario, world, again.run, again.findings, report, found, schedule), Path(FOLDER, "results")
-    )
+    kept = results_of_replayed(again, Subject.of(again.scenario).world, report, Path(FOLDER, "results"))
     return [kept] if kept is not None else []
 
 

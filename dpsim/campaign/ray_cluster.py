@@ -3,9 +3,9 @@
     with RayCluster.at("auto") as cluster:                  # or "ray://HOST:10001"
         explore_all(subjects, elsewhere=cluster.on(sources))
 
-A unit is a task of one CPU. Ray retries none: a unit whose worker or node is lost goes back to its plan and is given
-out again. A unit that is lost four times ends its subject without a verdict. This process alone gets results. Where
-they are kept on disk, this process writes them, as without a cluster.
+A task has one CPU (`dpsim.campaign.ray_units`). A unit whose worker or node is lost is given out again. A unit that is
+lost four times ends its subject without a verdict. This process alone gets results. Where they are kept on disk, this
+process writes them, as without a cluster.
 
 The modules of the user's program travel as the working folder of Ray's runtime environment. A Ray that this process
 starts listens on the loopback address alone, and ends with it.
@@ -18,23 +18,16 @@ from __future__ import annotations
 import os
 import re
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
-from dpsim.campaign.in_order import InOrder
-from dpsim.campaign.remote import Source, do_there, sources_of
-from dpsim.campaign.units import Unit, UnitResult
+from dpsim.campaign.ray_units import RayUnits, each
+from dpsim.campaign.remote import Source, sources_of
 from dpsim.contract.words import BadInput
-from dpsim.contract.world import BackendUnavailable, Lost
-
-LOSSES = 3
-"""So often a unit may be lost and is given out again."""
-
-LOOK_SECONDS = 1.0
+from dpsim.contract.world import BackendUnavailable
 
 OURS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 """What lets a Ray that starts here take the loopback address, as it does on Windows and macOS."""
@@ -66,14 +59,28 @@ class RayCluster:
             raise NoCluster(
                 "Ray is not installed here; install it: pip install -e '.[ray]' in a clone of dpsim"
             ) from None
+        if address != "auto" and find_spec("grpc") is None:
+            raise NoCluster(f"{address} needs the client of Ray; install it: pip install 'ray[client]'")
         return cls(address, jobs)
 
     def on(self, sources: Sequence[Source]) -> RayUnits:
         """The units of subjects. Raises BackendUnavailable where the cluster does not answer."""
-        if self._ray is None:
-            self._connect(sources)
-        width = self._jobs or int(self._ray.cluster_resources().get("CPU", 1))
-        return RayUnits(self._ray, [self._ray.put(one) for one in sources], width)
+        self._connect({module for one in sources for module in one.modules})
+        return RayUnits(self._ray, [self._ray.put(one) for one in sources], self.width)
+
+    def each(
+        self, function: Callable[..., Any], arguments: Sequence[Any], modules: Iterable[str], end: float | None
+    ) -> Iterator[tuple[int, Any]]:
+        """A task for each argument (`dpsim.campaign.ray_units.each`). `modules`: those of programs."""
+        self._connect(modules)
+        return each(self._ray, function, arguments, self.width, end)
+
+    @property
+    def width(self) -> int:
+        """Tasks at a time; 1 before the cluster was asked."""
+        if self._jobs is not None or self._ray is None:
+            return self._jobs or 1
+        return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
 
     def __enter__(self) -> Self:
         return self
@@ -86,11 +93,14 @@ class RayCluster:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def _connect(self, sources: Sequence[Source]) -> None:
+    def _connect(self, modules: Iterable[str]) -> None:
+        """Once. Later programs have the modules of the first."""
+        if self._ray is not None:
+            return
         import ray
 
         about = {"logging_level": "error", "log_to_driver": False}
-        files = sources_of({module for one in sources for module in one.modules})
+        files = sources_of(modules)
         if files:
             self._folder = tempfile.TemporaryDirectory(prefix="dpsim-")
             for name, data in files.items():
@@ -106,72 +116,7 @@ class RayCluster:
             else:
                 ray.init("local", num_cpus=self._jobs, include_dashboard=False, **about)
         except (ConnectionError, OSError, RuntimeError, TimeoutError) as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0]
+            lines = str(error).splitlines() or [type(error).__name__]
+            said = lines[0] if not lines[0].endswith(":") else f"{lines[0]} {lines[-1]}"
             raise BackendUnavailable(f"the cluster {self._address} does not answer: {said}") from error
         self._ray = ray
-
-
-class GivenOut(NamedTuple):
-    unit: Unit
-    subject: InOrder
-
-
-class RayUnits:
-    """An `OtherMachines` (`dpsim.campaign.processes`)."""
-
-    def __init__(self, ray: Any, sources: Sequence[Any], width: int) -> None:
-        self._ray = ray
-        self._sources = sources
-        self._most = 2 * width  # one is at hand when another ends
-        self._task = ray.remote(do_there).options(num_cpus=1, max_retries=0)
-        self._under_way: dict[Any, GivenOut] = {}
-
-    def results(
-        self,
-        next_unit: Callable[[], Unit | None],
-        plans: Sequence[InOrder],
-        end: float | None,
-        tick: Callable[[int], None],
-    ) -> Iterator[UnitResult]:
-        """Give out units until there are none. `tick` is called when one ends."""
-        try:
-            while True:
-                while len(self._under_way) < self._most and (unit := next_unit()) is not None:
-                    left = None if end is None else max(end - time.monotonic(), 0.0)
-                    ref = self._task.remote(self._sources[unit.subject], unit, left)
-                    self._under_way[ref] = GivenOut(unit, plans[unit.subject])
-                if not self._under_way or all(one.plan.done for one in plans):
-                    return
-                ready, _ = self._ray.wait([*self._under_way], num_returns=1, timeout=LOOK_SECONDS)
-                for ref in ready:
-                    result = self._answer(ref)
-                    if result is not None:
-                        yield result
-                tick(0)
-        finally:
-            for ref in self._under_way:
-                with suppress(Exception):
-                    self._ray.cancel(ref, force=True)
-            self._under_way.clear()
-
-    def _answer(self, ref: Any) -> UnitResult | None:
-        """What became of a unit. Raises what the unit raised."""
-        unit, plan = self._under_way.pop(ref)
-        try:
-            answer = self._ray.get(ref)
-        except self._ray.exceptions.RuntimeEnvSetupError as error:
-            raise BackendUnavailable(f"a node cannot take the program's modules: {error}") from error
-        except self._ray.exceptions.RayTaskError as error:  # a unit catches what it raises: it could not be loaded
-            said = str(error).strip().splitlines()[-1]
-            message = "a node cannot do a unit; the same version of dpsim has to be installed on each"
-            raise BackendUnavailable(f"{message}: {said}") from error
-        except self._ray.exceptions.RayError as error:
-            plan.lost(unit, f"with {type(error).__name__}", LOSSES)
-            return None
-        if isinstance(answer, Lost):
-            plan.give_up(str(answer))
-        elif isinstance(answer, Exception):
-            raise answer
-        elif isinstance(answer, UnitResult):
-            return answer
-        return None

@@ -2,6 +2,7 @@
 
     source = Source.of(scenario, base)      # here
     do_there(source, unit, seconds=None)    # there: a UnitResult, or the exception to be dealt with here
+    do_all_there(None, units, *sources)     # a list of these, up to the first failure
 
 What travels is text: the scenario, and the modules of its program by their names. Their sources travel on their own
 (`sources_of`). dpsim is installed there, from the same sources. A file that a scenario names lies at the same path.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import importlib
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -80,6 +81,9 @@ def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
     return found
 
 
+MADE = 64
+"""Subjects that a process holds."""
+
 _made: dict[Source, Subject] = {}
 """Of this process."""
 
@@ -89,9 +93,23 @@ def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitRe
     try:
         subject = _made.get(source)
         if subject is None:
-            _made.clear()
+            if len(_made) == MADE:
+                _made.clear()
             subject = _made[source] = source.subject()
         end = None if seconds is None else time.monotonic() + seconds
         return do(unit, subject, end)
     except Exception as error:  # dealt with where the units are given out
         return lost_by(error) or portable(error)
+
+
+def do_all_there(seconds: float | None, units: Sequence[Unit], *sources: Source) -> list[UnitResult | Exception]:
+    """Do units in turn, each of its source. With the first failure or error the answer ends."""
+    end = None if seconds is None else time.monotonic() + seconds
+    answers: list[UnitResult | Exception] = []
+    for unit, source in zip(units, sources, strict=True):
+        left = None if end is None else max(end - time.monotonic(), 0.0)
+        answers.append(do_there(source, unit, left))
+        last = answers[-1]
+        if isinstance(last, Exception) or last.exploration.failures:
+            break
+    return answers

@@ -9,8 +9,8 @@ A trace that has a schedule (the simulation without time, as `dpsim explore` wri
 to add. For a trace without one, from the simulation in time or from gloo or NCCL, `replay` runs its scenario again on
 the simulation in time. For a real trace, that shows whether the model does what the hardware did.
 
-On a real backend a run has no schedule, but its messages have. `replay` runs it at the gates of the run that the
-simulation made again (`dpsim.campaign.gates`), so whatever messages decide is decided as there.
+On a real backend a run has no schedule. `replay` runs it at the gates of the run that the simulation made again
+(`dpsim.campaign.gates`), so its races end as there. It raises NotForced for what has no gate.
 
 A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
 finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
@@ -25,9 +25,11 @@ from pathlib import Path
 from dpsim.campaign.calls import with_calls, with_calls_along
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
+from dpsim.campaign.stalled import stalled
 from dpsim.campaign.stepping import Stepping
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
+from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff, failing_rank
 from dpsim.contract.words import counted
@@ -37,7 +39,7 @@ from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.onlooker import looking_on
-from dpsim.trace import Difference, Trace, TraceError, compare
+from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 
 CHANGED = "the schedule does not fit any more, for the program or the scenario has changed"
 
@@ -47,8 +49,9 @@ class Replayed:
     """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
-    `simulated`: where this is of another backend, the run whose gates it was made at. `draws`: how many of the steps
-    are draws, which a report does not count. `schedule`: the words that the run followed or chose.
+    `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
+    stands. `draws`: how many of the steps are draws, which a report does not count. `schedule`: what was chosen, of a
+    run of the simulation without time.
     """
 
     name: str
@@ -61,9 +64,10 @@ class Replayed:
     skipped: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
     backend: str = SIMULATION
+    stalled: list[str] = field(default_factory=list)
     simulated: Replayed | None = None
     draws: int = 0
-    schedule: Sequence[str] = ()
+    schedule: Schedule | None = None
 
     @property
     def same(self) -> bool:
@@ -81,7 +85,7 @@ class Replayed:
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.simulated is not None:
-            how += f"; then on {self.backend}, with messages as there"
+            how += f"; then on {self.backend}, in the same order"
             if not self.simulated.same:
                 how += " (which was NOT the same run)"
         if self.same and not self.skipped:
@@ -115,10 +119,21 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
     replayed = _simulated(trace, scenario, strict, base, looks)
     if backend == SIMULATION:
         return replayed
-    result = run_scenario(scenario, backend, base=base, gates=gates_of(replayed.run))
+    gates, words = gates_of(replayed.run), () if trace.schedule is None else trace.schedule.steps
+    refused = unforced(scenario, replayed.run, replayed.findings, words, backend)
+    if refused is not None:
+        raise refused
+    result = run_scenario(scenario, backend, base=base, gates=gates)
     difference = compare(trace, Trace.of(kept(result.run), backend))
     return replace(
-        replayed, run=result.run, findings=result.findings, difference=difference, backend=backend, simulated=replayed
+        replayed,
+        run=result.run,
+        findings=result.findings,
+        difference=difference,
+        backend=backend,
+        simulated=replayed,
+        stalled=stalled(gates, result.run),
+        schedule=None,
     )
 
 
@@ -156,7 +171,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         follow.skipped,
         follow.added,
         draws=draws_of(follow),
-        schedule=follow.schedule,
+        schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
     )
 
 
@@ -178,11 +193,14 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
-    schedule: Sequence[str] = follow.schedule
+    schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
     if not (findings or token.steps):
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
-        found = ((one.run, one.findings, one.schedule) for one in shown if one.run is not None)
-        run, findings, schedule = next(found, (run, findings, schedule))
+        one = next((one for one in shown if one.run is not None), None)
+        schedule = None
+        if one is not None and one.run is not None:
+            run, findings = one.run, one.findings
+            schedule = None if one.failure.in_time else Schedule(one.failure.by, tuple(one.schedule))
     return Replayed(
         "the token",
         token.klass,

@@ -7,8 +7,9 @@
     .dpsim/results/latest                          a link to the newest of them
 
 A failure has one name, so the same failure has one folder, however often it is found. Each file appears as a whole:
-processes that fail alike, as under pytest-xdist, write equal files. Nothing is written of what passes, nor where the
-environment variable DPSIM_RESULTS is 0. What cannot be written changes no verdict.
+processes that fail alike, as under pytest-xdist, write equal files. The folders of the last KEPT failures stay, and
+older ones go (`dpsim.campaign.pruning`). Nothing is written of what passes, nor where the environment variable
+DPSIM_RESULTS is 0. What cannot be written changes no verdict.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.explored import Explored
+from dpsim.campaign.pruning import begin, publish
+from dpsim.campaign.replay import Replayed
 from dpsim.campaign.traces import write_judged
 from dpsim.checks.finding import Finding
 from dpsim.contract.world import Run, World
@@ -35,7 +38,6 @@ from dpsim.trace.appearing import appearing
 FOLDER = Path(".dpsim", "results")
 """Seen from the working folder."""
 
-LATEST = "latest"
 SWITCH = "DPSIM_RESULTS"
 MOST = 200_000
 """Records of a run that has a trace and a picture: more fill a disk."""
@@ -79,7 +81,7 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
         return None
     own = folder / failed.name
     try:
-        own.mkdir(parents=True, exist_ok=True)
+        begin(own)
         _write(own / "report.txt", f"{failed.report}\n")
         _write(own / "scenario.yaml", dump_scenario(failed.scenario))
         if sum(map(len, failed.run.journals)) <= MOST:
@@ -90,7 +92,7 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
                 write_judged(own / "trace.jsonl", failed.run, failed.scenario, klass, failed.schedule)
     except OSError:
         return None
-    _link(folder / LATEST, failed.name)
+    publish(folder, failed.name)
     return own
 
 
@@ -118,15 +120,21 @@ def results_of(result: Result, report: str, folder: Path = FOLDER) -> Path | Non
     return keep_results(failed, folder)
 
 
+def results_of_replayed(replayed: Replayed, world: World, report: str, folder: Path = FOLDER) -> Path | None:
+    """The same of a run that a replay made again, if it is not as its scenario expects it. None for any other, and for
+    a trace of a folder of results: the replay would write over what it replays.
+    """
+    findings, run = replayed.findings, replayed.run
+    if not findings or replayed.scenario.expected.unmet("violated", findings[0], (), "") is None:
+        return None
+    if Path(replayed.name).resolve().is_relative_to(folder.resolve()):
+        return None
+    steps = replayed.schedule.digest if replayed.schedule else ""
+    what = f"{dump_scenario(replayed.scenario)}\n{run.backend}\n{findings[0].klass} {findings[0].culprit}\n{steps}"
+    fingerprint = hashlib.sha256(what.encode("utf-8", "replace")).hexdigest()[:8]
+    return keep_results(Failed(replayed.scenario, world, run, findings, report, fingerprint, replayed.schedule), folder)
+
+
 def _write(path: Path, text: str) -> None:
     with appearing(path) as file:
         file.write(text.encode("utf-8", "backslashreplace"))
-
-
-def _link(path: Path, name: str) -> None:
-    """Let the link lead to the newest folder. A system without links has none."""
-    beside = path.with_name(f".{path.name}-{os.getpid()}")
-    with suppress(OSError):
-        beside.unlink(missing_ok=True)
-        beside.symlink_to(name, target_is_directory=True)
-        os.replace(beside, path)

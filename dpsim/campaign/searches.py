@@ -10,7 +10,6 @@ comes out differently is a failure like any other, and so is a schedule that the
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,11 +18,11 @@ from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
 from dpsim.campaign.polling import Polls
+from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism, unordered
 from dpsim.checks.judge import switch_off
-from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
 from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.words import with_services
@@ -70,7 +69,7 @@ class Runs:
         self._repeats = Repeats(subject, self._tick)
         self._waiting = planted(subject.world)  # what did not happen yet, each with the world that has it alone
         self._injected: dict[Planted, str] = {}
-        self._probes: Counter[str] = Counter()
+        self._reached = Reached()
         self._known: set[str] = set()
         self._number = self._idle = 0
         self._did: set[Fact] = set()
@@ -132,8 +131,7 @@ class Runs:
         note(self._did, run)
         self._polls.note(run.journals)
         self._idle += run.vacuous
-        if self._subject.program.probes:
-            self._probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
+        self._reached.note(self._subject.program, run.journals)
         for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)
             if not why:
@@ -187,7 +185,7 @@ class Runs:
             found.lost, found.verdict = self._lost, "lost"
         found.repeated = self._repeats.made
         found.in_time, found.polls = self._in_time, self._polls_in_words()
-        found.probes = self._probes
+        found.probes, found.decided = self._reached.probes, self._reached.decided
         found.injected.update(self._injected)
 
 

@@ -28,14 +28,17 @@ from dpsim.explore import Exploration, search
 from dpsim.explore.estimate import added
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.frontier import WithinState
 from dpsim.explore.strategies.places import ToTurn
+from dpsim.explore.strategies.within import Within
 from dpsim.sim.hosts.overtime import interrupted
 
 
 @dataclass
 class Unit:
-    """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on. `in_time`: the run in time comes
-    first. `number`: its place in the order of the subject's units. `branch`: of the tree of DPOR.
+    """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on, or the nodes of a search within
+    bounds. `in_time`: the run in time comes first. `number`: its place in the order of the subject's units. `branch`:
+    of the tree of DPOR, or of the frontier.
     """
 
     subject: int
@@ -76,7 +79,7 @@ def do(
     """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` receives the runs so far."""
     begun = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
-    if isinstance(chosen, Dpor) and unit.state is not None:
+    if isinstance(chosen, (Dpor, Within)) and unit.state is not None:
         chosen.resume(unit.state)
     words: dict[ClassKey, bytes] = {}
     keys: list[bytes] = []
@@ -103,16 +106,22 @@ def do(
             in_time=unit.in_time,
         )
     found.classes = set()
-    state = chosen.state() if isinstance(chosen, Dpor) else None
+    state = chosen.state() if isinstance(chosen, (Dpor, Within)) else None
+    unit = replace(unit, state=bare(unit.state))
     stopped = bool(found.failures) and unit.stop_at_first
     taken = bool(found.lost or found.outgrown)
-    ended = chosen.over if isinstance(chosen, Dpor) else chosen.exhausted or chosen.bounded
+    ended = chosen.over if isinstance(chosen, (Dpor, Within)) else chosen.exhausted or chosen.bounded
     short = found.runs < unit.schedules and not stopped and not ended
     over, seconds = taken or (short and not expired()), time.monotonic() - begun
     whole = not taken and not (short and expired())
     asked = [*chosen.asked] if isinstance(chosen, Dpor) else []
     share = added(chosen.shares) if isinstance(chosen, Dpor) else -inf
     return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, seconds, whole, asked, share)
+
+
+def bare(state: Any) -> Any:
+    """What a unit starts with, without what follows from the results of others."""
+    return state.bare() if isinstance(state, WithinState) else state
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
@@ -169,6 +178,7 @@ def join(total: Exploration, one: Exploration) -> None:
     total.lost = total.lost or one.lost
     total.races.update(one.races)
     total.probes.update(one.probes)
+    total.decided.update(one.decided)
     for planted, why in one.injected.items():  # the empty text is the least: it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
 

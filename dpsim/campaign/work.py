@@ -30,15 +30,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dpsim.campaign.units import Unit, UnitResult
+from dpsim.campaign.units import Unit, UnitResult, bare
 from dpsim.contract.words import BadInput
 from dpsim.explore import Exploration, Failure, Problem
+from dpsim.explore.strategies.frontier import BoundUse, NewPlace, Node, RunRecord, WithinDone, WithinState
 from dpsim.explore.strategies.places import DporState, PlaceState, ToTurn
 from dpsim.trace.appearing import appearing
 
 HEAD, UNITS, LOCK = "work.json", "units", "lock"
 
-PLAIN_CLASSES = (Unit, UnitResult, Exploration, Failure, Problem, ToTurn, DporState, PlaceState)
+OF_DPOR = (ToTurn, DporState, PlaceState)
+OF_BOUNDS = (BoundUse, Node, NewPlace, RunRecord, WithinState, WithinDone)
+PLAIN_CLASSES = (Unit, UnitResult, Exploration, Failure, Problem, *OF_DPOR, *OF_BOUNDS)
 
 PLAIN = {
     **{(one.__module__, one.__qualname__): one for one in PLAIN_CLASSES},
@@ -149,7 +152,7 @@ class UnitFiles:
 
     def _key(self, unit: Unit) -> str:
         said = (unit.strategy, unit.seed, unit.schedules, unit.stop_at_first, unit.in_time, unit.number)
-        text = repr((self._digests[unit.subject], said, in_order(unit.state)))
+        text = repr((self._digests[unit.subject], said, in_order(bare(unit.state))))
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

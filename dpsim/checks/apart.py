@@ -35,6 +35,7 @@ class Members:
 
     def __init__(self, calls: dict[int, list[Entry]]) -> None:
         self.calls = calls
+        self._one_call: dict[tuple[int, str, str], bool] = {}
 
     @cached_property
     def roles(self) -> tuple[set[str], set[str]]:
@@ -54,6 +55,13 @@ class Members:
     def elsewhere(self, step: int) -> dict[int, dict[int, list[Entry]]]:
         """The same without one step."""
         return {rank: {when: own for when, own in steps.items() if when != step} for rank, steps in self.steps.items()}
+
+    def are_one_call(self, step: int, one: str, other: str) -> bool:
+        """Whether another step shows that two sites are one call. Each member that departs in a step asks the same."""
+        key = step, one, other
+        if key not in self._one_call:
+            self._one_call[key] = are_one_call(self.elsewhere(step), one, other)
+        return self._one_call[key]
 
 
 def first_apart(members: Members, step: int, mine: list[Entry], others: Sequence[list[Entry]]) -> Apart:
@@ -81,6 +89,6 @@ def _index(members: Members, step: int, mine: list[Entry], theirs: list[Entry]) 
         apart = all(
             site not in (of_others if root else of_roots) for site, root in zip((one, other), is_root, strict=True)
         )
-        if not (any(is_root) and apart) and not are_one_call(members.elsewhere(step), one, other):
+        if not (any(is_root) and apart) and not members.are_one_call(step, one, other):
             return index
     return None

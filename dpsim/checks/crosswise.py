@@ -72,7 +72,8 @@ def roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
 def are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
     """Whether two sites meet in a step in which neither member reaches both. Then they pair up in any order."""
     by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
-    for mine, theirs in permutations(by_ranks, 2):
+    unlike = {tuple(own.items()): own for own in by_ranks}  # equal members meet at one site
+    for mine, theirs in permutations(unlike.values(), 2):
         for step in sorted(mine.keys() & theirs.keys()):
             first, second = mine[step], theirs[step]
             apart = len(first) == len(second) and one not in second and other not in first

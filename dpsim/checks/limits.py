@@ -23,10 +23,10 @@ from dataclasses import replace
 from dpsim.checks import first_use
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, RawRecord, as_record
 from dpsim.contract.rules.replay_frame import within
 from dpsim.contract.words import counted
-from dpsim.contract.world import Occupied
 
 FEW = 8
 

@@ -14,14 +14,15 @@ from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.contract.gates import Address, Gate
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
 from dpsim.contract.words import short
-from dpsim.contract.world import Address, outside
+from dpsim.contract.world import outside
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:
     """A finding for each rank that waits without end at a mailbox."""
-    gates = {gate.at: gate.message for gate in run_index.world.gates}
+    gates = {gate.at: gate.message for gate in run_index.world.gates if isinstance(gate, Gate)}
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
     findings = []
     for last in (last for rank in blocked for last in run_index.living(rank)):

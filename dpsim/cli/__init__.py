@@ -4,8 +4,11 @@
     ending.py     how the process ends: never without a word
     json_alone.py what `--json` prints is alone on stdout
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
+    exit_codes.py     exit codes, each with its outcome
+    json_fields/      the keys of each object that --json prints
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
+    misspelt.py   suggestions for commands and options
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
     torch_target.py    --torch: a program of torch.distributed in place of a scenario
@@ -15,9 +18,11 @@
     run.py        run_text.py        a scenario on a backend, judged
     unchecked.py                     what a program keeps from the checks
     explore.py    explore_text.py    every schedule of scenarios
+    two_lines.py                     what --quiet prints
     explore_options.py               its options
     explore_bounds.py                what its bounds exclude
     explore_work.py                  the folder of its --work and --resume
+    coverage_text.py                 what its schedules reached, and what none did
     replay.py     replay_text.py     the run of a trace made again
     debugger.py                      pdb at one of its ops
     compare.py    compare_text.py    two traces
@@ -27,6 +32,8 @@
     import_job.py                    a hung job as a scenario
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it
+    campaign_options.py              the options of a night of campaigns
+    campaign.py   campaign_text.py   a night of campaigns, and what is new in the newest
     list.py       list_text.py       what there is to run; the schema of scenario files
     show.py       show_text.py       what a name means
     new.py        new_files.py       a protocol to begin with

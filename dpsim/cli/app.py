@@ -21,9 +21,9 @@ from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperGroup
 
 from dpsim.cli import console
+from dpsim.cli.campaign import campaign
 from dpsim.cli.compare import compare
 from dpsim.cli.console import (
     BAD_INPUT,
@@ -37,12 +37,14 @@ from dpsim.cli.console import (
     say_error,
     silence,
 )
+from dpsim.cli.exit_codes import ASK_TO_END, BUG
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
 from dpsim.cli.export import export
 from dpsim.cli.import_job import import_job
 from dpsim.cli.json_alone import ask, begin
 from dpsim.cli.list import list_all, schema
+from dpsim.cli.misspelt import USAGE_ERROR, NamedCommands, suggest_options
 from dpsim.cli.museum import museum
 from dpsim.cli.new import new
 from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
@@ -56,17 +58,8 @@ from dpsim.contract.words import printable
 OBJECTS = 50_000
 """New objects before Python looks for cycles. Most of what a command makes first, modules and models, stays."""
 
-ASK_TO_END = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGALRM", "SIGXCPU")
-"""A command that gets one of these ends as with Ctrl-C and leaves nothing behind. Slurm warns with SIGUSR1."""
 
-BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
-
-
-USAGE_ERROR: Any = typer.BadParameter.__base__
-"""Of click. typer brings its own click in some releases, and exports only this subclass."""
-
-
-class Commands(TyperGroup):
+class Commands(NamedCommands):
     """The commands. With `--json`, a command whose options are wrong prints an object, too."""
 
     def invoke(self, ctx: Any) -> Any:
@@ -74,6 +67,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except USAGE_ERROR as error:
+            suggest_options(error)
             ask("--json" in words)  # an unknown option ends the reading before `--json` is read
             say_error(str(error.format_message()), BAD_INPUT)
             raise
@@ -160,9 +154,12 @@ app.command("explain")(explain)
 app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
+app.add_typer(campaign, name="campaign")
 add_commands(app, COMMANDS)
 
-scenario = typer.Typer(help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+scenario = typer.Typer(
+    cls=NamedCommands, help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False
+)
 
 
 @scenario.callback()

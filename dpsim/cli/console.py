@@ -27,6 +27,10 @@ from typing import Any, NoReturn
 
 import typer
 
+from dpsim.cli.exit_codes import BAD_INPUT as BAD_INPUT  # commands of other packages use them
+from dpsim.cli.exit_codes import CANNOT_RUN as CANNOT_RUN
+from dpsim.cli.exit_codes import INTERRUPTED, PIPE_CLOSED
+from dpsim.cli.exit_codes import NOT_MET as NOT_MET
 from dpsim.cli.json_alone import OUTPUT, object_text, stdout
 from dpsim.cli.json_alone import ask as ask  # commands of other packages call it
 from dpsim.cli.progress import Progress as Progress
@@ -35,12 +39,6 @@ from dpsim.cli.streams import is_terminal as is_terminal
 from dpsim.cli.streams import note as note
 from dpsim.cli.streams import silence as silence
 from dpsim.contract.words import BadInput, printable
-
-NOT_MET = 1
-BAD_INPUT = 2
-CANNOT_RUN = 3
-INTERRUPTED = 130
-PIPE_CLOSED = 141  # what a shell makes of SIGPIPE
 
 
 class Terminated(KeyboardInterrupt):

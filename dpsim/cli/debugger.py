@@ -54,6 +54,10 @@ class RankDebugger(pdb.Pdb):
         except Exception as error:
             self.error(f"{type(error).__name__}: {error}")
 
+    def stop_here(self, frame: FrameType) -> bool:
+        """`s` goes into calls of the program, and not into those of dpsim, where a line of the program waits."""
+        return not is_own_code(frame) and bool(super().stop_here(frame))
+
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
         """The calls of the program alone, without those that run it."""
         stack, at = super().get_stack(f, t)

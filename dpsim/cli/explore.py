@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, NoReturn
 
 import typer
 
+from dpsim.cli import coverage_text, explore_work, torch_target
 from dpsim.cli import explore_options as options
-from dpsim.cli import explore_work, torch_target
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say, say_json
 from dpsim.cli.explore_bounds import refuse_bounds
 from dpsim.cli.json_alone import json_alone
@@ -33,6 +33,7 @@ from dpsim.cli.options import (
     Memory,
     Modules,
     Off,
+    Quiet,
     allow_memory,
     budget_seconds,
     import_modules,
@@ -42,6 +43,7 @@ from dpsim.cli.options import (
 from dpsim.cli.torch_target import Order, Ranks, TorchTarget
 
 if TYPE_CHECKING:
+    from dpsim.campaign.coverage import Coverage
     from dpsim.campaign.files import Options, Outcome
     from dpsim.explore import Failure
     from dpsim.scenario import Scenario
@@ -76,9 +78,11 @@ def explore(
     late_deliveries: options.LateDeliveries = None,
     deaths: options.Deaths = None,
     early_timeouts: options.EarlyTimeouts = None,
+    coverage: options.Coverage = False,
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    quiet: Quiet = False,
     memory: Memory = None,
     results: KeepResults = True,
     as_json: AsJson = False,
@@ -90,8 +94,9 @@ def explore(
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import files
         from dpsim.campaign.bounds import Bounds
+        from dpsim.campaign.coverage import Coverage
 
-        allow_memory(memory)
+        allow_memory(memory, quiet)
         import_modules(module)
         seconds = _checked(strategy, budget)
         bounds = Bounds(preemptions, late_deliveries, deaths, early_timeouts)
@@ -100,7 +105,7 @@ def explore(
         search = files.Options(strategy, most, seconds, jobs, seed, keep_going, save, bounds=bounds)
         named = torch_target.chosen(torch, ranks, order, scenarios or [])
         chosen = [(with_off(one, off or []), base) for one, base in named]
-        more = typed("--module", module)
+        shown = Display(typed("--module", module), full, quiet, as_json, results, Coverage() if coverage else None)
         _refuse_both(swarm, all_up_to, keep_going)
         of_a_set = swarm is not None or all_up_to is not None
         refuse_bounds(bounds, strategy, of_a_set, [one for one, _ in chosen])
@@ -111,10 +116,10 @@ def explore(
         ):
             search = search._replace(work=kept, cluster=machines)
             if swarm is not None:
-                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, more, full, as_json, results)
+                _explore_whole(chosen, _drawn(chosen, swarm, seed), search, shown)
             if all_up_to is not None:
-                _explore_whole(chosen, _small(chosen, all_up_to), search, more, full, as_json, results)
-            _explore_each(chosen, search, more, full, as_json, results)
+                _explore_whole(chosen, _small(chosen, all_up_to), search, shown)
+            _explore_each(chosen, search, shown)
 
 
 def _checked(strategy: str, budget: str | None) -> float | None:
@@ -142,32 +147,36 @@ def _refuse_both(swarm: str | None, all_up_to: str | None, keep_going: bool) -> 
 def _explore_each(
     chosen: list[tuple[Scenario, Path]],
     options: Options,
-    more: list[str],
-    full: bool,
-    as_json: bool,
-    results: bool,
+    shown: Display,
 ) -> NoReturn:
     """Each scenario as it is written."""
     from dpsim.campaign import deepening
     from dpsim.cli import explore_text as text
+    from dpsim.cli import two_lines
 
     title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
-    with Progress(f"exploring {title}", unit="schedule") as progress:
+    with Progress(f"exploring {title}", unit="schedule", budget=options.seconds, quiet=shown.quiet) as progress:
         outcomes = deepening.explore_each(chosen, options, progress, lambda standing: progress.told(standing.line()))
     met = all(one.explored.unmet is None for one in outcomes)
-    kept = [_results(one, options, results) for one in outcomes]
-    if as_json:
+    kept = [_results(one, options, shown.results) for one in outcomes]
+    if shown.covered is not None:
+        for one in outcomes:
+            shown.covered.add(one.explored.subject, one.explored.exploration)
+    if shown.as_json:
         rows = [
             text.as_json(one.explored, one.scenario, one.traces) | ({"results": own} if own else {})
             for one, own in zip(outcomes, kept, strict=True)
         ]
-        say_json({"met": met, "scenarios": rows})
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
+    elif shown.quiet:
+        say(two_lines.of_each(outcomes))
     else:
-        say("\n\n".join(_outcome(one, more, one.explored.unmet, full) for one in outcomes))
+        say("\n\n".join(_outcome(one, shown, one.explored.unmet) for one in outcomes))
         if len(outcomes) > 1:
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
             say(f"results: {folder}")
+        coverage_text.say_covered(shown.covered)
     for one in outcomes:
         _warn(one)
     _end(any(one.explored.exploration.lost for one in outcomes), met)
@@ -190,6 +199,19 @@ def _warn(outcome: Outcome) -> None:
 
 def _end(lost: bool, met: bool) -> NoReturn:
     raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
+
+
+class Display(NamedTuple):
+    """How results are shown. `more`: options that a command to type next needs as well; `results`: keep folders;
+    `covered`: what the worlds reached, if the user asked.
+    """
+
+    more: list[str]
+    full: bool
+    quiet: bool
+    as_json: bool
+    results: bool
+    covered: Coverage | None
 
 
 class Set(NamedTuple):
@@ -226,42 +248,46 @@ def _explore_whole(
     chosen: list[tuple[Scenario, Path]],
     sets: Iterator[Set],
     options: Options,
-    more: list[str],
-    full: bool,
-    as_json: bool,
-    results: bool,
+    shown: Display,
 ) -> NoReturn:
     """Each set of worlds, up to the first world that fails."""
     from dpsim.campaign import files
     from dpsim.cli import explore_text as text
+    from dpsim.cli import two_lines
     from dpsim.scenario.swarm import Swarm
 
     first, met, lost, rows = None, True, False, []
     for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
         title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
-        with Progress(title, unit="world") as progress:
-            whole = files.explore_whole(worlds, total, options, progress)
+        with Progress(title, unit="world", budget=options.seconds, quiet=shown.quiet) as progress:
+            whole = files.explore_whole(worlds, total, options, progress, shown.covered)
         rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
-        if not as_json:
+        if shown.quiet and not shown.as_json:
+            say(two_lines.of_worlds(base.name if len(chosen) > 1 else "", sizes, total, whole))
+            _ = None if whole.first is None else _results(whole.first, options, shown.results)
+        elif not shown.as_json:
             say(text.whole_as_text(base.name, sizes, total, whole, possible))
             if whole.first is not None:
-                say(f"\n{_outcome(whole.first, more, whole.unmet, full)}")
-                for folder in _results(whole.first, options, results):
+                say(f"\n{_outcome(whole.first, shown, whole.unmet)}")
+                for folder in _results(whole.first, options, shown.results):
                     say(f"results: {folder}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
-    if as_json:
-        say_json({"met": met, "scenarios": rows})
+    if shown.as_json:
+        say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
+    elif not shown.quiet:
+        coverage_text.say_covered(shown.covered)
     if first is not None:
         _warn(first)
     _end(lost, met)
 
 
-def _outcome(one: Outcome, more: list[str], unmet: str | None, full: bool) -> str:
+def _outcome(one: Outcome, shown: Display, unmet: str | None) -> str:
     from dpsim.cli import explore_text as text
 
     def next_of(failure: Failure) -> tuple[str, ...]:
         trace = one.traces.get(failure.fingerprint)
-        return () if trace is None else (shlex.join(["dpsim", "replay", str(trace), *more, *["--full"] * (not full)]),)
+        again = ["dpsim", "replay", str(trace), *shown.more, *["--full"] * (not shown.full)]
+        return () if trace is None else (shlex.join(again),)
 
     expected = text.expectation_line(one.explored.subject.expected, unmet)
-    return f"{text.as_text(one.explored, one.scenario, next_of, full)}\n{expected}"
+    return f"{text.as_text(one.explored, one.scenario, next_of, shown.full)}\n{expected}"

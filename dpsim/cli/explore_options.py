@@ -49,6 +49,12 @@ Cluster = Annotated[
         help="Explore on a cluster of Ray: ray://HOST:PORT, or auto for that of RAY_ADDRESS, else Ray here.",
     ),
 ]
+Coverage = Annotated[
+    bool,
+    typer.Option(
+        "--coverage", help="Say which probes, modes, orders of two sites and rows of tables no schedule reached."
+    ),
+]
 Preemptions = Annotated[
     int | None,
     typer.Option(metavar="N", min=0, max=1_000_000, help="All schedules with at most N preemptions, from none on."),

@@ -206,6 +206,8 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
     `possible`: in how many worlds of a swarm each kind of fault was.
     """
     drawn = isinstance(sizes, Swarm)
+    failed = whole.first is not None
+    said = whole_verdict(sizes, total, whole) + ":" * (failed and not whole.lost)
     holds = whole.first is None and not whole.lost and whole.explored > 0
     rows = [
         ("scenario", name),
@@ -218,26 +220,6 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")] * holds,
     ]
-    if whole.lost:
-        said = f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
-    elif whole.first is not None:
-        said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no {'earlier' if drawn else 'smaller'} one:"
-    elif whole.verdict == "vacuous":
-        left = f"; {total - whole.explored:,} not reached in time" if whole.explored < total else ""
-        said = f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"
-    elif whole.verdict == "proven":
-        vacuous = (
-            f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to coordinate" if whole.verdicts["vacuous"] else ""
-        )
-        said = f"PROVEN  every one of these worlds holds in every schedule{vacuous}"
-    else:
-        words = [
-            f"{whole.verdicts[word]:,} {word}"
-            for word in ("proven", "bounded", "sampled", "vacuous")
-            if whole.verdicts[word]
-        ]
-        words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
-        said = f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
     lines = [*columns(rows), "", painted(said, good=whole.first is None and not whole.lost)]
     if whole.first is not None:
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
@@ -246,6 +228,29 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         if whole.unmet is not None or whole.expected != HELD:
             lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)
+
+
+def whole_verdict(sizes: Scale, total: int, whole: Whole) -> str:
+    """The verdict on all worlds, in a line."""
+    if whole.lost:
+        return f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
+    if whole.first is not None:
+        which = "earlier" if isinstance(sizes, Swarm) else "smaller"
+        return f"VIOLATED  world {whole.explored:,} of {total:,}, and no {which} one"
+    if whole.verdict == "vacuous":
+        left = f"; {total - whole.explored:,} not reached in time" if whole.explored < total else ""
+        return f"VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets{left}"
+    if whole.verdict == "proven":
+        vacuous = whole.verdicts["vacuous"]
+        beside = f"; {vacuous:,} vacuous, with nothing to coordinate" if vacuous else ""
+        return f"PROVEN  every one of these worlds holds in every schedule{beside}"
+    words = [
+        f"{whole.verdicts[word]:,} {word}"
+        for word in ("proven", "bounded", "sampled", "vacuous")
+        if whole.verdicts[word]
+    ]
+    words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
+    return f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
 
 
 def _probed(probes: Mapping[str, int]) -> str:

@@ -3,7 +3,8 @@
 dpsim export skip.jsonl                          # skip.html, for any browser
 dpsim export calls --format perfetto             # calls.json, for ui.perfetto.dev
 
-A trace, a folder of recordings and one of dumps give the same picture of the same calls. The exit code is 0 if there is
+A trace, a folder of recordings and one of dumps give the same picture of the same calls. A trace of a run in time has
+durations beside, unless --ticks leaves them out. The exit code is 0 if there is
 a picture, whatever it shows.
 """
 
@@ -44,6 +45,9 @@ def export(
     form: Annotated[
         PictureFormat, typer.Option("--format", help="html: for any browser. perfetto: for ui.perfetto.dev.")
     ] = PictureFormat.HTML,
+    in_ticks: Annotated[
+        bool, typer.Option("--ticks", help="Show order and not duration: an op is a tick, on every backend.")
+    ] = False,
     module: Modules = None,
 ) -> None:
     """Draw a run or a hung job: who waits for whom, and which call is missing."""
@@ -52,13 +56,13 @@ def export(
         if target.is_dir() or target.resolve() == source.resolve():
             what = "a folder" if target.is_dir() else "the source"
             fail(f"{target}: {what}; expected another file for the picture: -o FILE", BAD_INPUT)
-        picture = picture_of(source, module)
+        picture = picture_of(source, module, in_ticks)
         write(target, text_of(picture, form))
         say(f"{picture.lines[0]}")
         say(f"picture: {target}")
 
 
-def picture_of(source: Path, modules: list[str] | None = None) -> Picture:
+def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = False) -> Picture:
     """The picture of a trace, or of a folder of recordings or dumps. Raises BadInput and OSError."""
     if source.is_dir():
         from dpsim.cli.explain import job_of_folder
@@ -68,7 +72,7 @@ def picture_of(source: Path, modules: list[str] | None = None) -> Picture:
     from dpsim.cli.explain import judged_trace
     from dpsim.diagnose.pictures.of_run import picture_of_run
 
-    return picture_of_run(*judged_trace(source, modules), source.name)
+    return picture_of_run(*judged_trace(source, modules), source.name, in_ticks)
 
 
 def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:

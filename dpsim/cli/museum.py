@@ -11,9 +11,11 @@ from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say, say_json
+from dpsim.cli import explore_work
+from dpsim.cli.console import BAD_INPUT, NOT_MET, Progress, fail, one_line_errors, say, say_json
+from dpsim.cli.explore_options import Cluster
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules, typed
+from dpsim.cli.options import AsJson, Modules, Quiet, budget_seconds, import_modules, typed
 
 
 def museum(
@@ -32,7 +34,9 @@ def museum(
     budget: Annotated[
         str | None, typer.Option(metavar="TIME", help="Stop after this time, also within a run, e.g. 60s or 5m.")
     ] = None,
+    cluster: Cluster = None,
     module: Modules = None,
+    quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
     """Show what finds each known mistake, how soon, and that its healthy twin holds.
@@ -41,11 +45,16 @@ def museum(
     """
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign import museum as visit
+        from dpsim.campaign.museum_there import elsewhere
         from dpsim.cli import museum_card as card
         from dpsim.cli import museum_text as text
 
         if names and only:
             raise typer.BadParameter("a NAME says what a variant is, --only explores it: give one of them")
+        if names and quiet:
+            raise typer.BadParameter("a NAME says what a variant is, and --quiet leaves that out: give one of them")
+        if names and cluster is not None:
+            fail("--cluster: a NAME explores nothing; leave one of them out", BAD_INPUT)
         import_modules(module)
         if names:
             told = card.cards(
@@ -57,16 +66,20 @@ def museum(
             return
         seconds = budget_seconds(budget)
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
-        with Progress("museum", unit="variant") as progress:
+        with (
+            explore_work.on(cluster, jobs=1) as machines,
+            Progress("museum", unit="variant", budget=seconds, quiet=quiet) as progress,
+        ):
+            there = None if machines is None else elsewhere(machines)
             try:
-                shown = visit.exhibition(entries, files, schedules, progress, seconds)
+                shown = visit.exhibition(entries, files, schedules, progress, seconds, there)
             except KeyboardInterrupt as error:
                 _say_so_far(error, as_json)
                 raise
         if as_json:
             say_json(text.as_json(shown))
         else:
-            say(text.as_text(shown))
+            say(text.verdict(shown) if quiet else text.as_text(shown))
         raise typer.Exit(0 if shown.as_registered else NOT_MET)
 
 

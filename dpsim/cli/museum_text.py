@@ -39,9 +39,14 @@ def as_text(shown: Exhibition) -> str:
     lines += ["", "registered as harmless, since", *columns(harmless)] if harmless else []
     lines += ["", f"without an exhibit: {', '.join(shown.without)}"] if shown.without else []
     lines += ["", f"not reached in time: {', '.join(shown.left)}"] if shown.left else []
-    lines += ["", *(f"{row.entry.name} is not as registered: {problem}" for row in shown.rows for problem in row.wrong)]
+    return "\n".join([*lines, "", verdict(shown)])
+
+
+def verdict(shown: Exhibition) -> str:
+    """What is not as registered, and last, how many variants are."""
+    wrong = [f"{row.entry.name} is not as registered: {problem}" for row in shown.rows for problem in row.wrong]
     good = sum(not row.wrong for row in shown.rows)
-    return "\n".join([*lines, f"{good} of {len(shown.rows)} variants are as registered"])
+    return "\n".join([*wrong, f"{good} of {len(shown.rows)} variants are as registered"])
 
 
 def _cells(row: Row, limit: int) -> tuple[str, str, str, str, str]:

@@ -47,18 +47,25 @@ KeepResults = Annotated[
         help="Of what is not as expected, keep report, picture, trace and scenario in .dpsim/results.",
     ),
 ]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Print the verdict and what was expected alone, and show no progress. Errors stay."),
+]
 Memory = Annotated[
     str | None,
     typer.Option("--memory", metavar="SIZE", help="Allow runs that take about this much memory; 8GB if left out."),
 ]
 
 
-def allow_memory(memory: str | None) -> None:
-    """Let runs take this much memory, and have a large one told on stderr. What is no size is bad input."""
+def allow_memory(memory: str | None, quiet: bool = False) -> None:
+    """Let runs take this much memory. A note on stderr announces a large run, unless `quiet`. What is no size is bad
+    input.
+    """
     from dpsim.scenario.estimate import allow, parse_memory
 
     try:
-        allow(None if memory is None else parse_memory(memory), lambda text: note(f"dpsim: {printable(text)}"))
+        most = None if memory is None else parse_memory(memory)
+        allow(most, lambda text: None if quiet else note(f"dpsim: {printable(text)}"))
     except ValueError as error:
         fail(f"--memory: {error}", BAD_INPUT)
 

@@ -17,6 +17,8 @@ class Progress:
 
     A timer shows it also where no step is reported: before the first one, and after the last. It is a signal and no
     thread, since this process forks. Where other code uses that signal, reports alone show it.
+
+    `budget`: seconds that the command may take; the progress then says how many are left. `quiet`: show nothing.
     """
 
     AFTER_S = 0.5
@@ -24,8 +26,17 @@ class Progress:
     DRAW_EVERY_S = 0.1
     TICK_S = 1.0
 
-    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
+    def __init__(
+        self,
+        title: str,
+        clock: Callable[[], float] = time.monotonic,
+        unit: str = "step",
+        budget: float | None = None,
+        quiet: bool = False,
+    ) -> None:
         self.title = title
+        self._budget = budget
+        self._quiet = quiet
         self._unit = unit
         self._clock = clock
         self._start = self._last = clock()
@@ -60,36 +71,46 @@ class Progress:
         """What is being done now."""
         self.title, self._done = title, None
         if self._bar is not None:
-            self._draw(title, 0, None)
+            self._draw(f"{title}{self._left(self._clock())}", 0, None)
+
+    def _left(self, now: float) -> str:
+        """What is left of the budget, behind a comma; empty without a budget."""
+        if self._budget is None:
+            return ""
+        left = self._budget - (now - self._start)
+        return f", {left:.0f} s left" if left >= 0.5 else ", budget used up"
 
     def _show(self) -> None:
         now = self._clock()
+        if self._quiet:
+            return
         if self._terminal:
             if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
                 self._last = now
                 title = f"{self.title}: {self._told}" if self._told else self.title
-                self._draw(title, *(self._done or (0, None)))
+                self._draw(f"{title}{self._left(now)}", *(self._done or (0, None)))
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
             done, total = self._done or (0, None)
             of = "" if total is None else f" of {total}"
             how_far = f"no {self._unit} yet" if self._done is None else self._told or f"{self._unit} {done}{of}"
-            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s")
+            note(f"dpsim: {self.title}: {how_far} after {now - self._start:.0f} s{self._left(now)}")
 
     def _draw(self, title: str, done: int, total: int | None) -> None:
         if self._bar is None:
-            self._bar, self._task = _new_bar()
+            self._bar, self._task = _new_bar(estimate=self._budget is None)
         self._bar.update(self._task, description=title, completed=max(done, 0), total=total)
         self._bar.refresh()
 
 
-def _new_bar() -> tuple[Any, Any]:
+def _new_bar(estimate: bool) -> tuple[Any, Any]:
+    """`estimate`: of the time until all steps are done."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     parts = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn())
-    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    times = (TimeElapsedColumn(), *[TimeRemainingColumn()] * estimate)
     bar = Bar(*parts, *times, console=Console(stderr=True, force_terminal=True), auto_refresh=False, transient=True)
     bar.start()
     return bar, bar.add_task("", total=None)

@@ -10,17 +10,19 @@ dpsim replay a.jsonl --step                         # who waits for whom after e
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, note, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
-from dpsim.cli.options import AsJson, Full, Memory, Modules, allow_memory, import_modules, typed
+from dpsim.cli.options import AsJson, Full, KeepResults, Memory, Modules, Quiet, allow_memory, import_modules, typed
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
     from dpsim.campaign.stepping import Stepping
+    from dpsim.diagnose.evidence import Extras
 
 
 def replay(
@@ -32,7 +34,7 @@ def replay(
         bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
     ] = False,
     backend: Annotated[
-        str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
+        str, typer.Option(help="Where to run it: on gloo or nccl in the order that it had on sim.")
     ] = "sim",
     file: Annotated[
         list[str] | None,
@@ -48,7 +50,9 @@ def replay(
     step: Annotated[bool, typer.Option("--step", help="Say after each choice who waits for whom.")] = False,
     module: Modules = None,
     full: Full = False,
+    quiet: Quiet = False,
     memory: Memory = None,
+    results: KeepResults = True,
     as_json: AsJson = False,
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
@@ -58,13 +62,13 @@ def replay(
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.stepping import StoppedAt
         from dpsim.campaign.token import is_token, read_token
-        from dpsim.cli import replay_text as text
+        from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
         from dpsim.runner import warm_backends
         from dpsim.scenario.params.files import allow
 
-        allow_memory(memory)
+        allow_memory(memory, quiet)
         looks = _looks(until, at, step, as_json)
         import_modules(module)
         for one in file or ():
@@ -84,14 +88,20 @@ def replay(
             say("\n".join([f"stopped before step {stopped.step}", *stopped.lines]))
             return
         _missed(looks, replayed)
-        words = ["dpsim", "replay", trace, *["--fallback"] * fallback, *["--backend", backend] * (backend != "sim")]
-        words += [*typed("--file", file), *typed("--module", module), *["--full"] * (not full)]
-        extras = extras_of_choice(replayed.scenario.protocol, shlex.join(words))
+        more = [*["--fallback"] * fallback, *typed("--file", file), *typed("--module", module)]
+        extras = extras_of_choice(replayed.scenario.protocol, _again(trace, backend, more, full))
+        folder = _results(looks, replayed, extras) if results else None
         if as_json:
-            say_json(text.as_json(replayed, extras))
+            say_json(replay_text.as_json(replayed, extras, folder))
         else:
-            say(text.as_text(replayed, extras, full))
+            say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full, folder))
         raise typer.Exit(0 if replayed.same else NOT_MET)
+
+
+def _again(trace: str, backend: str, more: list[str], full: bool) -> str:
+    """What to type to see all of it."""
+    words = ["dpsim", "replay", trace, *["--backend", backend] * (backend != "sim")]
+    return shlex.join([*words, *more, *["--full"] * (not full)])
 
 
 def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Stepping:
@@ -106,6 +116,17 @@ def _looks(until: int | None, at: str | None, step: bool, as_json: bool) -> Step
     from dpsim.cli.debugger import open_debugger
 
     return Stepping(until, break_address(at), open_debugger, tells)
+
+
+def _results(looks: Stepping, replayed: Replayed, extras: Extras) -> Path | None:
+    """The folder of a run that is not as expected."""
+    if not replayed.findings or looks.world is None:
+        return None
+    from dpsim.campaign.results import results_of_replayed
+    from dpsim.diagnose.report import report
+
+    lines = [report(replayed.run, replayed.findings, extras, full=True), replayed.summary()]
+    return results_of_replayed(replayed, looks.world, "\n\n".join(lines))
 
 
 def _missed(looks: Stepping, replayed: Replayed) -> None:

@@ -5,6 +5,8 @@ replayed along 3 steps: the same run again
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsim.cli.console import painted
@@ -17,26 +19,27 @@ if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
 
 
-def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False) -> str:
-    """What does not hold in the run, and whether it is that of the trace."""
-    if full and replayed.schedule:
-        extras = extras._replace(schedule=_schedule(replayed))
+def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
+    """What does not hold in the run, and whether it is that of the trace. `folder`: of its results."""
+    if full and replayed.schedule is not None:
+        extras = extras._replace(schedule=_schedule(replayed.schedule.steps))
     lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
+    lines += [printable(line) for line in replayed.stalled]
     lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
         lines.append(str(replayed.difference))
+    lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
 
 
-def _schedule(replayed: Replayed) -> tuple[str, ...]:
+def _schedule(words: Sequence[str]) -> tuple[str, ...]:
     """The steps that the run took, as `dpsim explore --full` prints them."""
-    words = replayed.schedule
     return (f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}", *folded(words))
 
 
-def as_json(replayed: Replayed, extras: Extras = NOTHING) -> dict[str, Any]:
+def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = None) -> dict[str, Any]:
     """The same as plain data."""
     return {
         "trace": replayed.name,
@@ -48,6 +51,8 @@ def as_json(replayed: Replayed, extras: Extras = NOTHING) -> dict[str, Any]:
         "steps": replayed.steps,
         "skipped": replayed.skipped,
         "added": replayed.added,
+        "stalled": replayed.stalled,
         **evidence(replayed.run, replayed.findings, extras),
         "difference": None if replayed.difference is None else str(replayed.difference),
+        **({"results": str(folder)} if folder else {}),
     }

@@ -24,6 +24,7 @@ from dpsim.cli.options import (
     Memory,
     Modules,
     Off,
+    Quiet,
     allow_memory,
     import_modules,
     option,
@@ -56,6 +57,7 @@ def run(
     module: Modules = None,
     off: Off = None,
     full: Full = False,
+    quiet: Quiet = False,
     memory: Memory = None,
     results: KeepResults = True,
     as_json: AsJson = False,
@@ -67,9 +69,9 @@ def run(
     """
     with one_line_errors(), json_alone(as_json):
         import dpsim.runner as runner
-        from dpsim.cli import run_text as text
+        from dpsim.cli import run_text, two_lines
 
-        allow_memory(memory)
+        allow_memory(memory, quiet)
         import_modules(module)
         words = scenario or []
         [(chosen, base)] = torch_target.chosen(torch, ranks, order, words, alone=True)
@@ -82,7 +84,7 @@ def run(
         if trace is not None:
             traces.check_writable(trace)
         _load_backend(backend)
-        with runner.warm_backends(), Progress(f"{chosen.name} on {backend}") as progress:
+        with runner.warm_backends(), Progress(f"{chosen.name} on {backend}", quiet=quiet) as progress:
             result = runner.run_scenario(chosen, backend, base=base, progress=progress)
             digest: str | None = None
             unwritten: Exception | None = None
@@ -103,10 +105,10 @@ def run(
         extras = _extras(result, base, commands)
         folder = _results(result, extras) if results else None
         if as_json:
-            say_json(text.as_json(result, digest, extras) | ({"results": str(folder)} if folder else {}))
+            say_json(run_text.as_json(result, digest, extras) | ({"results": str(folder)} if folder else {}))
         else:
-            ends = [f"results: {folder}"] * (folder is not None)
-            say("\n".join([text.as_text(result, extras, written, digest, full), *ends]))
+            long = "" if quiet else run_text.as_text(result, extras, written, digest, full)
+            say("\n".join([long, *[f"results: {folder}"] * bool(folder)]) if long else two_lines.of_run(result))
         if unwritten is not None:
             raise unwritten
         raise typer.Exit(CANNOT_RUN if result.run.lost or result.unclaimed else NOT_MET if result.unmet else 0)

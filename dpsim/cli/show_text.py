@@ -15,6 +15,8 @@ from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
 from dpsim.contract import registry
+from dpsim.contract.keys import keys
+from dpsim.diagnose.class_cures import class_cure
 from dpsim.diagnose.class_words import class_words, kind_words
 
 Meaning = dict[str, Any]
@@ -23,7 +25,7 @@ Meaning = dict[str, Any]
 def names() -> list[str]:
     """All names that `dpsim show` knows."""
     entries = [*list_text.scenarios(), *list_text.protocols(), *list_text.variants(), *list_text.backends()]
-    return [*dict.fromkeys(entry["name"] for entry in entries), *CLASSES]
+    return [*dict.fromkeys(entry["name"] for entry in entries), *CLASSES, *keys()]
 
 
 def meanings(name: str) -> list[Meaning]:
@@ -31,7 +33,7 @@ def meanings(name: str) -> list[Meaning]:
 
     A scenario adds `text`, the contents of its file; a protocol adds `doc`, `file` and the names of its `variants`.
     """
-    return [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name)]
+    return [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
 
 
 def _scenario(name: str) -> Iterator[Meaning]:
@@ -60,13 +62,25 @@ def _class(name: str) -> Iterator[Meaning]:
     words = class_words(name) if name in CLASSES or name.startswith(("CRASH:", "DISAGREEMENT:")) else ""
     if words:
         found_by = [one.name for one in registry.variants() if one.expected == name]
-        yield {"kind": "class", "name": name, "family": kind_words(name), "meaning": words, "variants": found_by}
+        yield {
+            "kind": "class",
+            "name": name,
+            "family": kind_words(name),
+            "meaning": words,
+            "cure": class_cure(name),
+            "variants": found_by,
+        }
 
 
 def _backend(name: str) -> Iterator[Meaning]:
     for entry in list_text.backends():
         if entry["name"] == name:
             yield {"kind": "backend", **entry}
+
+
+def _key(name: str) -> Iterator[Meaning]:
+    if name in keys():
+        yield {"kind": "key", "name": name, "meaning": keys()[name]}
 
 
 # ---- text
@@ -98,6 +112,7 @@ def _variant_lines(one: Meaning) -> list[str]:
 
 def _class_lines(one: Meaning) -> list[str]:
     rows = [("class", one["name"]), ("family", one["family"]), ("meaning", one["meaning"])]
+    rows.append(("cure", one["cure"]))
     rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
     return columns([*rows, ("leave out", f"dpsim run SCENARIO --off '{one['name']}'")])
 
@@ -107,7 +122,12 @@ def _backend_lines(one: Meaning) -> list[str]:
     return columns([("backend", one["name"]), ("state", here), ("next", f"dpsim run SCENARIO --backend {one['name']}")])
 
 
+def _key_lines(one: Meaning) -> list[str]:
+    return columns([("key", one["name"]), ("meaning", one["meaning"])])
+
+
 _LINES = {
+    "key": _key_lines,
     "scenario": _scenario_lines,
     "protocol": _protocol_lines,
     "variant": _variant_lines,

@@ -106,6 +106,12 @@ class Program(ABC, Generic[P]):
     """
 
     probes: tuple[str, ...] = ()
+    modes: ClassVar[Mapping[str, tuple[str, Any]]] = {}
+    """By name, the modes in which some schedule of some world should run. Each is a label of `Rank.decide` and a value
+    that ranks decide there. Campaigns list those that no world reached.
+    """
+    rows: ClassVar[Mapping[str, tuple[str, Any]]] = {}
+    """The same for rows of the tables by which the program decides. No name is a mode and a row."""
     threaded: bool = False
     """Whether its ranks start host threads (`Rank.start`). Then a thread may stop before each of its calls."""
     ordered_by_flags: bool = False
@@ -181,15 +187,20 @@ class Program(ABC, Generic[P]):
         except ValueError as error:
             raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
 
-    def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: P) -> Sequence[str]:
         """Assumptions of a proof of this program besides those about hardware, in a few words each. `did`: the kinds of
-        record of its runs, each with the fields that distinguish assumptions ("probe" with its label).
+        record of its runs, each with the fields that distinguish assumptions ("probe" with its label). `prepared`: the
+        result of `prepare`.
         """
         return ()
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """The `probes` that this world can reach. By default these are all."""
         return self.probes
+
+    def forms_of_pieces(self, args: Any) -> Mapping[str, str]:
+        """By piece, the form that a run with these `Arguments` uses. By default these are the pieces that they swap."""
+        return args.pieces if isinstance(args, Arguments) else {}
 
     def prepare(self, args: Any) -> P:
         """Turn the `Arguments` into the input of `run`; by default, `run` gets them unchanged. Ranks of one process

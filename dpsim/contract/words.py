@@ -10,7 +10,6 @@ import it.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Sequence
 
@@ -29,13 +28,55 @@ class BadInput(ValueError):
 
 
 def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Known words with nearly the spelling of `word`, the nearest first. Case does not count.
+    """Known words with nearly the spelling of `word`, the nearest first. Case does not count, nor does - or _.
 
-    >>> nearest("collective", ["transfer", "Collectives"])
-    ['Collectives']
+    Near is a word with one wrong letter for each four (at most three), or the half of a longer one. Two letters that
+    changed places are one wrong letter. A word of one or two letters is near itself alone.
+
+    >>> nearest("collectvie", ["transfer", "Collectives"]), nearest("deepep_low", ["deepep_v2", "deepep_low_latency"])
+    (['Collectives'], ['deepep_low_latency'])
     """
-    lower = {name.lower(): name for name in known}
-    return [lower[near] for near in difflib.get_close_matches(word.lower(), lower, n=most)]
+    plain = _plain(word)
+    found = []
+    for name in sorted({*known}, reverse=True):
+        wrong = _wrong_letters(plain, _plain(name))
+        if wrong is not None:
+            found.append((wrong, name))
+    return [name for _, name in sorted(found, key=lambda one: one[0])[:most]]
+
+
+def _plain(word: str) -> str:
+    return word.lower().replace("-", "_")
+
+
+def _wrong_letters(a: str, b: str) -> int | None:
+    """How many letters differ; None if the words are not near."""
+    shorter, longer = sorted((a, b), key=len)
+    most, more = min((len(shorter) + 1) // 4, 3), len(longer) - len(shorter)
+    if len(shorter) >= 3 and 2 * len(shorter) >= len(longer) and shorter in longer:
+        return more
+    if more > most:
+        return None
+    distance = _distance(a, b)
+    return distance if distance <= most else None
+
+
+def _distance(a: str, b: str) -> int:
+    """Letters to add, remove, change or swap with the next one (optimal string alignment).
+
+    >>> _distance("dpro", "dpor"), _distance("kill", "skip")
+    (1, 3)
+    """
+    before: list[int] = []
+    row = list(range(len(b) + 1))
+    for i, one in enumerate(a):
+        before, last, row = row, before, [i + 1]
+        for j, other in enumerate(b):
+            least = min(before[j + 1] + 1, row[j] + 1, before[j] + (one != other))
+            if i and j and one == b[j - 1] and other == a[i - 1]:
+                least = min(least, last[j - 1] + 1)
+            row.append(least)
+    return row[-1]
 
 
 def question(meant: Iterable[str]) -> str:

@@ -7,12 +7,15 @@ Everything else is a fold over the journals, the same for every backend. All cla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from dpsim.contract.chain import Chain
+from dpsim.contract.gates import Address, AnyGate
+from dpsim.contract.occupied import Occupied
 from dpsim.contract.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
+from dpsim.contract.times import ActorTimes
 from dpsim.contract.undefined import Undefined
 
 
@@ -67,23 +70,6 @@ class Delay(NamedTuple):
     rank: int
     at: At
     ns: int
-
-
-Address: TypeAlias = tuple[int, str, str, int]
-"""An op of a run: rank, host thread, site, ordinal. The address of a message is the op that posted it. A message from
-outside has its sender (`outside`), no thread, the mailbox, and its number in the world.
-"""
-
-
-class Gate(NamedTuple):
-    """A gate fixes the outcome of a look into a mailbox, by its address: a message, or nothing. If the outcome is
-    nothing, the call does not look (a get still waits for its time-out). If the outcome is a message, the call waits
-    for it, even a poll, and takes it even if others arrived before. The gate of a call on a flag names the call before
-    it (`dpsim.campaign.gates`).
-    """
-
-    at: Address
-    message: Address | None
 
 
 class Message(NamedTuple):
@@ -143,7 +129,8 @@ class World:
     ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
-    `gates`: fixed outcomes of looks into mailboxes. `own_settings`: settings of single ranks, in words, for reports.
+    `gates`: the order that another run had. `own_settings`: settings of single ranks, in words, for reports.
+    `times`: a simulation with time keeps `Run.times`, too.
 
     Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
     collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
@@ -169,9 +156,10 @@ class World:
     lazy: bool = False
     messages: tuple[Message, ...] = ()
     progress: int | None = None
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[AnyGate, ...] = ()
     early_timeouts: int = 0
     own_settings: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    times: bool = False
 
     @property
     def actors(self) -> int:  # ranks and services
@@ -204,14 +192,6 @@ class World:
 End: TypeAlias = Literal["finished", "blocked", "raised", "died"]
 
 
-class Occupied(NamedTuple):
-    """A rank without a free slot (`World.residency`): which records of its journal hold the slots, and which wait."""
-
-    rank: int
-    held: tuple[int, ...]
-    waiting: tuple[int, ...]
-
-
 @dataclass
 class Run:
     """The result of a run. Lists have one entry per rank, and after these one per service (`services`, by name).
@@ -224,7 +204,8 @@ class Run:
     bound of `World.progress`. `taken`: in the simulation, the message that each look into a mailbox took. `undefined`:
     members that brought a NaN to a maximum or minimum. `lost`: the resource that the machine took away
     (`dpsim.backend.journal.trouble`); then there is no verdict. `steps_set`: the highest step tag that each program
-    set, if the backend knows it; perhaps no op has it. `chains`: by place, the calls that led there first.
+    set, if the backend knows it; perhaps no op has it. `chains`: by place, the calls that led there first. `times`:
+    when each rank and service wrote its records; empty where there is no time.
     """
 
     backend: str
@@ -244,6 +225,7 @@ class Run:
     undefined: tuple[Undefined, ...] = ()
     steps_set: tuple[int, ...] = ()
     chains: Mapping[str, Chain] = field(default_factory=dict)
+    times: Sequence[ActorTimes] = ()
 
     @property
     def size(self) -> int:

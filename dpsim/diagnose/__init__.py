@@ -4,6 +4,7 @@ report.py        the report of a run that did not hold: its first screen, and th
 first_screen.py  at most ten lines: verdict, culprit, consequences, waits, commands to type
 evidence.py      the facts of a report, for text and JSON alike
 class_words.py   the class of a finding in words
+class_cures.py   what a user does after a finding of a class
 first_wrong.py   the first value of another step, and the ranks that raised first
 fitting.py       text that has to fit into a few lines
 variants.py      the file of a variant

@@ -104,8 +104,9 @@ class Exploration:
     finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
     (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `polls`:
     a loop that polls, and what to do instead. `did`: facts of what the runs did (`dpsim.campaign.assumptions.facts`).
-    `in_time`: what is wrong with the run in time. `lost`: what the machine took away, so that there is no verdict;
-    earlier failures are still here.
+    `decided`: in how many runs a rank decided each mode and each row of a table of the program. `in_time`: what is
+    wrong with the run in time. `lost`: what the machine took away, so that there is no verdict; earlier failures are
+    still here.
     """
 
     verdict: Verdict = "sampled"
@@ -125,6 +126,7 @@ class Exploration:
     stood: str = ""
     polls: str = ""
     did: set[tuple[Any, ...]] = field(default_factory=set)
+    decided: Counter[str] = field(default_factory=Counter)
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
     in_time: Failure | None = None

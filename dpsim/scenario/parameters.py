@@ -111,6 +111,11 @@ class Parameters(StrictModel):
         """The ranks that parameters name, with the place of each."""
         yield from ()
 
+    @property
+    def small_sizes(self) -> str:
+        """The sizes of small worlds (`all_up_to`) that a nightly campaign explores; empty if it explores none."""
+        return ""
+
     def all_up_to(self, sizes: str) -> Worlds:
         """Every world like this one with parameters up to sizes, such as "interval=3,slots=2". Raises ScenarioError for
         sizes that are none, and for a program without parameters.

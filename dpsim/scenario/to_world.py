@@ -131,11 +131,11 @@ class OnlySimulated(ScenarioError):
     """The scenario asks for what no machine but the simulated one has."""
 
 
-def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
+def only_simulated(scenario: Scenario, backend: str, at_gates: bool = False) -> OnlySimulated | None:
     """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
-    another experiment. None if there is nothing.
+    another experiment. None if there is nothing. `at_gates`: a time-out passes where it did in another run.
     """
-    only = {"residency", "launch_queue", "alloc_synchronises", "progress", "early_timeouts"}
+    only = {"residency", "launch_queue", "alloc_synchronises", "progress", *["early_timeouts"] * (not at_gates)}
     limits = scenario.limits.model_dump(include=only)
     keys = [key for key, value in limits.items() if value]
     kills = [index for index, fault in enumerate(scenario.faults) if isinstance(fault, KillSpec)]

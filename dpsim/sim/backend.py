@@ -22,6 +22,7 @@ from dpsim.backend.journal.call_site import chains
 from dpsim.backend.journal.own_raise import DebuggerQuit, left_debugger
 from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.contract.gates import Address
 from dpsim.contract.program import Program, refuse_no_program
 from dpsim.contract.registry import packages
 from dpsim.contract.registry import prepared as prepare
@@ -49,7 +50,8 @@ class SimRun(Run):
     of an untimed run, for each rank (its step, the causes that its host had learned by then), in order. `timeouts`:
     whether any actor waited with a time-out. `unordered`: of each rank that was watched the first pair of uses.
     `order_of_sums`: whether a floating-point sum depends on it. `variables`: the names in `os.environ` that it changed
-    (`dpsim.sim.hosts.variables`). A run that a `RunStopped` ends is the `run` of that exception, as far as it went.
+    (`dpsim.sim.hosts.variables`). `early`: sends and broadcasts of hosts that were over before their peers came; of an
+    untimed run. A run that a `RunStopped` ends is the `run` of that exception, as far as it went.
     """
 
     order: list[str] = field(default_factory=list)
@@ -58,6 +60,7 @@ class SimRun(Run):
     unordered: list[Unordered] = field(default_factory=list)
     order_of_sums: bool = False
     variables: tuple[str, ...] = ()
+    early: list[Address] = field(default_factory=list)
 
 
 class SimBackend:
@@ -118,6 +121,7 @@ class SimBackend:
             taken=wiring.boxes.taken,
             order=machine.order,
             learned=[host.learned for host in wiring.hosts],
+            early=machine.early,
             chains=chains,
         )
         wiring.begin(program, prepared)
@@ -190,8 +194,8 @@ def _judge(wiring: Wiring, run: SimRun) -> None:
     if not run.endless:
         run.standing = tuple(rank.rank for rank in wiring.ranks if ends[rank.rank] == "blocked" and rank.cut())
         run.occupied = tuple(full for one in wiring.slots if (full := one.full()) is not None)
+    run.elapsed_ns, run.times = wiring.machine.now, wiring.times()
     wiring.forget()
-    run.elapsed_ns = wiring.machine.now
     run.observed = f"lost: {run.lost}" if run.lost else _observed(ends, run.endless, run.overdue)
 
 

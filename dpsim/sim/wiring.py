@@ -20,6 +20,7 @@ from dpsim.backend.journal.journal import RankJournal
 from dpsim.backend.journal.own_raise import untraced
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
+from dpsim.contract.times import ActorTimes
 from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import CommunicatorSpec, End, Progress, World
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -36,6 +37,7 @@ from dpsim.sim.graph.costs import Costs
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.progress import OpBound
+from dpsim.sim.hosts.record_times import RecordTimes
 from dpsim.sim.hosts.shared import SharedWatch
 from dpsim.sim.hosts.threads import Threads
 from dpsim.sim.hosts.turns import Promise
@@ -73,6 +75,8 @@ class Wiring:
         """Those that ranks have made during the run."""
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
+        timed = world.times and machine.timed
+        self._times = [RecordTimes(own, machine.env) for own in self.journals] if timed else []
         self._shared = self._share_journals(program)
         watched = sharing and program.threaded and program.ordered_by_flags and not machine.timed
         promise: Promise = "objects" if program.ordered_by_objects else "flags" if program.ordered_by_flags else ""
@@ -128,7 +132,8 @@ class Wiring:
         shared = []
         for rank, own in enumerate(self.journals):
             append = own.append if bound is None else bound.append_to(rank)
-            shared.append(RankJournal(rank, world, append if looks is None else looked_at(looks, rank, append)))
+            append = append if looks is None else looked_at(looks, rank, append)
+            shared.append(RankJournal(rank, world, self._times[rank].append_to(append) if self._times else append))
         for one in shared:
             one.aborts = program.aborts
         return shared
@@ -145,6 +150,8 @@ class Wiring:
             device = Device(host.rank, machine, costs, expandable, self.world)
             rank = SimRank(host, device, self.boxes, self.notices, self.ports, several, begin)
             device.tell(host)
+            if self._times:
+                self._times[host.rank].chains = device.chains
             self._shared[rank.rank].injections.post = rank.from_outside
             ranks.append(rank)
         return ranks
@@ -167,6 +174,10 @@ class Wiring:
     def steps_set(self) -> tuple[int, ...]:
         """The highest step tag that the threads of each rank have set."""
         return tuple(max(own.step for own in one.threads.values()) for one in self._shared)
+
+    def times(self) -> tuple[ActorTimes, ...]:
+        """When each rank and service wrote its records, if the world asks for it and there is time."""
+        return tuple(one.found() for one in self._times)
 
     def begin(self, program: Program[Any], prepared: Any) -> None:
         """Every rank begins to live, and those that may be killed may be."""

@@ -3,10 +3,9 @@
     def test_mine():
         same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
 
-Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`). Looks into mailboxes find
-what they found in the simulation, so message races make no difference. Host threads call flags in the order that they
-had there. `same_on` compares the traces: what each host thread issued, learned and decided, and how the actors ended.
-Ports and events have no gates; a scenario in which these race may differ.
+Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`). There messages, threads,
+stores, events and sends have the order of the simulation, so races make no difference. `same_on` compares the traces:
+what each host thread issued, learned and decided, and how the actors ended.
 """
 
 from __future__ import annotations

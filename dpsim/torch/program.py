@@ -74,7 +74,7 @@ class TorchProgram(Program[TorchPrepared]):
     def one_more(params: TorchParams) -> TorchParams:
         return params.model_copy(update={"ranks": params.ranks + 1})
 
-    def assumes(self, did: Collection[tuple[Any, ...]]) -> Sequence[str]:
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: TorchPrepared) -> Sequence[str]:
         """What stays weaker than torch, and the files that ranks wrote."""
         files = sorted({fact[1].removeprefix(FILE) for fact in did if fact[0] == "probe" and fact[1].startswith(FILE)})
         named = ", ".join(files[:SHOWN]) + (f" and {len(files) - SHOWN} more" if len(files) > SHOWN else "")

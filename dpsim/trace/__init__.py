@@ -7,6 +7,7 @@ appearing.py     a file that appears under its name when it is complete
 strict_json.py   JSON of strangers
 read.py          reading a trace: strict, one rank at a time
 schedule.py      the total order of a run without time, as a section of its trace
+times.py         when ops began and ended, as a section of a trace
 fold.py          a journal seen from its communicators, streams, decisions and outcomes
 given_ports.py   ports that a system gave, by names that are the same in every run
 difference.py    comparing two traces: where they part first, and what that probably means

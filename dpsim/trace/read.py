@@ -20,12 +20,14 @@ from typing import Any, BinaryIO
 
 from dpsim.contract.chain import Chain
 from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.times import ActorTimes, fits
 from dpsim.contract.world import Run
 from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, decode, digest, shown
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
 from dpsim.trace.strict_json import loads_once
+from dpsim.trace.times import are_times, times_of
 
 _LONGEST = 1 << 26
 """Bytes of a line in the body."""
@@ -40,8 +42,8 @@ class Trace:
     """A recorded run. `name` is its file, for messages.
 
     Some fields are known when `journals` has ended. `places`: kind -> site -> places in the source. `messages`: rank ->
-    what its exception said. `chains`: place -> the calls that led there. `steps_set`: as of a `Run`. `schedule`: None
-    for a run in time. `counts`: records by kind.
+    what its exception said. `chains`: place -> the calls that led there. `steps_set`, `times`: as of a `Run`.
+    `schedule`: None for a run in time. `counts`: records by kind.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Trace:
         self.messages: Mapping[str, str] = {}
         self.chains: Mapping[str, Chain] = {}
         self.steps_set: tuple[int, ...] = ()
+        self.times: tuple[ActorTimes, ...] = ()
         self.schedule: Schedule | None = None
         self.counts: Counter[str] = Counter()
         self._source = source
@@ -110,6 +113,7 @@ class Trace:
             versions=dict(header.versions),
             chains=self.chains,
             steps_set=self.steps_set,
+            times=self.times if fits(self.times, journals) else (),
         )
 
 
@@ -208,6 +212,10 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
     if surplus.startswith(b'{"section":"steps"'):
         steps = _section(lines, "steps", lambda value: _are_steps(value, len(header.ends)), surplus)
         trace.steps_set = tuple(steps[str(rank)] for rank in range(len(header.ends)))
+        surplus = lines.next()
+    if surplus.startswith(b'{"section":"times"'):
+        times = _section(lines, "times", lambda value: are_times(value, len(header.ends)), surplus)
+        trace.times = times_of(times)
         surplus = lines.next()
     if surplus.startswith(b'{"section":"schedule"'):
         try:

@@ -6,12 +6,14 @@ Line 1 is the header (`dpsim.trace.header`), then comes one line for each record
 that the digest does not cover, because they may differ between backends or after an edit elsewhere. They say where in
 the source each site lies, by kind of record, and what the exceptions of ranks said. If the backend knows the calls that
 led there, a third line has them. For a run that did not end, a line has the last step that each program set. A rank
-before the first op of a step has no record of that step. Traces of older versions of dpsim lack these two lines.
+before the first op of a step has no record of that step. A run in time has one with the times of its records. Traces of
+older versions of dpsim lack these three lines.
 
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
     {"section":"chains","chains":{"app/step.py:114":[["agree","app/step.py:114"],["run","app/loop.py:9"]],...}}
     {"section":"steps","steps":{"0":3,"1":4}}
+    {"section":"times","times":{"written":[[12,40,0,...],...],"over":[[3,91000,...],...]}}
 
 A run of the simulation without time has one more section, the schedule, with a separate digest. `dpsim replay` makes
 the same run again from it.
@@ -42,6 +44,7 @@ from dpsim.trace.appearing import appearing, temporary
 from dpsim.trace.form import UNWRITTEN, lines
 from dpsim.trace.header import PREFIX, Header
 from dpsim.trace.schedule import Schedule
+from dpsim.trace.times import content_of
 
 
 def write_trace(
@@ -76,6 +79,8 @@ def write_trace(
             file.write(_section("chains", chains))
         if steps := steps_of(run):
             file.write(_section("steps", steps))
+        if times := content_of(run):
+            file.write(_section("times", times))
         if schedule is not None:
             file.write(_section("schedule", schedule.content()))
         file.seek(len(PREFIX))

@@ -15,6 +15,7 @@
     programs/        the programs by name: the pieces of a release put together, and the settings it refuses
     answers/         what the engine's own code answered, and the comparison with it (`dpsim check-engine`)
     from_vllm/       from a command line of vLLM to a scenario
+    keys.py          the keys of the specification, with their meanings
     museum/          known bugs and mutants, each beside its healthy twin
 
 The protocols import the graphs and the model and never each other. A module that needs two of them stands above both,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from dpsim.campaign.assumptions import Facts, assumed
+from dpsim.campaign.assumptions.graphs import CHOSEN
 from dpsim.campaign.assumptions.ranks import SHARE_NOTHING
 from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says
 from dpsim.campaign.assumptions.table import rows
@@ -157,6 +159,11 @@ class Served(Scripted):
         pass
 
 
+class Chooses(Scripted):
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: Any) -> Sequence[str]:
+        return (CHOSEN,)
+
+
 # ---- worlds
 
 ALL_DIE = (Kill(0, partial=True, loses_mail=True), Kill(1, partial=True, loses_mail=True))
@@ -259,6 +266,7 @@ EXAMPLES: list[tuple[str, str, Case, Case]] = [
     ("give a port to", "no other program listens", OPENS, TAKEN),
     ("give a port to", "only the named ports are taken", TAKEN, OPENS),
     ("keep a port", "a closed port is free at once", Case(ALONE, opens_and_closes), OPENS),
+    ("replay the graph that ranks choose", CHOSEN, Case(ALONE, kernels, Chooses), KERNELS),
     ("let a time-out pass while", "no time-out passes early", HEARS, HEARS_EARLY),
     ("let a time-out pass while", "few time-outs of a run pass early", HEARS_EARLY, HEARS),
     ("split a network", "no network splits", Case(replace(PAIR, nodes=(0, 1)), tells), TELLS),
@@ -277,7 +285,7 @@ def found(start: str, words: str) -> tuple[Assumption, Says]:
 def facts(case: Case) -> Facts:
     explored = seen(case)
     assert explored.verdict == "proven", explored.summary()
-    of_runs = Facts.of(case.world, explored.subject.program, explored.exploration.did)
+    of_runs = Facts.of(case.world, explored.subject.program, explored.subject.prepared, explored.exploration.did)
     return of_runs._replace(not_alone=explored.not_alone)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.contract.world import End, Occupied, Run, World
+from dpsim.contract.occupied import Occupied
+from dpsim.contract.world import End, Run, World
 from tests.checks.handmade import Made
 
 

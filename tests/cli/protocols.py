@@ -20,6 +20,16 @@ from tests.trouble import from_outside
 scenario = sized_scenario
 
 
+@register_protocol("t_two_streams")
+class TwoStreams(SizedProgram):
+    """Each rank uses two streams."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for name in ("main", "side"):
+            stream = rank.stream(name)
+            stream.launch("work", set_to, writes=[stream.alloc(1, "int32", "x")], args=(1,))
+
+
 @register_protocol("t_look")
 class Look(SizedProgram):
     """Looks twice; whatever it sees is right."""

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from dpsim.cli.app import app
 from dpsim.cli.console import Progress, columns, painted
 from dpsim.contract.words import duration
+from tests.cli.commands import HEALTHY, MODULE, dpsim_, write
 
 
 @pytest.mark.parametrize(
@@ -55,6 +60,54 @@ def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> 
         "dpsim: x on sim: step 160 after 20 s",
         "dpsim: x on sim: step 240 after 30 s",
     ]
+
+
+def test_progress_says_what_is_left_of_a_budget(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress("x", clock, unit="schedule", budget=25.0) as progress:
+        for done in range(1, 31):
+            clock.now += 1
+            if done == 20:
+                progress.told("2 units done")
+            progress(done, None)
+    assert capsys.readouterr().err.splitlines() == [
+        "dpsim: x: schedule 10 after 10 s, 15 s left",
+        "dpsim: x: 2 units done after 20 s, 5 s left",
+        "dpsim: x: 2 units done after 30 s, budget used up",
+    ]
+
+
+def test_a_bar_says_what_is_left_of_a_budget(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    clock = Clock()
+    with Progress("x", clock, budget=60.0) as progress:
+        for step in range(20):
+            clock.now += 1
+            progress(step, 20)
+    assert "x, 41 s left" in capsys.readouterr().err
+
+
+COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+WITH_BUDGET = [name for name, command in COMMANDS.items() if any("--budget" in one.opts for one in command.params)]
+GIVEN = ["x.yaml", *MODULE]
+BUDGETS = {"explore": [GIVEN, [*GIVEN, "--all-up-to", "ranks=2,steps=1"]], "museum": [["--only", "M-DP-1"]]}
+
+
+@pytest.mark.parametrize("name", WITH_BUDGET)
+def test_each_command_with_a_budget_shows_what_is_left(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that gets a `--budget` needs a line in BUDGETS."""
+    budgets = []
+    write(Path("x.yaml"), HEALTHY)
+
+    class Noted(Progress):
+        def __init__(self, *args: Any, **given: Any) -> None:
+            budgets.append(given.get("budget"))
+            super().__init__(*args, **given)
+
+    monkeypatch.setattr(f"dpsim.cli.{name}.Progress", Noted)
+    for words in BUDGETS[name]:
+        assert dpsim_(name, *words, "--schedules", "1", "--budget", "90s").code in (0, 1)
+        dpsim_(name, *words, "--schedules", "1")
+    assert budgets == [90.0, None] * len(BUDGETS[name])
 
 
 @pytest.fixture

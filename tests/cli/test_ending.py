@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
+from dpsim.cli.exit_codes import BUG
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
@@ -108,7 +109,7 @@ def test_a_bug_has_no_control_characters_and_its_own_code(monkeypatch: pytest.Mo
     monkeypatch.setattr(app, "app", fails)
     with pytest.raises(SystemExit) as ended:
         app.main()
-    assert ended.value.code == app.BUG
+    assert ended.value.code == BUG
 
 
 def test_an_installation_that_is_broken_is_no_crash() -> None:

@@ -49,8 +49,9 @@ def test_what_was_done_is_not_done_again(night: Path, monkeypatch: pytest.Monkey
 def test_worlds_of_a_set_are_kept(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     write(Path("t_look.yaml"), scenario("t_look", 2, ""))
-    words = ["explore", "t_look.yaml", *MODULE, option, "ranks=2,requests=2" if option == "--all-up-to" else "4:delay"]
+    words = ["explore", "t_look.yaml", *MODULE, option, "ranks=2" if option == "--all-up-to" else "4:delay"]
     first = dpsim_(*words, "--work", "night")
+    assert first.code == 0, first.err
     monkeypatch.setattr(processes, "do", None)
     assert dpsim_(*words, "--resume", "night").out == first.out
     other = dpsim_(*words[:4], "--resume", "night")

@@ -57,6 +57,7 @@ def test_the_same_run(trace: str) -> None:
         "steps": 4,
         "skipped": [],
         "added": [],
+        "stalled": [],
         "agreed": None,
         "waits": [],
         "ground": [],
@@ -319,6 +320,15 @@ def test_a_token_is_replayed_on_the_simulation() -> None:
     assert said == "dpsim: a token is replayed on sim, not on gloo: for that, keep a trace (--trace)\n"
 
 
+def test_an_order_that_no_gate_can_force_is_refused() -> None:
+    """The simulation replays the same trace."""
+    write(Path("t_off.yaml"), scenario("t_two_streams", more="checks: {switched_off: [RACE:BUFFER]}\n"))
+    assert dpsim_("run", "t_off.yaml", *MODULE, "--trace", "off.jsonl").code == 0
+    said = bad("off.jsonl", "--backend", "gloo", *MODULE)
+    assert said.startswith("dpsim: t_two_streams: the gloo backend cannot force the order in which two streams use")
+    assert dpsim_("replay", "off.jsonl", *MODULE).code == 0
+
+
 @pytest.mark.slow
 @pytest.mark.xdist_group("gloo")
 def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> None:
@@ -328,5 +338,5 @@ def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> Non
     assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err
     assert answer.json["class"] == "HANG:MAILBOX:NO_MESSAGE"
     assert dpsim_("replay", trace, "--backend", "gloo", *MODULE).out.splitlines()[-1] == (
-        "replayed along 4 steps; then on gloo, with messages as there: the same run again"
+        "replayed along 4 steps; then on gloo, in the same order: the same run again"
     )

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.campaign.results import LATEST, Failed
+from dpsim.campaign.pruning import LATEST
+from dpsim.campaign.results import Failed
 from dpsim.contract.world import Run, World
 from dpsim.scenario import parse_scenario
 from tests.agreeing import EXPECTED, HEALTHY, SKIP
@@ -60,6 +61,35 @@ def test_json_names_the_folder(broken: Path) -> None:
     assert Path(dpsim_("run", broken, "--json").json["results"]).is_dir()
     [own] = dpsim_("explore", broken, "--json").json["scenarios"][0]["results"]
     assert Path(own).is_dir()
+
+
+def test_a_replay_of_a_failing_trace(broken: Path) -> None:
+    """Its folder has the trace, and no command writes over the trace that it replays."""
+    dpsim_("run", broken, "--trace", "x.jsonl", "--no-results")
+    own = folder_of(dpsim_("replay", "x.jsonl").out)
+    assert sorted(path.name for path in own.iterdir()) == FILES
+    assert "the same run again" in (own / "report.txt").read_text()
+    before = (own / "trace.jsonl").stat().st_mtime_ns
+    assert dpsim_("replay", own / "trace.jsonl").out.endswith("the same run again\n")
+    assert (own / "trace.jsonl").stat().st_mtime_ns == before
+    assert "results" not in dpsim_("replay", "x.jsonl", "--no-results").out
+    assert Path(dpsim_("replay", "x.jsonl", "--json").json["results"]) == own
+
+
+def test_a_replay_along_a_schedule_keeps_it() -> None:
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    dpsim_("explore", "t_lost.yaml", "--module", "tests.cli.protocols", "--no-results")
+    [trace] = Path(".dpsim").glob("*.jsonl")
+    own = folder_of(dpsim_("replay", trace, "--module", "tests.cli.protocols").out)
+    answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
+    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+
+
+def test_a_replay_of_a_run_that_holds_or_is_expected_leaves_nothing() -> None:
+    for text in (HEALTHY, HEALTHY + SKIP + EXPECTED):
+        dpsim_("run", write(Path("x.yaml"), text), "--trace", "x.jsonl")
+        assert "results" not in dpsim_("replay", "x.jsonl").out
+    assert not FOLDER.exists()
 
 
 def test_an_exploration_keeps_the_schedule() -> None:

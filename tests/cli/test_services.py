@@ -20,7 +20,7 @@ class Pair(BaseModel):
     ranks: int = 2
 
 
-@register_protocol("t_served")
+@register_protocol("t_trained")
 class Served(Program[Any]):
     """A service sets a key; each rank looks once. A rank that looks early leaves a barrier out."""
 
@@ -51,7 +51,7 @@ class Served(Program[Any]):
 @pytest.fixture(autouse=True)
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("served.yaml").write_text("name: served\nprotocol: {name: t_served}\n")
+    Path("served.yaml").write_text("name: served\nprotocol: {name: t_trained}\n")
 
 
 def test_parameters_stay_as_they_are() -> None:
@@ -71,6 +71,6 @@ def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
 
 
 def test_a_delay_of_a_store_says_why_it_never_happens() -> None:
-    Path("served.yaml").write_text("name: served\nprotocol: t_served\ndelays: [{rank: 1, by: 5ms, at: {site: look}}]\n")
+    Path("served.yaml").write_text("name: served\nprotocol: t_trained\ndelays: [{rank: 1, by: 5ms, at: {site: look}}]\n")
     out = dpsim_("run", "served.yaml", *MODULE).out
     assert "rank 1 reached look, but there it changes nothing: calls on stores, ports and events" in out

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import tests.scenario.params.protocols  # noqa: F401 - registers
+from dpsim.contract.keys import register_keys
 from tests.cli.commands import HEALTHY, dpsim_, write
 
 
@@ -30,6 +31,13 @@ def test_each_kind() -> None:
     assert (klass["kind"], klass["variants"]) == ("class", ["T-OWN"])
     [backend] = shown("sim")
     assert (backend["kind"], backend["reason"]) == ("backend", None)
+
+
+def test_a_key() -> None:
+    register_keys({"T-KEY-1": "Every rank greets."})
+    assert shown("T-KEY-1") == [{"kind": "key", "name": "T-KEY-1", "meaning": "Every rank greets."}]
+    assert "meaning  Every rank greets." in dpsim_("show", "T-KEY-1").out
+    assert dpsim_("show", "T-KEY-2").err.startswith("dpsim: T-KEY-2: dpsim does not know this name")
 
 
 def test_a_scenario_is_shown_with_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

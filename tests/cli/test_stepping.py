@@ -77,6 +77,14 @@ def test_quitting_ends_the_command_and_says_where_ranks_stand(trace: str) -> Non
     assert "VIOLATED" not in answer.out
 
 
+def test_a_step_into_a_call_stays_in_the_program(trace: str) -> None:
+    """In code of dpsim, the debugger would have no line of the program to show."""
+    answer = typed("s\n" * 6 + "q\n", "replay", trace, "--break", "dp.agree[1]")
+    assert answer.code == 130
+    assert "dpsim/sim" not in answer.out
+    assert not [word for word in ("Error", "GeneratorExit", "Traceback") if word in answer.out + answer.err]
+
+
 def test_an_op_that_the_run_does_not_make(trace: str) -> None:
     answer = dpsim_("replay", trace, "--break", "rank 1 dp.agree[77]")
     assert answer.err == "dpsim: --break: the run made no op at rank 1 dp.agree[77]\n"
@@ -112,7 +120,7 @@ def test_a_trace_without_a_schedule_has_no_choices(trace: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", ["q\n", "n\nn\nn\nn\nn\nn\nn\nn\nn\nn\nn\nn\nq\n"])
+@pytest.mark.parametrize("words", ["q\n", "n\n" * 12 + "q\n", "s\n" * 12 + "q\n"])
 def test_breakpoint_in_a_protocol_and_quitting_leave_no_noise(words: str) -> None:
     write(
         Path("mine.py"),

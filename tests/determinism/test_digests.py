@@ -1,6 +1,6 @@
 """The same scenario gives the same trace in any process, under any hash seed, and on any supported Python.
 
-Interpreters are looked for as python3.11, python3.12 and python3.13 on the path, and in the list of paths that the
+Interpreters are looked for as python3.11 to python3.14 on the path, and in the list of paths that the
 environment variable DPSIM_PYTHONS holds. They need dpsim's dependencies, not dpsim.
 """
 
@@ -19,7 +19,7 @@ import pytest
 from tests import ROOT
 from tests.determinism.digests import digests, scenarios
 
-VERSIONS = ("3.11", "3.12", "3.13")
+VERSIONS = ("3.11", "3.12", "3.13", "3.14")
 LACKING = "import sys; print('%d.%d' % sys.version_info[:2]); import numpy, pydantic, simpy, typer, yaml"
 
 

@@ -57,6 +57,7 @@ OF_SEVERAL = {
     "vllm/blame": "culprits of planted faults in random worlds of an engine: checks and blame",
     "vllm/cli": "the commands of dpsim, with scenarios of an engine",
     "vllm/determinism": "digests of runs of the shipped scenarios",
+    "vllm/reference": "the pages of docs/ that are generated: commands, keys, classes, exit codes, objects",
     "vllm/reports": "reports of twelve kinds of trouble, kept as files",
     "vllm/torch": "files of an engine as programs of torch.distributed",
     "vllm/torch/programs": "programs around files of an engine, which tests run as targets",

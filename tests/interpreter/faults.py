@@ -21,8 +21,8 @@ from dpsim.checks.memory.reuse import Reuse
 from dpsim.contract.collectives import role
 from dpsim.contract.collectives.reduce import Reduce
 from dpsim.contract.collectives.scatter import Scatter
+from dpsim.contract.gates import Address
 from dpsim.contract.ops import RawRecord
-from dpsim.contract.world import Address
 from dpsim.sim import wiring
 from dpsim.sim.calls.communicators import SimDeviceCommunicator
 from dpsim.sim.calls.streams import SimEvent

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.campaign.results import FOLDER, LATEST
+from dpsim.campaign.pruning import LATEST
+from dpsim.campaign.results import FOLDER
 from tests import ROOT
 from tests.agreeing import HEALTHY
 

@@ -8,8 +8,9 @@ import pytest
 
 from dpsim.campaign.gates import gates_of
 from dpsim.checks.judge import judge
+from dpsim.contract.gates import Gate
 from dpsim.contract.ops import KIND, LEARNED_OUTCOME, RawRecord, posted
-from dpsim.contract.world import At, Delay, Gate, Message, Run, World
+from dpsim.contract.world import At, Delay, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
 from real.backend import TorchBackend

@@ -74,6 +74,8 @@ GARBAGE = {
     "a list as key": HELLO + line_of(["set", [1], 8]),
     "an object as key": HELLO + line_of(["get", 1, {}]),
     "another request": HELLO + line_of(["add", "key", 1]),
+    "a turn within a turn": HELLO + line_of(["turn", [0, "m", "s", 0], None, ["turn", [0, "m", "s", 1], None, []]]),
+    "a turn of no address": HELLO + line_of(["turn", [[]], None, ["set", "key", 8]]),
     "too few fields": HELLO + line_of(["get", 1]),
     "garbage behind the word": HELLO + b"\x00\x01\n",
 }

@@ -18,7 +18,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.trace.given_ports import given_ports, named
 from real import pool, ports
 from real.backend import TorchBackend
-from real.journal_reader import read_journal
+from real.journal_reader import read_timed_journals
 from real.pool import Pool
 from real.ports import address, listen, listening, reach
 from real.store_server import Server
@@ -166,15 +166,15 @@ ENDS: dict[str, tuple[End, bool]] = {
 def seen(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Where workers listen when a job is over and nothing has been done about it yet."""
     found: list[Any] = []
-    read = read_journal
+    read = read_timed_journals
 
-    def look(path: Path) -> Any:
+    def look(paths: list[Path]) -> Any:
         alive = [one.process.pid for one in backend.pool.crew.all if not one.has_ended()]
         assert outside(alive) == []
         found.extend(number for _, number in listeners(alive))
-        return read(path)
+        return read(paths)
 
-    monkeypatch.setattr(pool, "read_journal", look)
+    monkeypatch.setattr(pool, "read_timed_journals", look)
     return found
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from dpsim.campaign.gates import gates_of
 from dpsim.checks.judge import judge
+from dpsim.contract.gates import Gate
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
-from dpsim.contract.world import At, Gate, Message, Run, World
+from dpsim.contract.world import At, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.gates import GatesConformance
 from tests.programs import world_of

@@ -33,6 +33,7 @@ README = "README.md"
 PAGES = (
     *("docs/command-line.md", "docs/gpus.md", "docs/in-your-tests.md", "docs/museum.md", "docs/scenarios.md"),
     *("docs/a-job-hangs.md", "docs/pictures.md", "docs/stepping.md", "docs/verdicts.md", "docs/explore-long.md"),
+    *("docs/nightly.md", "docs/ci.md", "docs/cluster.md", "docs/from-a-vllm-command-line.md"),
     *sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/programs/*.md")),
 )
 MOST_LINES = {README: 130} | dict.fromkeys(PAGES, 249)
@@ -47,7 +48,7 @@ def text_of(page: str) -> str:
 
 SLOW = (
     *("pytest ", "dpsim record ", "dpsim explain calls", "dpsim museum --module "),
-    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml "),
+    *("dpsim explore dp2_captured ", "dpsim explore filled.yaml ", "dpsim campaign "),
 )
 """How commands begin that take more than two seconds."""
 
@@ -90,7 +91,7 @@ def test_commands_print_what_a_page_shows(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name, text in documents.files(text_of(page)):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
     found = difference(commands, tmp_path)
     assert found is None, found

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dpsim.backend.journal.call_site import Site
 from dpsim.backend.journal.graph_records import GraphRecords, Lawful
 from dpsim.backend.journal.injection import STOPS, stop
 from dpsim.backend.journal.issue import Issue
+from dpsim.contract.gates import Address, Gate
 from dpsim.contract.ops import ORDINAL, SITE, STEP, THREAD, RawRecord
-from dpsim.contract.world import Address, At, Fault, Gate
+from dpsim.contract.world import At, Fault
 
 NOWHERE = At()
 
@@ -20,6 +22,7 @@ class FaultInjector(GraphRecords):
     """The part of a `Journal` that faults, delays and messages use."""
 
     rank: int
+    _sites: dict[str, Site]
 
     @property
     def capture(self) -> Lawful | None:
@@ -34,6 +37,21 @@ class FaultInjector(GraphRecords):
         """That of the op that was issued last."""
         gates = self._injections.gates
         return gates.get((self.thread, self.site, self.ordinal)) if gates else None
+
+    def gate_ahead(self, site: str) -> Gate | None:
+        """That of the next op of this thread at a site."""
+        gates = self._injections.gates
+        return gates.get((self.thread, site, self.visits(site))) if gates else None
+
+    def visits(self, site: str) -> int:
+        """How often this thread was at a site."""
+        known = self._sites.get(site)
+        return 0 if known is None else known.count
+
+    def served_after(self) -> Address | None:
+        """The call at a store that is served before the op that was issued last; None without such a gate."""
+        turns = self._injections.served_after
+        return turns.get((self.thread, self.site, self.ordinal)) if turns else None
 
     def start_delay(self) -> int:
         """How late the thread starts, in ns. What is sent from outside at its start is sent before that."""

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives import COLLECTIVES
+from dpsim.contract.gates import Gate, Turn
 from dpsim.contract.world import At, Fault, Kill, Message, World
 
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
@@ -92,8 +93,11 @@ class Injections:
         for number, message in enumerate(world.messages):
             if message.by == rank:
                 self._messages.setdefault(_key(message.at), []).append((number, message))
-        self.gates = {gate.at[1:]: gate for gate in world.gates if gate.at[0] == rank}
+        here = [gate for gate in world.gates if gate.at[0] == rank]
+        self.gates = {gate.at[1:]: gate for gate in here if isinstance(gate, Gate)}
         """By thread, site and ordinal."""
+        self.served_after = {one.at[1:]: one.before for one in here if isinstance(one, Turn) and one.of == "store"}
+        """Of a call at a store, by thread, site and ordinal, the call before it there."""
         self.post: Callable[[int, Message], None] = lambda number, message: None
         """Sends a message from outside. A backend says how."""
 

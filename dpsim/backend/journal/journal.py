@@ -116,8 +116,7 @@ class Journal(FaultInjector):
     def come(self, site: str) -> None:
         """The thread reaches an op that does something before it is journaled."""
         if self.turn is not None:
-            known = self._sites.get(site)
-            self.turn(site, 0 if known is None else known.count)
+            self.turn(site, self.visits(site))
             self._has_turn = site
 
     def _take_turn(self, site: str, communicator: str = "") -> None:

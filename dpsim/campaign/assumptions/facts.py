@@ -86,9 +86,9 @@ class Facts(NamedTuple):
     apart: bool = False
 
     @staticmethod
-    def of(world: World, program: Program[Any], runs: Collection[Fact]) -> Facts:
+    def of(world: World, program: Program[Any], prepared: Any, runs: Collection[Fact]) -> Facts:
         """With what the program says."""
-        said = tuple(program.assumes(runs))
+        said = tuple(program.assumes(runs, prepared))
         return Facts(world, runs, program.ordered_by_flags, by_program=said, apart=program.apart)
 
     def did(self, *kinds: str) -> bool:

@@ -8,6 +8,9 @@ from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 
 REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
 
+CHOSEN = "graphs are chosen, not captured"
+"""What a program assumes whose ranks choose graphs, and run the same calls eagerly."""
+
 GRAPHS = Section(
     "Captured graphs",
     (
@@ -83,6 +86,13 @@ GRAPHS = Section(
         ),
         Assumption(
             "instantiate or upload a graph anew at its first launch, and synchronise there", "no", "", (REPLAYED,)
+        ),
+        Assumption(
+            "replay the graph that ranks choose for a step",
+            "option: a program may capture the graphs that it chooses; else its ranks make the calls eagerly. "
+            "Then no check sees to which graph a call would belong",
+            "the keys of the program: `config: {capture_graphs: true}`",
+            (Says(CHOSEN, lambda on: CHOSEN in on.by_program),),
         ),
         Assumption(
             "update a graph's nodes (`cudaGraphExecUpdate`), or capture work of the host (`cudaLaunchHostFunc`)",

@@ -26,7 +26,7 @@ from dpsim.checks.apart import Members, first_apart
 from dpsim.checks.blame.habits import Habits, Question, Stretch
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, call, split
-from dpsim.contract.ops import SITE, THREAD
+from dpsim.contract.ops import COLLECTIVE_ROOT, SITE, THREAD
 from dpsim.contract.words import counted
 
 Place: TypeAlias = tuple[str, str]
@@ -93,16 +93,41 @@ def _first_parting(run_index: RunIndex, communicator: str, members: dict[int, li
         return None
     everywhere = Members(members)
     steps = everywhere.steps
+    kinds = _kinds(everywhere)
     for step in sorted({step for own in steps.values() for step in own}):
         lists = {rank: own[step] for rank, own in steps.items() if step in own}
         places = [
             at
-            for one, other in combinations(lists, 2)
+            for one, other in combinations(_unlike(run_index, step, lists, kinds), 2)
             for at in _apart(run_index, everywhere, step, lists[one], lists[other])
         ]
         if places:
             return Parting(communicator, step, min(places), lists)
     return None
+
+
+def _kinds(members: Members) -> dict[int, int]:
+    """A number for each member, equal for members whose calls have equal threads and steps, and that reach equal sites
+    in the run. This is what `_apart` reads beside a step.
+    """
+    numbers: dict[object, int] = {}
+    return {
+        rank: numbers.setdefault(
+            (frozenset(members.sites[rank]), tuple([(entry.raw[THREAD], entry.step) for entry in own])), len(numbers)
+        )
+        for rank, own in members.calls.items()
+    }
+
+
+def _unlike(run_index: RunIndex, step: int, lists: dict[int, list[Entry]], kinds: dict[int, int]) -> list[int]:
+    """One member of each group that is alike in this step. Two of one group do not part, and all of a group part alike
+    from others. So a step of n equal members is one look, not n * n of them.
+    """
+    alike: dict[object, int] = {}
+    for rank, own in lists.items():
+        calls = tuple([(*place_of(entry), rank == entry.raw[COLLECTIVE_ROOT]) for entry in own])
+        alike.setdefault((calls, kinds[rank], run_index.passed(rank, step)), rank)
+    return [*alike.values()]
 
 
 def _apart(run_index: RunIndex, members: Members, step: int, mine: list[Entry], theirs: list[Entry]) -> Iterator[int]:

@@ -15,7 +15,7 @@ alone. A hang, or time-outs that passed, get this culprit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -32,6 +32,8 @@ COMPARED = frozenset({"collective", "transfer", "launch", "alloc", "read"})
 
 Token: TypeAlias = tuple[str, str]
 """Kind and site of an op."""
+
+Name: TypeAlias = Callable[[Entry], Token]
 
 Rows: TypeAlias = Mapping[int, list[Entry]]
 """The ops of each rank, in order."""
@@ -116,7 +118,8 @@ def _token(entry: Entry) -> Token:
 
 def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -> CohortParting | None:
     """The rank that departs at a place; None if that is unclear, or the place is no call of a group."""
-    new = {rank for rank in tokens if _is_new(rows, rank, at)}
+    followers = [(of, _followers(rows, of, at)) for of in (_token, _line)]
+    new = {rank for rank in tokens if _is_new(rows[rank], at, followers)}
     alone = [rank for rank, token in tokens.items() if [*tokens.values()].count(token) == 1]
     odd = [rank for rank in alone if rank in new or (len(tokens) > 2 and new != {*tokens} - {rank})]
     if len(odd) != 1 or len({*tokens.values()}) != 2 or (len(tokens) == 2 and new != {*odd}):
@@ -129,20 +132,25 @@ def _at(run_index: RunIndex, rows: Rows, at: int, tokens: Mapping[int, Token]) -
     return parting if parting.call.raw[KIND] == "collective" else None
 
 
-def _is_new(rows: Rows, rank: int, at: int) -> bool:
+def _followers(rows: Rows, of: Name, at: int) -> dict[Token, set[Token]]:
+    """What comes after an op, in all rows and at all places but this one."""
+    found: dict[Token, set[Token]] = {}
+    for row in rows.values():
+        names = [of(entry) for entry in row]
+        for place, (first, second) in enumerate(pairwise(names), 1):
+            if place != at:
+                found.setdefault(first, set()).add(second)
+    return found
+
+
+def _is_new(row: Sequence[Entry], at: int, followers: Sequence[tuple[Name, Mapping[Token, set[Token]]]]) -> bool:
     """Whether a rank continues after its previous op as no rank does at another place, although others make that op,
     too.
     """
-    for of in (_token, _line):
-        before, own = of(rows[rank][at - 1]), of(rows[rank][at])
-        follow = {
-            of(second)
-            for row in rows.values()
-            for place, (first, second) in enumerate(pairwise(row), 1)
-            if place != at and of(first) == before
-        }
+    for of, found in followers:
+        follow = found.get(of(row[at - 1]))
         if follow:
-            return own not in follow
+            return of(row[at]) not in follow
     return False
 
 

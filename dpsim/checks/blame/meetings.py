@@ -8,7 +8,9 @@ If a strange pair meets, a call is missing before it, although both sides made e
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import permutations, product
 
 from dpsim.checks.blame.steps import Name, name_of
 from dpsim.checks.run_index import Entry, RunIndex, by_step
@@ -32,8 +34,12 @@ class Partners:
     def __init__(self, run_index: RunIndex) -> None:
         self._met: dict[Name, dict[Name, int]] = {}
         for calls in meetings(run_index):
-            for one, other in _pairs(calls):
-                self._met.setdefault(one, {})[other] = self._met.get(one, {}).get(other, 0) + 1
+            counts = Counter(name_of(entry.raw) for entry in calls)
+            for one, other in product(counts, repeat=2):
+                met = counts[one] * (counts[other] - (one == other))
+                if met:
+                    own = self._met.setdefault(one, {})
+                    own[other] = own.get(other, 0) + met
 
     def strange(self, calls: Sequence[Entry]) -> bool:
         """Whether two of these calls, at different sites, both meet calls at another site at least as often."""
@@ -49,5 +55,5 @@ class Partners:
 
 
 def _pairs(calls: Sequence[Entry]) -> Iterator[tuple[Name, Name]]:
-    names = [name_of(entry.raw) for entry in calls]
-    return ((one, other) for at, one in enumerate(names) for to, other in enumerate(names) if at != to)
+    """Each two different names of these calls. Calls of one name meet as they should."""
+    return permutations(dict.fromkeys(name_of(entry.raw) for entry in calls), 2)

@@ -19,7 +19,7 @@ comes after the others, so the pool keeps only this one. Clocks only grow, so th
 that writes it. If the walk meets an access of B after a write of N, the check looks at that access then. Pairs whose
 marks the walk has not reached wait until its end.
 
-`docs/design.md` says why this is complete, and names one false conflict.
+`docs/design/checks.md` says why this is complete, and names one false conflict.
 """
 
 from __future__ import annotations

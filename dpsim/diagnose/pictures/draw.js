@@ -128,4 +128,5 @@ function draw() {
   drawWaits();
   pen.restore();
   drawNames();
+  sayScale();
 }

@@ -41,6 +41,7 @@ from dpsim.contract.ops import (
     as_record,
 )
 from dpsim.contract.rules.wait_set import awaited, is_idle
+from dpsim.contract.times import ActorTimes
 from dpsim.contract.world import End
 from dpsim.diagnose.pictures.logical_time import Issues, Learns, Move, StreamLane, ThreadMoves
 from dpsim.diagnose.pictures.meetings import LINE
@@ -49,6 +50,9 @@ from dpsim.diagnose.pictures.op import HOST, NEVER, DrawnOp, Key
 ON_STREAMS = {"launch", "mark", "wait", "flag_wait", "read"}
 INSTANT = {"post", "decision", "sleep", "abort", "capture", "replay", "ended", "raised", "finished"}
 """What holds the host for a tick."""
+BRIEF = 1_000
+"""ns of a call that returns at once, where a run has times: they say when it began, and not when it returned."""
+
 SILENT = {"alloc", "free", "used", "fresh", "kept", "watch", "probe", "group", "injected"}
 """What is not shown. A trace has no injections, so a picture has none."""
 
@@ -65,11 +69,20 @@ WAITS = {
 
 class RankOps:
     """The ops of a rank. `members`: communicator -> its ranks. `by_at`: the op of a record, for those that show one.
-    `marks`: the op that recorded an event.
+    `marks`: the op that recorded an event. `times`: when records were written, in ns; None for ticks.
     """
 
-    def __init__(self, rank: int, journal: list[RawRecord], members: Mapping[str, Sequence[int]], end: End) -> None:
-        self.rank, self.journal, self.members, self.end = rank, journal, members, end
+    def __init__(
+        self,
+        rank: int,
+        journal: list[RawRecord],
+        members: Mapping[str, Sequence[int]],
+        end: End,
+        times: ActorTimes | None = None,
+    ) -> None:
+        self.rank, self.journal, self.members, self.end, self.times = rank, journal, members, end, times
+        self._now: int | None = None
+        self._brief: dict[str, DrawnOp] = {}
         self.ops: list[DrawnOp] = []
         self.by_at: dict[int, DrawnOp] = {}
         self.threads: dict[str, list[Move]] = {}
@@ -102,12 +115,15 @@ class RankOps:
 
     def _read(self, at: int, raw: RawRecord) -> None:
         kind = raw[KIND]
+        if self.times is not None:
+            self._tell(self.times.written[at], raw)
         if kind in SILENT:
             return
         if kind == "learned":
             op = self._pending.get(raw[ADDRESS])
             if op is not None:
-                self._thread(raw).append(Learns(op))
+                op.until = self._now
+                self._thread(raw).append(Learns(op, self._now))
         elif kind in ("collective", "transfer"):
             self._part(at, raw)
         elif kind in ON_STREAMS:
@@ -116,6 +132,15 @@ class RankOps:
             self._instant(at, raw)
         else:
             self._awaited(at, raw)
+
+    def _tell(self, now: int, raw: RawRecord) -> None:
+        """The record was written at that time, so its thread is through with the call before it. A sleep lasts until
+        then. Of another call that returns at once a run notes no end: it has BRIEF, at most.
+        """
+        self._now = now
+        before = self._brief.pop(raw[THREAD], None)
+        if before is not None and before.until is not None:
+            before.until = now if before.kind == "sleep" else min(before.until, now)
 
     def _is_instant(self, raw: RawRecord) -> bool:
         kind = raw[KIND]
@@ -137,6 +162,8 @@ class RankOps:
         site, ordinal = raw[SITE], raw[ORDINAL]
         said, address = as_record(raw).describe(), f"{site}[{ordinal}]"
         op = DrawnOp(self.rank, lane, raw[KIND], said, site, address, raw[STEP], raw[WHERE], **more)
+        if self.times is not None:
+            op.length, op.until = 0, self.times.over.get(at)
         self.ops.append(op)
         self.by_at[at] = op
         return op
@@ -149,7 +176,10 @@ class RankOps:
 
     def _instant(self, at: int, raw: RawRecord) -> DrawnOp:
         op = self._op(at, raw, self._host(raw))
-        self._thread(raw).extend((Issues((op,)), Learns(op)))
+        if self._now is not None:
+            op.until = self._now + BRIEF
+            self._brief[raw[THREAD]] = op
+        self._thread(raw).extend((Issues((op,), None, self._now), Learns(op)))
         if raw[KIND] == "flag":
             self._sets[raw[FLAG]] = op
         elif raw[KIND] == "thread":
@@ -179,7 +209,7 @@ class RankOps:
 
     def _await(self, raw: RawRecord, op: DrawnOp) -> None:
         self._pending[raw[ADDRESS]] = op
-        self._thread(raw).append(Issues((op,)))
+        self._thread(raw).append(Issues((op,), None, self._now))
 
     def _part(self, at: int, raw: RawRecord) -> None:
         """A rank's part in a collective or transfer."""
@@ -197,15 +227,15 @@ class RankOps:
             self._await(raw, op)
             return
         if not transfer and is_idle(raw[CALL]):  # its stream has no part in it
-            op.needs, op.length = (), 0
-            self._thread(raw).append(Issues((op,)))
+            op.needs, op.length, op.silent = (), 0, True
+            self._thread(raw).append(Issues((op,), None, self._now))
             return
         moves, group = self._thread(raw), (stream, raw[TRANSFER_GROUP]) if transfer else ()
         last = moves[-1] if moves else None
         if group and group[1] is not None and group == self._group and isinstance(last, Issues):
-            moves[-1] = Issues((*last.ops, op), last.lane)
+            moves[-1] = last._replace(ops=(*last.ops, op))
         else:
-            moves.append(Issues((op,), self._lane(stream)))
+            moves.append(Issues((op,), self._lane(stream), self._now))
         self._group = group
 
     def _streamed(self, at: int, raw: RawRecord) -> None:
@@ -218,9 +248,10 @@ class RankOps:
             op.after.append(self.marks[raw[EVENT]].over)
         elif kind == "flag_wait" and raw[FLAG_AWAITED] in self._sets:
             op.after.append(self._sets[raw[FLAG_AWAITED]].over)
-        self._thread(raw).append(Issues((op,), self._lane(raw[STREAM])))
+        self._thread(raw).append(Issues((op,), self._lane(raw[STREAM]), self._now))
         if kind == "read":
             host = self._op(at, raw, self._host(raw), length=0)
+            host.until = None
             host.after.append(op.over)
             host.label = f"waits for stream {raw[STREAM]}"
             self._await(raw, host)

@@ -1,4 +1,4 @@
-// What is where: rows of ranks, lanes in them, and the ops that share a key. Times are ticks; x and y are pixels.
+// What is where: rows of ranks, lanes in them, and the ops that share a key. Times are ticks or ns; x and y are pixels.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const WIDTH = data.fields.length;
@@ -74,6 +74,13 @@ function show(from, until) {
   view.until = until + room + (until >= data.last ? Math.max(3, (until - from) * 0.3) : 0);
 }
 
+// A time or a duration in words.
+function timeText(time) {
+  if (data.unit === "tick") return `tick ${time}`;
+  const [many, unit] = time >= 1e9 ? [time / 1e9, "s"] : time >= 1e6 ? [time / 1e6, "ms"] : time >= 1e3 ? [time / 1e3, "us"] : [time, "ns"];
+  return `${unit === "ns" ? Math.round(many) : many.toFixed(many < 10 ? 3 : many < 100 ? 2 : 1)} ${unit}`;
+}
+
 // The op or hole below a point of the canvas.
 function below(x, y) {
   const time = timeAt(x), down = y + view.top;
@@ -87,6 +94,11 @@ function below(x, y) {
       if (down < lane.y || down >= lane.y + LANE) continue;
       const at = firstAt(lane.ops, time);
       if (at < lane.ops.length && lane.ops[at + BEGIN] <= time) return { lane, at };
+      if (data.unit === "tick") return null;
+      const near = [at - WIDTH, at].filter((one) => one >= 0 && one < lane.ops.length)
+        .map((one) => ({ lane, at: one, far: Math.min(...[BEGIN, END].map((of) => Math.abs(xOf(lane.ops[one + of]) - x))) }));
+      near.sort((one, other) => one.far - other.far);
+      return near.length && near[0].far < 4 ? near[0] : null;
     }
   }
   return null;

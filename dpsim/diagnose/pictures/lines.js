@@ -4,7 +4,7 @@ const WAIT_LINE = "#8a4b00", COLUMN = 14;
 let waits = [];    // {from: {x, y}, to: {x, y}, x}: the arrows of the waits without end, x: the column of an arrow or -1
 let reserved = 0;  // pixels at the right that columns of arrows take
 
-// An op of a lane by its rank, its lane and its tick.
+// An op of a lane by its rank, its lane and its begin.
 function placed([rank, name, begin]) {
   const row = rows.find((one) => one.ranks.includes(rank));
   for (const lane of row ? row.lanes : []) {
@@ -79,7 +79,7 @@ function drawLinks() {
     if (++drawn > MOST_LINES && key !== chosen) return;
     if (lane.ops[at + KIND] === 2) linkParts(parts, key === chosen); else linkPair(parts, key === chosen);
   };
-  if (places.length && view.until - view.from < MOST_LINES * 4) places.forEach((_, key) => each(key));
+  if (places.length && view.until - view.from < MOST_LINES * 4 * data.typical) places.forEach((_, key) => each(key));
   else if (chosen >= 0) each(chosen);
 }
 
@@ -101,7 +101,8 @@ function linkParts(parts, strong) {
 function linkPair(parts, strong) {
   const [one, other] = parts, sends = (part) => /^send/.test(data.texts[part.lane.ops[part.at + SAID]]);
   const from = sends(one) ? one : other, to = from === one ? other : one;
-  const x = xOf(from.lane.ops[from.at + BEGIN] + 0.5), came = to.lane.ops[to.at + CAME];
+  const sent = [BEGIN, END].map((of) => from.lane.ops[from.at + of]);
+  const x = xOf((sent[0] + Math.max(...sent)) / 2), came = to.lane.ops[to.at + CAME];
   if (came < 0 || from.lane === to.lane) return;
   const end = xOf(came), y = from.lane.y - view.top + LANE / 2, toY = to.lane.y - view.top + LANE / 2;
   if (x < GUTTER || end < GUTTER) return;
@@ -114,7 +115,7 @@ function drawPairs() {
     const row = rows.find((one) => one.ranks.includes(pair.rank));
     const ends = pair.lanes.map((name, at) => {
       const lane = row && row.lanes.find((one) => one.name === name);
-      return lane && { x: xOf(pair.begins[at] + 0.5), y: lane.y - view.top + LANE / 2 };
+      return lane && { x: xOf(pair.middles[at]), y: lane.y - view.top + LANE / 2 };
     });
     if (!ends[0] || !ends[1]) continue;
     const [one, other] = ends;

@@ -1,4 +1,4 @@
-"""Logical time: when each op of a run begins and ends, where the run has no times.
+"""When each op of a run begins and ends: in logical time, or in that of the run.
 
     move_all(threads)           # each op has begin, came and end then
 
@@ -10,6 +10,10 @@ A journal may say that an op returned though nothing of the journal lets it: an 
 outside. Where nothing else can move, the earliest host of these goes on. So does a stream of a rank that ended.
 
 The times are the least ones that keep all these rules. So they do not depend on the order in which threads are moved.
+A run in time says when a thread issued an op, and when it learned something (`dpsim.contract.times`). Then the clock of
+a thread shows these times, in ns. An op has its own end where the run has it, otherwise the earliest one that the rules
+allow.
+
 This is max-plus scheduling (Baccelli et al., Synchronization and Linearity, 1992).
 """
 
@@ -23,16 +27,20 @@ from dpsim.diagnose.pictures.op import DrawnOp, Follower, TimePoint
 
 
 class Issues(NamedTuple):
-    """A thread issues ops. Several begin together: transfers of one coalesced group. `lane`: of a stream, or None."""
+    """A thread issues ops. Several begin together: transfers of one coalesced group. `lane`: of a stream, or None.
+    `at`: when, in ns; None for ticks.
+    """
 
     ops: Sequence[DrawnOp]
     lane: StreamLane | None = None
+    at: int | None = None
 
 
 class Learns(NamedTuple):
-    """A thread goes on when the op is over."""
+    """A thread goes on when the op is over. `at`: when, in ns; None for ticks."""
 
     op: DrawnOp
+    at: int | None = None
 
 
 Move: TypeAlias = Issues | Learns
@@ -131,21 +139,23 @@ class ThreadMoves(Follower):
                 if move.op.over.time is None:
                     move.op.over.waiters.append(self)
                     return
-                self.clock = max(self.clock, move.op.over.time)
+                self.clock = max(self.clock, move.op.over.time) if move.at is None else move.at
             else:
                 self._issue(move, ready)
             self.at += 1
 
     def _issue(self, move: Issues, ready: list[Follower]) -> None:
+        timed = move.at is not None
+        self.clock = self.clock if move.at is None else move.at
         if move.lane is not None:
             move.lane.put(move.ops, self.clock, ready)
-            self.clock += any(op.length for op in move.ops)
+            self.clock += not timed and any(op.length for op in move.ops)
             return
         for op in move.ops:
             op.issued = self.clock
             op.start(self.clock, ready)
         after = self.moves[self.at + 1] if self.at + 1 < len(self.moves) else None
-        if not (isinstance(after, Learns) and after.op is move.ops[-1]):
+        if not timed and not (isinstance(after, Learns) and after.op is move.ops[-1]):
             self.clock += 1  # it goes on without the op
 
 

@@ -73,6 +73,10 @@ function drawTags(lane) {
   }
 }
 
+function sayScale() {
+  if (data.unit !== "tick") document.getElementById("scale").textContent = `${timeText(view.until - view.from)} in view`;
+}
+
 function drawNames() {
   pen.fillStyle = "#fff";
   pen.fillRect(0, 0, GUTTER, high);
@@ -108,6 +112,8 @@ function showKeys() {
     left: holes.some((hole) => hole[6]), hole: holes.some((hole) => !hole[6]),
     marked: !data.pairs.length && any((ops, at) => ops[at + MARKED]), pair: data.pairs.length > 0,
     row: rows.some((row) => row.culprit), undecided: data.undecided,
+    ticks: data.unit === "tick", clock: data.unit !== "tick",
+    open: data.openEnds && any((ops, at) => ops[at + KIND] >= 1 && ops[at + KIND] <= 4),
   };
   for (const key of document.querySelectorAll("[data-key]")) key.hidden = !has[key.dataset.key];
 }

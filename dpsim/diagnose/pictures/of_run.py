@@ -1,4 +1,4 @@
-"""The picture of a run of dpsim, on whatever backend: its ops in logical time, and what its first finding marks.
+"""The picture of a run of dpsim, on whatever backend: its ops in time, and what its first finding marks.
 
     picture = picture_of_run(world, run, judge(world, run), "skip_one")
 
@@ -25,6 +25,7 @@ from dpsim.contract.ops import (
     TAKE_MAILBOX,
     posted,
 )
+from dpsim.contract.times import ActorTimes, fits
 from dpsim.contract.words import ranks_text, with_services
 from dpsim.contract.world import Run, World
 from dpsim.diagnose.evidence import NOTHING, in_words
@@ -36,13 +37,14 @@ from dpsim.diagnose.pictures.op import NEVER, DrawnOp, Hole, Picture
 from dpsim.diagnose.pictures.waits import say_own_waits
 
 
-def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str) -> Picture:
-    """The picture. `title`: the name of the scenario."""
+def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: str, in_ticks: bool = False) -> Picture:
+    """The picture. `title`: the name of the scenario. `in_ticks`: in logical time, even if the run has times."""
     index = RunIndex.of(world, run)
     world, run = index.world, index.run
     members: dict[str, Sequence[int]] = {spec.name: spec.ranks for spec in world.communicators}
+    times = None if in_ticks else _times(run)
     ranks = [
-        RankOps(rank, journal, members, end)
+        RankOps(rank, journal, members, end, None if times is None else times[rank])
         for rank, (journal, end) in enumerate(zip(run.journals, run.ends, strict=True))
     ]
     ops = [op for rank in ranks for op in rank.ops]
@@ -51,7 +53,7 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
     _match_messages(ranks)
     _match_stores(ranks)
     move_all([move for rank in ranks for move in rank.moves()], [lane for rank in ranks for lane in rank.over])
-    shown = [op for op in ops if op.kind != "mark" and (op.length or op.end is None or op.end > (op.begin or 0))]
+    shown = [op for op in ops if op.kind != "mark" and (not op.silent or op.end is None or op.end > (op.begin or 0))]
     lines = first_screen(run, findings, NOTHING) if findings else [f"HELD  {title}: no check finds anything"]
     picture = Picture(
         title=title,
@@ -59,11 +61,24 @@ def picture_of_run(world: World, run: Run, findings: Sequence[Finding], title: s
         actors=[with_services(f"rank {rank}", run.size, run.services) for rank in range(len(run.journals))],
         ends=run.ends,
         ops=shown,
+        unit="tick" if times is None else "ns",
+        open_ends=times is not None and not any(own.over for own in times),
     )
     say_waits(picture, lambda missing: with_services(ranks_text(missing), run.size, run.services))
     picture.arrows += say_own_waits(index, ranks)
     _mark(picture, index, ranks, findings)
     return picture
+
+
+def _times(run: Run) -> list[ActorTimes] | None:
+    """The times of a run from its first record on; None if it has none."""
+    if not fits(run.times, run.journals):
+        return None
+    first = min((own.written[0] for own in run.times if own.written), default=0)
+    return [
+        ActorTimes([at - first for at in own.written], {at: over - first for at, over in own.over.items()})
+        for own in run.times
+    ]
 
 
 # ---- sends, messages and stores

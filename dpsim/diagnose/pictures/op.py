@@ -2,8 +2,9 @@
 
     DrawnOp(rank=0, lane="host", kind="collective", said="all_reduce int32[8] on dp_cpu #5", ..., begin=21, came=None)
 
-Times are ticks of logical time (`dpsim.diagnose.pictures.logical_time`). An op waits from `begin` to `came`, when the
-last of those came that it waits for, and moves from `came` to `end`. An op that never ends has no `came` and no `end`.
+Times are ticks of logical time (`dpsim.diagnose.pictures.logical_time`), or ns where a run has times. An op waits from
+`begin` to `came`, when the last of those came that it waits for, and moves from `came` to `end`. An op that never ends
+has no `came` and no `end`.
 """
 
 from __future__ import annotations
@@ -50,7 +51,8 @@ NEVER = TimePoint()
 
 class DrawnOp(Follower):
     """A call of a rank, or a stretch of a stream. `address`: site and ordinal. `needs`: the ranks that it waits for.
-    `after`: the points that it waits for. `length`: ticks that it moves. `label`: of one that never ends, for what it
+    `after`: the points that it waits for. `length`: ticks or ns that it moves. `until`: when it ended, where a run has
+    that. `silent`: it has no length, and is shown where it waits. `label`: of one that never ends, for what it
     waits, in words. `marked`: it is the culprit's, or one of two that have no order.
     """
 
@@ -72,8 +74,10 @@ class DrawnOp(Follower):
         "over",
         "rank",
         "said",
+        "silent",
         "site",
         "step",
+        "until",
         "where",
     )
 
@@ -94,6 +98,8 @@ class DrawnOp(Follower):
         self.rank, self.lane, self.kind, self.said = rank, lane, kind, said
         self.site, self.address, self.step, self.where = site, address or site, step, where
         self.key, self.needs, self.length = key, needs, length
+        self.silent = not length
+        self.until: int | None = None
         self.after: list[TimePoint] = []
         self.began, self.over = TimePoint(), TimePoint()
         self.issued = 0
@@ -125,7 +131,8 @@ class DrawnOp(Follower):
 
     def finish(self, came: int, ready: list[Follower]) -> None:
         """The op moves from `came` on, and ends."""
-        self.came, self.end = came, came + self.length
+        self.end = came + self.length if self.until is None else max(self.until, self.begin or 0)
+        self.came = min(came, self.end)
         self.over.set(self.end, ready)
 
 
@@ -149,7 +156,8 @@ class Picture:
     """Ops of all ranks, and the report beside them. `actors`: the name of each rank and service. `ends`: how each
     ended. `lines`: the report. `culprits`: the ranks that are the cause. `pairs`: two ops each that have no order.
     `arrows`: waits of hosts and streams for each other. `undecided`: there is a finding, and no rank is its culprit.
-    `focus`: the step to look at, None for the end.
+    `focus`: the step to look at, None for the end. `unit`: what times are, "tick" or "ns".
+    `open_ends`: the run has times, but not of the ends of ops on streams.
     """
 
     title: str
@@ -163,8 +171,10 @@ class Picture:
     arrows: list[Arrow] = field(default_factory=list)
     undecided: bool = False
     focus: int | None = None
+    unit: str = "tick"
+    open_ends: bool = False
 
     @property
     def last(self) -> int:
-        """The last tick at which anything begins or ends."""
+        """The last time at which anything begins or ends."""
         return max((one.end or one.begin or 0 for one in self.ops), default=0)

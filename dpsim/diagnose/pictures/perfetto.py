@@ -3,8 +3,8 @@
     trace_events(picture)       # {"traceEvents": [...], "otherData": {...}}
 
 A rank is a process and a lane is a thread. An op is a complete event (`ph` X). Its waiting is another event within it.
-A tick is a microsecond. A flow binds the parts of a collective, a transfer and a message: `ph` s at the first part, `t`
-and `f` at the others. A missing call is an event named "MISSING ...".
+A tick is shown as a microsecond, and a time of a run as what it is. A flow binds the parts of a collective, a transfer
+and a message: `ph` s at the first part, `t` and `f` at the others. A missing call is an event named "MISSING ...".
 
 Format: Trace Event Format (Google, 2016), sections "complete events" and "flow events".
 """
@@ -16,10 +16,10 @@ from typing import Any
 
 from dpsim.contract.words import printable, short
 from dpsim.diagnose.pictures.op import DrawnOp, Hole, Key, Picture
-from dpsim.diagnose.pictures.rows import LONGEST, lanes_of
+from dpsim.diagnose.pictures.rows import LONGEST, lanes_of, typical
 
 TAIL = 8
-"""Ticks that what never ends goes on behind the last one that does."""
+"""Ops that what never ends goes on behind the last one that does."""
 
 COLOURS = {"moves": "good", "waits": "bad", "never": "terrible"}
 """Of the viewer's own palette."""
@@ -29,7 +29,7 @@ def trace_events(picture: Picture) -> dict[str, Any]:
     """The events as plain data."""
     events: list[dict[str, Any]] = []
     parts: dict[Key, list[tuple[int, int, int]]] = defaultdict(list)
-    until, lanes = picture.last + TAIL, lanes_of(picture)
+    until, lanes = picture.last + TAIL * typical(picture), lanes_of(picture)
     for rank, name in enumerate(picture.actors):
         mark = "  CULPRIT" if rank in picture.culprits else ""
         events.append(_meta("process_name", rank, 0, _text(f"{name}{mark}")))
@@ -46,8 +46,16 @@ def trace_events(picture: Picture) -> dict[str, Any]:
             events += [_hole(hole, 2 * thread + 1, until) for hole in holes]
     for number, own in enumerate(parts.values()):
         events += _flow(number, sorted(own))
-    said = {"clock": "logical: a tick is shown as 1 us", "report": [_text(line) for line in picture.lines]}
+    clock = "logical: a tick is shown as 1 us" if picture.unit == "tick" else "of the run"
+    if picture.unit == "ns":
+        events = [_in_us(event) for event in events]
+    said = {"clock": clock, "report": [_text(line) for line in picture.lines]}
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"title": _text(picture.title), **said}}
+
+
+def _in_us(event: dict[str, Any]) -> dict[str, Any]:
+    """An event with its times in us, which the format has."""
+    return event | {key: event[key] / 1_000 for key in ("ts", "dur") if key in event}
 
 
 def _text(text: str) -> str:

@@ -18,20 +18,31 @@ function zoom(factor, x) {
   redraw();
 }
 
-function move(ticks, down) {
+function move(time, down) {
   const span = view.until - view.from;
-  view.from = Math.min(Math.max(view.from + ticks, -span / 2), data.last + span / 2);
+  view.from = Math.min(Math.max(view.from + time, -span / 2), data.last + span / 2);
   view.until = view.from + span;
   view.top = Math.min(Math.max(view.top + down, 0), Math.max(height - high, 0));
   redraw();
+}
+
+function inTicks(begin, came, end) {
+  if (end < 0) return `waits from tick ${begin}, and does not end`;
+  return came > begin ? `waits from tick ${begin} to ${came}, then moves to ${end}` : `moves from tick ${begin} to ${end}`;
+}
+
+function inTime(begin, came, end) {
+  const from = `at ${timeText(begin)}`;
+  if (end < 0) return `${from}: waits, and does not end`;
+  const waits = came > begin ? `waits ${timeText(came - begin)}` : "";
+  return `${from}: ${[waits, end > came || !waits ? `moves ${timeText(end - came)}` : ""].filter(Boolean).join(", then ")}`;
 }
 
 function wordsOf(found) {
   const { lane, at, hole } = found, texts = data.texts;
   if (hole) return [`MISSING on ${lane.row.name}: ${texts[hole[2]]}`, `peers: ${texts[hole[3]]}`, texts[hole[4]]];
   const ops = lane.ops, [begin, came, end] = [ops[at + BEGIN], ops[at + CAME], ops[at + END]];
-  const times = begin > data.last ? "did not begin" : end < 0 ? `waits from tick ${begin}, and does not end`
-    : `${came > begin ? `waits from tick ${begin} to ${came}, then moves to ${end}` : `moves from tick ${begin} to ${end}`}`;
+  const times = begin > data.last ? "did not begin" : data.unit === "tick" ? inTicks(begin, came, end) : inTime(begin, came, end);
   const step = ops[at + STEP] >= 0 ? `step ${ops[at + STEP]}, ` : "";
   return [texts[ops[at + SAID]], `${lane.row.name}, ${lane.name}, ${step}${texts[ops[at + ADDRESS]]}`,
     texts[ops[at + WHERE]], times, end < 0 ? behind(lane) : "", texts[ops[at + LABEL]]];

@@ -10,6 +10,7 @@ shown, behind the end of the picture.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
@@ -40,7 +41,7 @@ NO_STEP = 1_000_000
 """What a service counts its steps from."""
 
 AROUND = 40
-"""Ticks of a first view, where there are no steps."""
+"""Ops of a first view, where there are no steps."""
 
 
 class Texts:
@@ -77,6 +78,9 @@ def content(picture: Picture) -> dict[str, Any]:
         "lines": [printable(short(line, LONGEST)) for line in picture.lines],
         "fields": FIELDS,
         "last": picture.last,
+        "unit": picture.unit,
+        "openEnds": picture.open_ends,
+        "typical": typical(picture),
         "steps": steps,
         "focus": focus(picture, steps),
         "near": _two_steps(picture, steps, len(steps) - 1),
@@ -98,23 +102,33 @@ def content(picture: Picture) -> dict[str, Any]:
 
 
 def focus(picture: Picture, steps: list[tuple[int, int]]) -> tuple[int, int]:
-    """The ticks to show first: two accesses that have no order, else the culprit's step and the one before it, else
+    """The times to show first: two accesses that have no order, else the culprit's step and the one before it, else
     the last two steps.
     """
     if picture.pairs:
         begins = [op.begin or 0 for op in picture.pairs[0]]
-        return max(min(begins) - AROUND // 4, 0), max(begins) + AROUND // 4
+        around = AROUND // 4 * typical(picture)
+        return max(min(begins) - around, 0), max(begins) + around
     return _two_steps(
         picture, steps, next((at for at, (step, _) in enumerate(steps) if step == picture.focus), len(steps) - 1)
     )
 
 
+def typical(picture: Picture) -> int:
+    """What an op takes of the picture: a tick, or the time of the run by the ops of its longest lane, in ns."""
+    if picture.unit == "tick":
+        return 1
+    counts = Counter((op.rank, op.lane) for op in picture.ops)
+    return max(picture.last // max(counts.values(), default=1), 1)
+
+
 def _two_steps(picture: Picture, steps: list[tuple[int, int]], at: int) -> tuple[int, int]:
-    """The ticks of a step and the one before it. Where there are no steps, those around the first hole."""
+    """The times of a step and the one before it. Where there are no steps, those around the first hole."""
     last = picture.last
     if not steps:
         first = min((hole.op.begin or 0 for hole in picture.holes), default=last)
-        return max(min(first, last - AROUND // 2) - AROUND // 4, 0), last
+        around = AROUND // 4 * typical(picture)
+        return max(min(first, last - 2 * around) - around, 0), last
     until = steps[at + 1][1] if at + 1 < len(steps) else last
     stands = [op.begin for op in picture.ops if op.end is None and op.begin is not None]
     return steps[max(at - 1, 0)][1], max([until, *stands])
@@ -199,7 +213,7 @@ def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tupl
 
 
 def _place(op: DrawnOp) -> tuple[int, str, int]:
-    """Its rank, its lane, and the tick at which it begins."""
+    """Its rank, its lane, and when it begins."""
     return op.rank, printable(short(op.lane, 60)), op.begin or 0
 
 
@@ -209,12 +223,13 @@ def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
         "rank": one.rank,
         "lanes": [op.lane for op in both],
         "begins": [op.begin or 0 for op in both],
+        "middles": [((op.begin or 0) + (op.end or op.begin or 0)) / 2 for op in both],
         "names": [printable(short(op.address, 60)) for op in both],
     }
 
 
 def _steps(picture: Picture) -> list[tuple[int, int]]:
-    """Each step, and the first tick at which a rank is in it."""
+    """Each step, and the first time at which a rank is in it."""
     first: dict[int, int] = {}
     for op in picture.ops:
         if op.begin is not None and 0 <= op.step < NO_STEP:

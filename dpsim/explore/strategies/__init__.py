@@ -8,6 +8,7 @@
     dpor.py       every class of schedules once
     branches.py   the tree of dpor in branches, for many processes
     within.py     every class that has a schedule within bounds
+    frontier.py   what a search within bounds has still to run, shared out to many
     portfolio.py  dpor and those that draw random numbers in turn: the default
     replay.py     one run, along a schedule that was noted
 

@@ -48,6 +48,10 @@ class Branch(NamedTuple):
     number: int
     state: DporState | None
 
+    def schedules(self, most: int) -> int:
+        """How many to run of it."""
+        return most
+
 
 class SharedPlace:
     """A place that the tree has. `before`: the places up to it. `claimed`: choices that are branches; `waits`: for the
@@ -98,8 +102,8 @@ class Tree:
         """Branches that were not."""
         return len(self._open)
 
-    def next(self) -> Branch | None:
-        """A branch to explore; None if there is none now."""
+    def next(self, most: int = 1) -> Branch | None:
+        """A branch to explore; None if there is none now. It may have more than `most` schedules."""
         if not self._open:
             return None
         branch = self._open.popleft()

@@ -15,38 +15,35 @@ What a draw decides does not count, and all its options are tried.
 A bound on schedules is none on classes. One schedule of a class may be within it, and another beyond. So what DPOR
 leaves out may be what is within. Its sleep sets and its backtrack points choose one schedule of a class without a look
 at the bound. Bounded DPOR (Coons, Musuvathi and McKinley, OOPSLA 2013) adds points and gives up sleep sets. Here there
-is no DPOR. The search is depth first over all choices within the bounds. One rule alone cuts it off: it has met the
-class of the steps so far. The actor at its turn and the late messages have to be the same, and no bound may have been
-used more. Then what can follow is the same, and was tried. This is the happens-before caching of CHESS (Musuvathi and
-Qadeer, PLDI 2007). It meets each such state once, and so costs more runs than DPOR where nearly all
-schedules are within the bounds.
+is no DPOR. The search runs all choices within the bounds, those that use least of them first
+(`dpsim.explore.strategies.frontier`). One rule alone cuts a run off: the search has met the class of the steps so far.
+The actor at its turn and the late messages have to be the same, and no bound may have been used more. Then what can
+follow is the same, and is run anyway. This is the happens-before caching of CHESS (Musuvathi and Qadeer, PLDI 2007).
+It meets each such state once, and so costs more runs than DPOR where nearly all schedules are within the bounds.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from dpsim.contract.schedule import Candidate, CutOff, actor
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.dpor import WHY, Diverged
+from dpsim.explore.strategies.frontier import (
+    BoundUse,
+    Frontier,
+    Met,
+    NewPlace,
+    Node,
+    RunRecord,
+    WithinDone,
+    WithinState,
+    is_met,
+)
 
 NAME = "within"
-
-
-class BoundUse(NamedTuple):
-    """How much of each bound, or what it costs, or the bounds themselves."""
-
-    preemptions: int = 0
-    late_deliveries: int = 0
-
-    def within(self, most: BoundUse) -> bool:
-        return self.preemptions <= most.preemptions and self.late_deliveries <= most.late_deliveries
-
-    def plus(self, other: BoundUse) -> BoundUse:
-        return BoundUse(self.preemptions + other.preemptions, self.late_deliveries + other.late_deliveries)
 
 
 def is_delivery(label: str) -> bool:
@@ -63,16 +60,6 @@ def of_no_actor(candidate: Candidate) -> bool:
     return candidate.disables or is_delivery(candidate.label)
 
 
-class BoundedPlace:
-    """A choice of the present schedule: what is within the bounds there, and which of it is tried now."""
-
-    __slots__ = ("at", "options")
-
-    def __init__(self, options: list[str]) -> None:
-        self.options = options
-        self.at = 0
-
-
 class Within(Picker):
     """Every class that has a schedule within the bounds. `beyond`: something was left out for a bound."""
 
@@ -83,13 +70,22 @@ class Within(Picker):
         super().__init__(labels, longest)
         self.most = most
         self.beyond = False
-        self._places: list[BoundedPlace] = []
-        self._met: dict[tuple[int, str, frozenset[str]], list[BoundUse]] = {}
-        self._begun = self._over = self._incomplete = False
-        self._at = self._prefix = 0
-        self._actor = ""
-        self._late: frozenset[str] = frozenset()
-        self._used = BoundUse()
+        self._counts = BoundUse(*(int(one < UNBOUND) for one in most))
+        self._nodes = Frontier()
+        self._alone = True  # what runs find is its own to run
+        self._records: list[RunRecord] = []
+        self._met: Met = {}
+        self._node: Node | None = None
+        self._digests: dict[tuple[int, int], int] = {}
+        self._over = self._incomplete = self._anew = False
+        self._reset(())
+
+    def _reset(self, words: tuple[str, ...]) -> None:
+        self._words = words  # to be repeated
+        self._trunk: list[str] = []
+        self._new: list[NewPlace] = []
+        self._prefix = 0
+        self._actor, self._late, self._used = "", frozenset[str](), BoundUse()
 
     @property
     def exhausted(self) -> bool:  # type: ignore[override]
@@ -99,78 +95,118 @@ class Within(Picker):
     def bounded(self) -> bool:  # type: ignore[override]
         return self._over and (self._incomplete or self.beyond)
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing is left, or another one has to begin anew."""
+        return self._over or self._anew or (not self._alone and not self._nodes and self._node is None)
+
     # ---- between runs
 
     def begin(self) -> bool:
         super().begin()
-        self._at = self._prefix = 0
-        self._actor, self._late, self._used = "", frozenset(), BoundUse()
-        if not self._begun:
-            self._begun = True
-            return True
-        return not self._over
+        self._node = None if self._anew else self._nodes.pop()
+        if self._node is None:
+            return False
+        self._reset(self._node.words())
+        return True
 
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
+        if whole and len(self._trunk) < len(self._words):
+            raise Diverged(f"a repeated schedule ended after step {len(self._trunk)} of {len(self._words)}. {WHY}")
+        self._node = None
         if self.heard_to_fail:  # from now on there are more choices
-            self._places.clear()
+            self._begin_anew()
+        record = RunRecord(tuple(self._trunk), self._new, whole)
+        if not self._alone:
+            self._records.append(record)
+            return
+        if self._anew:
+            self._anew = False
+            return
+        for place in record.places:
+            self._nodes.add(record.trunk, place)
+        self._over = not self._nodes
+
+    def _begin_anew(self) -> None:
+        self._anew = True
+        if self._alone:
+            self._nodes = Frontier()
             self._met.clear()
             self._incomplete = self.beyond = False
-            return
-        while self._places:
-            self._places[-1].at += 1
-            if self._places[-1].at < len(self._places[-1].options):
-                return
-            self._places.pop()
-        self._over = True
+
+    def resume(self, state: WithinState) -> None:
+        """Run some nodes of a `SharedFrontier`, and nothing else. The state stays as it is."""
+        self._alone = False
+        self._nodes = Frontier(state.nodes[::-1])
+        self.known_to_fail = frozenset(state.known_to_fail)
+        self._met = {key: [*known] for key, known in state.met.items()}
+
+    def state(self) -> WithinDone:
+        """What came of it."""
+        left = [] if self._node is None else [self._node]
+        while (node := self._nodes.pop()) is not None:
+            left.append(node)
+        fail = sorted(self.known_to_fail | self.heard_to_fail)
+        return WithinDone(self._records, left[::-1], self._incomplete, self.beyond, fail, self._anew)
 
     # ---- what the machine asks
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         index = super().pick(candidates)
         step = self.order.steps[-1]
-        self._prefix ^= _digest(f"{step.bit:x} {step.causes:x}")
+        self._prefix ^= self._digest_of(step.bit, step.causes)
         return index
 
     def select(self, candidates: Sequence[Candidate]) -> int:
         labels = [candidate.label for candidate in candidates]
-        if self._at == len(self._places):
+        if len(self._trunk) < len(self._words):
+            index = self._repeat(labels)
+        else:
             if self._is_met():
                 self.redundant = True
                 raise CutOff("redundant")
             costs = [(self._used.plus(self._cost(one, candidates)), one) for one in candidates]
             inside = [(sum(used), one.disables, one.label) for used, one in costs if used.within(self.most)]
             self.beyond |= len(inside) < len(labels)
-            self._places.append(BoundedPlace([label for *_, label in sorted(inside, key=lambda one: one[:2])]))
-        index = self._repeat(labels)
+            (_, _, chosen), *others = sorted(inside, key=lambda one: one[:2])
+            self._pass(chosen, self._key(), [(layer, label) for layer, _, label in others])
+            index = labels.index(chosen)
         self._take(candidates[index], candidates)
         return index
 
     def drawn(self, label: str, options: Sequence[str]) -> int:
-        if self._at == len(self._places):
-            self._places.append(BoundedPlace([*options]))
-        index = self._repeat(options)
+        if len(self._trunk) < len(self._words):
+            index = self._repeat(options)
+        else:
+            index, layer = 0, sum(self._used)
+            self._pass(options[0], None, [(layer, one) for one in options[1:]])
         self._prefix ^= _digest(f"{label}: {options[index]}")
         return index
 
     # ---- inside
 
+    def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
+        """A new place."""
+        self._new.append(NewPlace(len(self._trunk), key, self._used, others))
+        self._trunk.append(chosen)
+
     def _repeat(self, options: Sequence[str]) -> int:
-        place = self._places[self._at]
-        self._at += 1
-        chosen = place.options[place.at]
+        chosen = self._words[len(self._trunk)]
+        self._trunk.append(chosen)
         if chosen not in options:
             possible = ", ".join(options)
             raise Diverged(
-                f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {possible}. {WHY}"
+                f"step {len(self._trunk)} of a repeated schedule should be {chosen!r}, possible are {possible}. {WHY}"
             )
         return options.index(chosen)
 
     def _cost(self, one: Candidate, candidates: Sequence[Candidate]) -> BoundUse:
-        """What it costs to choose this one now."""
+        """What it costs to choose this one now. What has no bound costs nothing."""
         could_go_on = any(not of_no_actor(other) and actor(other.label) == self._actor for other in candidates)
         preempts = could_go_on and not of_no_actor(one) and actor(one.label) != self._actor
-        return BoundUse(int(preempts), len(self._made_late(one, candidates)))
+        late = len(self._made_late(one, candidates))
+        return BoundUse(preempts * self._counts.preemptions, late * self._counts.late_deliveries)
 
     def _made_late(self, one: Candidate, candidates: Sequence[Candidate]) -> set[str]:
         if is_delivery(one.label):
@@ -183,14 +219,21 @@ class Within(Picker):
         if not of_no_actor(one):
             self._actor = actor(one.label)
 
+    def _key(self) -> int:
+        """What tells places apart: the class of the steps so far, the actor at its turn, and the late messages."""
+        return _digest(f"{self._prefix:x} {self._actor} {sorted(self._late)}")
+
+    def _digest_of(self, bit: int, causes: int) -> int:
+        """Of a step and what comes before it, by their labels: the same in every process."""
+        found = self._digests.get((bit, causes))
+        if found is None:
+            (label,), before = self.labels.named(bit), sorted(self.labels.named(causes))
+            found = self._digests[bit, causes] = _digest(repr((label, before)))
+        return found
+
     def _is_met(self) -> bool:
-        """Whether all that can follow was tried, with no more of a bound used. Notes that it is being tried."""
-        met = self._met.setdefault((self._prefix, self._actor, self._late), [])
-        if any(one.within(self._used) for one in met):
-            return True
-        met[:] = [one for one in met if not self._used.within(one)]
-        met.append(self._used)
-        return False
+        """Whether all that can follow is run anyway. Notes that it is being run."""
+        return is_met(self._met, self._key(), self._used)
 
 
 def _digest(text: str) -> int:

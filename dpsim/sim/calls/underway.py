@@ -15,7 +15,9 @@ from typing import Any
 
 from dpsim.backend.hosts.work import Outcome
 from dpsim.contract.interface import HostArray, Received
+from dpsim.contract.ops import MAIN
 from dpsim.sim.calls.asked import Asked, over, part_of, received, unbroken
+from dpsim.sim.collectives.parts import EarlyEnd
 from dpsim.sim.collectives.served import served
 from dpsim.sim.graph.op import Op
 
@@ -28,12 +30,14 @@ class Underway(tuple[Any, ...]):
     __slots__ = ()
 
     def __call__(self) -> Generator[Any, Any, Any]:
-        communicator, last, _, _, wanted = self
+        communicator, last, issue, _, wanted = self
         host = communicator.host
         machine = host.machine
         if communicator.membership is not None or machine.partial:
             return self._while_others_leave()
         end = last if machine.timed else communicator.group.ended(host, last)
+        if isinstance(end, EarlyEnd) and (issue.op == "send" or (issue.op == "broadcast" and issue.root == host.rank)):
+            return self._perhaps_early(end)
         waits: Generator[Any, Any, Any] = host.wait(end, wanted)
         return waits
 
@@ -45,6 +49,15 @@ class Underway(tuple[Any, ...]):
         yield from unbroken(communicator, visit)
         yield from over(communicator, part_of(communicator, served_of(self)), visit)
         return wanted
+
+    def _perhaps_early(self, end: EarlyEnd) -> Generator[Any, Any, Any]:
+        """Note whether the host goes on before its peers have come."""
+        communicator, _, _, (word, site, ordinal), wanted = self
+        host = communicator.host
+        result = yield from host.wait(end, wanted)
+        if end.all_came.at < 0:
+            host.machine.early.append((host.rank, word.partition("/")[2] or MAIN, site, ordinal))
+        return result
 
     def asked(self) -> Asked:
         communicator, last, _, visit, wanted = self

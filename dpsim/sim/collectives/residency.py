@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
+from dpsim.contract.occupied import Occupied
 from dpsim.contract.schedule import Footprint
-from dpsim.contract.world import Occupied
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host

@@ -37,6 +37,7 @@ from typing import Any
 import simpy
 
 from dpsim.backend.graphs.kernel_call import refuse_result
+from dpsim.contract.gates import Address
 from dpsim.contract.schedule import OptionalWait, Strategy
 from dpsim.contract.world import Kill
 from dpsim.sim.graph.alarms import Alarms
@@ -65,6 +66,7 @@ class Machine(Edges):
         super().__init__(kills, dying, () if strategy is None else strategy.failing(), aborting)
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
+        self.early: list[Address] = []  # host calls that were over before their peers came
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None

@@ -11,6 +11,7 @@ threads.py         the host threads of a rank, of which one runs at a time
 watch.py           the search for hosts that make no progress
 exits.py           the calls by which a program would end its process
 variables.py       the variables of the process, as they were before a run
+record_times.py    when records were written and streams ended their ops, where there is time
 overtime.py        the end of a program that runs on when the time is up
 progress.py        the bound on ops after the last fault
 """

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, TypeAlias
 
+from dpsim.contract.gates import Address, Gate
 from dpsim.contract.interface import Frozen
 from dpsim.contract.schedule import Footprint
-from dpsim.contract.world import Address, Gate
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 

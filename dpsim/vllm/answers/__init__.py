@@ -6,6 +6,7 @@
     check.py        all kinds checked, by stored answers or by an installed release
     command.py      `dpsim check-engine`
     command_text.py its output
+    json_fields.py  the keys of its object
     live/           an installed vLLM, asked itself
 
     decide.py       V1: the agreement            slices.py       microbatches, and their metadata

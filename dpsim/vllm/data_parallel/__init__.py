@@ -6,6 +6,7 @@ live.py               the batches of a rank whose scheduler runs live
 microbatch.py         which ranks may split a batch, and which requests and tokens each part gets
 microbatch_inputs.py  the inputs of each part: attention metadata, inputs of the model
 batch.py              the agreement itself: wire format and decision, in two published forms
+one_graph.py          whether an agreement fits one graph on all ranks, also without captures
 doubling.py           a sum by point-to-point swaps, as the V2 runner's table is reduced
 batch_v2.py           the agreement of the V2 runner, and the record that a later dispatch may reuse
 flow.py               decisions of a rank alone, before the agreement and after it, by release

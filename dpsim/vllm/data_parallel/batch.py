@@ -28,6 +28,7 @@ from typing import NamedTuple
 from dpsim.contract.interface import HostArray
 from dpsim.vllm.config import Microbatching, RuntimeMode
 from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
+from dpsim.vllm.data_parallel.one_graph import refuse_other_mode
 
 
 class LocalBatch(NamedTuple):
@@ -94,6 +95,16 @@ class BatchForm(ABC):
     @abstractmethod
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
         """The modes that a rank may choose in its second dispatch (1.6 d)."""
+
+    def modes(self, table: HostArray) -> Sequence[int]:
+        """The modes that the ranks sent: the last row of both forms."""
+        sent: Sequence[int] = table[-1].tolist()
+        return sent
+
+    def settled(self, table: HostArray, plan: StepPlan) -> StepPlan:
+        """The plan itself. Raises OtherMode if all ranks sent one mode, and the plan has another (I-DP-3)."""
+        refuse_other_mode(self.modes(table), plan.mode)
+        return plan
 
     def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         """The smallest of the modes sent (I-DP-3)."""

@@ -26,8 +26,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import numpy as np
+
 from dpsim.vllm.config import EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, StepPlan, told
+from dpsim.vllm.data_parallel.one_graph import refuse_unequal_counts
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor, Dispatcher
 
@@ -122,8 +125,24 @@ class BatchFlow(ABC):
     # ---- after the agreement
 
     def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
-        """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9)."""
+        """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9). Raises
+        UnequalCounts for a plan that fits no graph on all ranks (I-DP-4).
+        """
+        refuse_unequal_counts(plan.num_tokens, plan.mode, plan.microbatched)
         return self.dispatch(batch, agreed, frozenset(self.form.allowed_modes(plan.mode)))
+
+    # ---- without captures
+
+    def rehearse(self, ranks: int) -> None:
+        """Decide, for each mode that has graphs, on the columns that a capture session of `ranks` ranks sends (5.6).
+        Raises OtherMode if no session could capture them.
+        """
+        for mode, keys in self.dispatcher.keys.items():
+            if keys:
+                tokens = min(key.num_tokens for key in keys)
+                column = self.form.column(LocalBatch(tokens, tokens, False, self.wants_padding(), mode))
+                table = np.array([column] * ranks, np.int32).T
+                self.form.settled(table, self.form.decide(table, self.config))
 
 
 class Flow017(BatchFlow):

@@ -124,7 +124,7 @@ class DataParallelStep(Forwards):
         """Run one agreement: send this rank's column, and decide from the columns of all."""
         table = await self.gather(self.form.column(local))
         self.form.refuse(table, local)
-        return self.plan(table, local)
+        return self.form.settled(table, self.plan(table, local))
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         """The table of all columns, shape (rows, ranks) int32: one SUM all-reduce, over gloo or NCCL (1.4)."""

@@ -8,8 +8,9 @@
     small.py           every small scenario like a given one
     one_more.py        a scenario with one data-parallel rank more
     strategies.py      Hypothesis strategies: scenarios to draw
+    fault_strategies.py  the same for their faults and delays
     options.py         options of `dpsim run` and `dpsim explore`
     agreement.py       the case of the conformance suite that runs a protocol
 
-Entry points name `scenario`, `strategies`, `options` and `agreement`; only `strategies` imports Hypothesis.
+Entry points name `scenario`, `strategies`, `options` and `agreement`; only strategies import Hypothesis.
 """

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from dpsim.contract import registry
 from dpsim.contract.words import printable, ranks_text
 from dpsim.contract.world import CommunicatorSpec
 from dpsim.scenario import protocol as protocols
@@ -67,6 +68,12 @@ class EngineParameters(Parameters):
     def has_eplb(self) -> bool:
         """Whether experts move by their load on at least one rank."""
         return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
+
+    @property
+    def small_sizes(self) -> str:
+        """Two requests, with aborts if the program looks at them."""
+        heeds = registry.protocol(self.protocol.name).program.heeds
+        return f"requests=2,steps=2,abort={int(heeds is None or 'abort_ns' in heeds)}"
 
     def config_of(self, rank: int) -> EngineConfig:
         """The configuration of a rank."""

@@ -15,30 +15,30 @@ needs all that it still has. The dull value comes first in every choice, and lis
 choice makes needless. Otherwise Hypothesis could not undo that choice without disturbing all later draws.
 
 Strategies draw neither schedules nor seeds: the property explores schedules. So it is a function of its scenario,
-and a failure shrinks. No other module of this package imports Hypothesis. Prior art: Hypothesis' own
+and a failure shrinks. Only strategies import Hypothesis. Prior art: Hypothesis' own
 guide to strategies that shrink well; Jepsen's nemesis.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 
+from dpsim.contract import registry
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
-from dpsim.vllm.params.communicators import communicators
+from dpsim.vllm.params.fault_strategies import SITES, delays, faults
 from dpsim.vllm.params.workload.model import Workload
 
-SITES = ("dp.agree", "experts.combine")
-"""The sites of collectives in `dp_batch`."""
-
 STEP_NS = 20_000_000
+
+LONG = 60
+"""Characters of a wrong argument that are too many for an error."""
 
 # Hypothesis looks a strategy through when it first draws from it, so this module makes shared strategies once.
 MODES = st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode))
@@ -65,11 +65,12 @@ def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, 
 
 
 @st.composite
-def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> EngineConfig:
+def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4, captures: bool = False) -> EngineConfig:
     """Valid configurations: all graph modes, short capture ladders, both sync domains, adapters. They have 1 to
     `max_ubatches` microbatches with thresholds that fill them, and 1 to `max_query_len` tokens a decode. In mode FULL
     every graph holds whole decodes: 0.14 and 0.17 do not round those, and assert if a decode is padded to another
-    size. Shrinks to `EngineConfig()`.
+    size. With `captures`, about half of those with graphs capture and replay them (`capture_graphs`). These have no
+    microbatches, and no graphs specialised for adapters. Shrinks to `EngineConfig()`.
     """
     query_len = draw(st.integers(1, max_query_len))
     mode = draw(MODES)
@@ -79,7 +80,7 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> E
     if mode is CUDAGraphMode.FULL and query_len > 1:
         ladder = ladders(query_len)
     few: dict[str, Any] = {} if seats is None else {"max_num_seqs": seats, "max_num_batched_tokens": tokens}
-    return EngineConfig(
+    drawn = EngineConfig(
         num_speculative_tokens=query_len - 1,
         cudagraph_mode=mode,
         cudagraph_capture_sizes=draw(ladder),
@@ -90,6 +91,7 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> E
         **few,
         **draw(_microbatching(max_ubatches)),
     )
+    return _captured(drawn) if captures and draw(st.booleans()) else drawn
 
 
 @st.composite
@@ -135,50 +137,46 @@ def workloads(
     return Workload.model_validate({"requests": requests})
 
 
-@st.composite
-def faults(
-    draw: st.DrawFn,
-    topology: Topology,
-    max_faults: int = 1,
-    sites: Sequence[str] = SITES,
-    max_ordinal: int = 3,
-    kinds: Sequence[str] = ("skip", "repeat", "alter", "die"),
-) -> list[dict[str, Any]]:
-    """Up to `max_faults` faults at different ops, as mappings for a scenario. The strategy first draws and notes which
-    of the `kinds` are possible in this example (see `dpsim.scenario.swarm`). Shrinks to none, then to a skip by rank 0.
-    """
-    found: dict[tuple[int, str], dict[str, Any]] = {}
-    possible = [kind for kind in kinds if draw(st.booleans())] or list(kinds[:1])
-    if max_faults and currently_in_test_context():
-        note(f"faults that were possible: {', '.join(possible)}")
-    for _ in range(draw(st.integers(0, max_faults))):
-        kind = draw(st.sampled_from(possible))
-        rank = draw(st.integers(0, topology.world_size - 1))
-        at = draw(_addresses(topology, rank, tuple(sites), max_ordinal))
-        fault = {"kind": kind, "rank": rank, "at": at}
-        if kind == "alter":
-            fault["change"] = draw(_changes())
-        found.setdefault((rank, str(at)), fault)
-    return list(found.values())
-
-
-@st.composite
-def delays(
-    draw: st.DrawFn, topology: Topology, max_delays: int = 2, sites: Sequence[str] = SITES, max_ordinal: int = 3
-) -> list[dict[str, Any]]:
-    """Up to `max_delays` delays: late starts, slow sites, late ops. As mappings for a scenario. Shrinks to none."""
-    found = []
-    for _ in range(draw(st.integers(0, max_delays))):
-        rank = draw(st.integers(0, topology.world_size - 1))
-        delay: dict[str, Any] = {"rank": rank, "by": format_duration(draw(st.integers(1, 2000)) * 1000)}
-        every = st.sampled_from(list(sites)).map(lambda site: {"site": site})
-        at = draw(st.none() | every | _addresses(topology, rank, tuple(sites), max_ordinal))
-        found.append(delay if at is None else {**delay, "at": at})
-    return found
-
-
-@st.composite
 def scenarios(
+    *,
+    topology: st.SearchStrategy[Topology] | Topology | Mapping[str, Any] | None = None,
+    config: st.SearchStrategy[EngineConfig] | EngineConfig | Mapping[str, Any] | None = None,
+    workload: st.SearchStrategy[Workload] | Workload | Mapping[str, Any] | None = None,
+    **more: Any,
+) -> st.SearchStrategy[Scenario]:
+    """Whole scenarios without expectations.
+
+    `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)`. Each may also be one value for
+    all scenarios, as its class or as the mapping of a scenario file: `config={"capture_graphs": True}`. Without
+    `config`, some scenarios of `dp_batch` capture graphs.
+
+    `protocol` (`dp_batch`), `form`, `variant`: what runs. `max_faults` (1), `max_delays` (2): `max_faults=0` gives
+    healthy scenarios, if the form and variant are healthy. `sites`: where faults and delays may lie, for a protocol
+    other than `dp_batch`.
+
+        scenarios(protocol="pp_tokens", topology=pipelines(), config=pipeline_configs(), sites=["tokens.send"])
+
+    Raises ScenarioError for a mapping that no scenario file may have, and TypeError for a value of another type.
+    """
+    given = {"topology": topology, "config": config, "workload": workload}
+    drawn: dict[str, Any] = {key: _as_strategy(key, value) for key, value in given.items() if value is not None}
+    return _scenarios(**drawn, **more)
+
+
+def _as_strategy(key: str, value: Any) -> st.SearchStrategy[Any]:
+    """The strategy itself, or one of a single value. `key`: the key of a scenario that has such values."""
+    if isinstance(value, st.SearchStrategy):
+        return value
+    kind = {"topology": Topology, "config": EngineConfig, "workload": Workload}[key]
+    if not isinstance(value, (kind, Mapping)):
+        wrong = f"{key}={value!r}" if len(repr(value)) < LONG else f"{key} of type {type(value).__name__}"
+        raise TypeError(f"scenarios({wrong}): expected a strategy, a mapping as in a scenario file, or {kind.__name__}")
+    smallest = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+    return st.just(getattr(scenario_from({"name": "drawn", "workload": smallest, key: value}), key))
+
+
+@st.composite
+def _scenarios(
     draw: st.DrawFn,
     *,
     protocol: str = "dp_batch",
@@ -191,16 +189,8 @@ def scenarios(
     max_delays: int = 2,
     sites: Sequence[str] = SITES,
 ) -> Scenario:
-    """Whole scenarios without expectations. `max_faults=0` gives healthy ones, if the form and variant
-    are healthy.
-
-    `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)` or `st.just(EngineConfig())`.
-    `sites`: where faults and delays may lie, for a protocol other than `dp_batch`.
-
-        scenarios(protocol="pp_tokens", topology=pipelines(), config=pipeline_configs(), sites=["tokens.send"])
-    """
     ranks = draw(topologies() if topology is None else topology)
-    engine = draw(configs() if config is None else config)
+    engine = draw(configs(captures=_captures(protocol, form, variant)) if config is None else config)
     adapters = ("first", "second") if engine.enable_lora else ()
     requests = draw(workloads(adapters=adapters) if workload is None else workload)
     return scenario_from(
@@ -217,6 +207,24 @@ def scenarios(
 
 
 # ---- parts
+
+SIZES = (1, 2, 4, 16)
+"""Requests that captured graphs hold, if no sizes are drawn: those of a release are too many for a property."""
+
+
+def _captured(config: EngineConfig) -> EngineConfig:
+    """The same, with graphs that ranks capture; without graphs, the same."""
+    if config.cudagraph_mode is CUDAGraphMode.NONE:
+        return config
+    sizes = config.cudagraph_capture_sizes or tuple([config.uniform_decode_query_len * size for size in SIZES])
+    one = {"enable_dbo": False, "ubatch_size": 0, "cudagraph_specialize_lora": False}
+    return config.model_copy(update={**one, "cudagraph_capture_sizes": sizes, "capture_graphs": True})
+
+
+def _captures(protocol: str, form: str | None, variant: str | None) -> bool:
+    """Whether ranks can capture, alike on all: those of the V1 runner of `dp_batch`."""
+    form = registry.variant(variant).form if form is None and variant is not None else form
+    return protocol == "dp_batch" and not (form or "").startswith("v2-")
 
 
 @functools.cache
@@ -253,26 +261,3 @@ def _requests(draw: st.DrawFn, adapters: tuple[str, ...], aborts: bool, force_ea
     if force_eager:
         request["force_eager"] = eager
     return request
-
-
-@st.composite
-def _addresses(
-    draw: st.DrawFn, topology: Topology, rank: int, sites: tuple[str, ...], max_ordinal: int
-) -> dict[str, str | int]:
-    """The address of one collective of `rank`, by site or by communicator."""
-    number = draw(st.integers(0, max_ordinal))
-    own = [spec.name for spec in communicators(topology) if rank in spec.ranks]
-    places = [("site", site) for site in sites] + [("communicator", name) for name in own]
-    key, name = draw(st.sampled_from(places))
-    return {key: name, "ordinal" if key == "site" else "seq": number}
-
-
-@st.composite
-def _changes(draw: st.DrawFn) -> dict[str, str | int]:
-    """A change of an all-reduce of int32, the only one of the protocol: it has no root."""
-    key = draw(st.sampled_from(["count", "op", "dtype"]))
-    if key == "count":
-        return {"count": draw(st.integers(1, 16))}
-    if key == "op":
-        return {"op": draw(st.sampled_from(["broadcast", "reduce", "gather", "scatter"]))}
-    return {"dtype": draw(st.sampled_from(["int64", "float32", "bool", "int8", "float16", "bfloat16", "float64"]))}

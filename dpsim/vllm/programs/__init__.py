@@ -6,6 +6,7 @@
     pp_tokens.py         pipelines
     engine.py            engines in lockstep: `engine`, and `engine_watched`
     startup.py           the start of a group: `startup`, and `startup_watched`
+    modes.py             modes and rows of tables that ranks decide, for campaigns that count them
     pieces.py            the forms of each piece of whole engines
     stacks.py            the stacks, and the way from a stack, swaps and a configuration to the pieces
     whole_engine_dp.py   whole engines of one worker each
@@ -14,3 +15,5 @@
 They build on `releases/`, which names the pieces of each release. `dp_survivors`, which has no releases, is in
 `engine/`.
 """
+
+import dpsim.vllm.keys  # noqa: F401 - registers the keys that messages of these programs name

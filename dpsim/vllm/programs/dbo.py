@@ -29,6 +29,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -60,6 +61,8 @@ class DualBatchOverlap(Program[OverlapSetup]):
     unprotected = unprotected_of("dbo")
     shows = shows_of("dbo")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
+    modes = STEP_MODES
+    rows = OVERLAP_ROWS
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def estimate(self, args: EngineArguments) -> Estimate:

@@ -8,7 +8,7 @@ v2-0.33 have another step, that of the V2 runner. What a rank decides by itself 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from dpsim.contract.interface import Rank
@@ -28,6 +28,7 @@ from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
+from dpsim.vllm.programs.modes import STEP_MODES
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -66,6 +67,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     shows = shows_of("dp_batch")
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = Choices(graphs=lambda: names("graphs", "v1"))
+    modes = STEP_MODES
     probes: tuple[str, ...] = (
         "dp.dummy_batch",
         "dp.microbatched",
@@ -73,6 +75,10 @@ class DataParallelBatch(Program[DataParallelSetup]):
         "dp.padded_further",
         "dp.lower_mode",
     )
+
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        own = name_of("graphs", *named("dp_batch", args.form))
+        return {**({} if own is None else {"graphs": own}), **args.pieces}
 
     def estimate(self, args: EngineArguments) -> Estimate:
         return estimate_of(args)
@@ -123,6 +129,12 @@ class DataParallelBatch(Program[DataParallelSetup]):
             )
         return there(release.balance, "config.enable_eplb")
 
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: DataParallelSetup) -> Sequence[str]:
+        """That ranks choose graphs and capture none, unless the configuration says otherwise."""
+        config = prepared.config
+        chosen = not config.capture_graphs and bool(prepared.flow.dispatcher.sizes)
+        return ("graphs are chosen, not captured",) * chosen
+
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
 
@@ -134,6 +146,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         flow = (prepared.own or {}).get(rank.rank, prepared.flow)
+        if prepared.captured is None and prepared.topology.data_parallel_size > 1:
+            flow.rehearse(prepared.topology.data_parallel_size)
         step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
         await step.run(prepared.timeline)
 

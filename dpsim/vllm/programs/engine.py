@@ -88,6 +88,9 @@ class Engine(Program[EngineSetup]):
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        return {"counts": COUNTS[0], **args.pieces}
+
     def estimate(self, args: EngineArguments) -> Estimate:
         return estimate_of(args)
 

@@ -155,6 +155,13 @@ def resolve_arguments(args: EngineArguments, absent: Mapping[str, str] = Mapping
     return resolve(args.form, args.pieces, topology, config, model, args.allow_refused)
 
 
+def forms_used(args: EngineArguments) -> Mapping[str, str]:
+    """By piece, the form that a run with these arguments uses. A piece without a part in it is left out."""
+    config = EngineConfig.model_validate(args.config)
+    left_out = unused(config)
+    return {piece: form for piece, form in chosen(args.form, args.pieces, config).items() if piece not in left_out}
+
+
 def unused(config: EngineConfig) -> Mapping[str, str]:
     """Pieces that a configuration leaves without a part, each with the reason."""
     found = {} if config.use_ubatching else {"microbatches": "config.enable_dbo is off, and no batch is split"}

@@ -70,6 +70,10 @@ class Startup(Program[StartupSetup]):
     honours_config_by_rank = True
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"compared": tuple(COMPARED)}
     probes: tuple[str, ...] = (SERVES,)
+
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        return {"compared": "hash", **args.pieces}
+
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 

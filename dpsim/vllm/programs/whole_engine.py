@@ -47,8 +47,9 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.engine import Engine, EngineSetup
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STAGE_MODES
 from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
-from dpsim.vllm.programs.stacks import resolve_arguments
+from dpsim.vllm.programs.stacks import forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 from dpsim.vllm.whole.batch_queue import QueuedLoop
@@ -142,11 +143,16 @@ class WholeEngine(Program[WholeSetup]):
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a program that is derived from this."""
+    modes = STAGE_MODES
+    rows = OVERLAP_ROWS
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
 
     def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
         """The probes. A run splits batches only if microbatches are configured."""
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
+
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        return forms_used(args)
 
     def estimate(self, args: EngineArguments) -> Estimate:
         return estimate_of(args, table=True)

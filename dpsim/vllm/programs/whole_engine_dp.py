@@ -45,8 +45,9 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.programs.engine import Engine, EngineSetup
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
 from dpsim.vllm.programs.pieces import FORMS, AgreementV1
-from dpsim.vllm.programs.stacks import Pieces, resolve_arguments
+from dpsim.vllm.programs.stacks import Pieces, forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES, Absent, named, there
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.rank_engine import LiveRankScheduler, RankWorker
@@ -73,7 +74,12 @@ class WholeEngineDp(Program[WholeRankSetup]):
 
     heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "drafts", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
+    modes = STEP_MODES
+    rows = OVERLAP_ROWS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
+
+    def forms_of_pieces(self, args: EngineArguments) -> Mapping[str, str]:
+        return forms_used(args)
 
     def estimate(self, args: EngineArguments) -> Estimate:
         return estimate_of(args)

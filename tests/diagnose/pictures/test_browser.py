@@ -88,7 +88,7 @@ def test_names_arrows_and_marks_of_a_lost_baton(tmp_path: Path) -> None:
     said = "waits for flag ubatch.1.event, which no thread set; thread ubatch.0 has ended"
     assert found[3] == [f"ubatch.1.event.wait[0]  {said}", f"wait[0]  {said}", said]
     assert found[4][0] != found[4][1], "cut at the end, two threads have one name"
-    assert found[5] == ["host", "ended", "stuck", "arrow", "marked", "row"]
+    assert found[5] == ["host", "ended", "stuck", "arrow", "marked", "row", "ticks"]
 
 
 def test_a_collective_names_its_group_and_each_wait_has_an_arrow(tmp_path: Path) -> None:

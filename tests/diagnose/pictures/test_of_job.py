@@ -56,7 +56,7 @@ def test_the_simulation_of_a_job_has_its_picture(name: str, tmp_path: Path) -> N
     made = steps(MadeJob(4, "gloo"), 3, HANGS[name][0])
     job = pictured(made, tmp_path)
     result = run_scenario(scenario_from(imported(job_of_folder(tmp_path)[0], "job")))
-    run = picture_of_run(result.world, result.run, result.findings, "job")
+    run = picture_of_run(result.world, result.run, result.findings, "job", in_ticks=True)
     times = [
         sorted((op.rank, op.key[1] - shift, op.begin, op.came, op.end) for op in one.ops if op.key is not None)
         for one, shift in ((job, 1), (run, 0))

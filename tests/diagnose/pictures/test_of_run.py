@@ -22,7 +22,7 @@ from tests.cli.commands import write
 
 def pictured(folder: Path, text: str, backend: str = "sim") -> Picture:
     result = run_scenario(load_scenario(write(folder / "x.yaml", text)), backend)
-    return picture_of_run(result.world, result.run, result.findings, "x.jsonl")
+    return picture_of_run(result.world, result.run, result.findings, "x.jsonl", in_ticks=True)
 
 
 def of_hand(made: Made) -> Picture:

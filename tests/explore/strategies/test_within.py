@@ -11,7 +11,8 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import Candidate, CutOff, Strategy
 from dpsim.contract.world import World as WorldOf
-from dpsim.explore.strategies.within import UNBOUND, BoundUse, Within, within
+from dpsim.explore.strategies.frontier import BoundUse
+from dpsim.explore.strategies.within import UNBOUND, Within, within
 from dpsim.sim.backend import SimBackend
 from tests.answers import Answers
 from tests.explore.toy import Toy, at_random
@@ -185,13 +186,13 @@ class NoActor(Within):
 
 
 class NoBound(Within):
-    """Twin: as `Within`, though more of a bound was used before."""
+    """Twin: a place counts as met though more of a bound was used there before. All nodes are of one layer."""
+
+    def _pass(self, chosen: str, key: int | None, others: list[tuple[int, str]]) -> None:
+        super()._pass(chosen, key, [(0, option) for _, option in others])
 
     def _is_met(self) -> bool:
-        key = (self._prefix, self._actor, self._late)
-        if key in self._met:
-            return True
-        return super()._is_met()
+        return self._key() in self._met or super()._is_met()
 
 
 class CountsAgain(Within):

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
 
-from dpsim.scenario import Scenario, scenario_from, world
+from dpsim.scenario import Scenario, ScenarioError, scenario_from, world
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.timeline import Timeline
-from dpsim.vllm.params.strategies import configs, delays, faults, scenarios, topologies, workloads
+from dpsim.vllm.params.fault_strategies import delays, faults
+from dpsim.vllm.params.strategies import configs, scenarios, topologies, workloads
 
 MANY = settings(max_examples=50)
 SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
@@ -95,6 +97,7 @@ def test_everything_that_matters_is_drawn() -> None:
         seen["host", config.syncs_on_host] += 1
         seen["ranks", scenario.topology.world_size] += 1
         seen["ladder", config.cudagraph_capture_sizes is not None] += 1
+        seen["captures", config.capture_graphs] += 1
         for fault in scenario.faults:
             seen[fault.kind] += 1
             seen["by site", fault.at is not None and fault.at.site is not None] += 1
@@ -113,11 +116,43 @@ def test_everything_that_matters_is_drawn() -> None:
         *[("ranks", n) for n in (1, 2, 3, 4)],
         ("ladder", True),
         ("ladder", False),
+        ("captures", True),
+        ("captures", False),
     ]
     wanted += ["skip", "repeat", "alter", "die", ("by site", True), ("by site", False)]
     wanted += [(what, there) for what in ("eager", "lora", "abort", "late start") for there in (True, False)]
     rare = [what for what in wanted if seen[what] < 3]
     assert not rare
+
+
+@given(st.data())
+def test_a_part_may_be_one_value_for_all_scenarios(data: st.DataObject) -> None:
+    config, two = {"capture_graphs": True, "max_num_seqs": 4}, Topology(data_parallel_size=2)
+    drawn = data.draw(
+        scenarios(config=config, topology=two, workload={"requests": [{"prompt_tokens": 1, "output_tokens": 1}]})
+    )
+    assert (drawn.config, drawn.topology) == (EngineConfig.model_validate(config), two)
+    assert [request.prompt_tokens for request in drawn.workload.requests or ()] == [1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"config": {"capture_graph": True}}, "config: unknown key 'capture_graph'; did you mean 'capture_graphs'"),
+        ({"topology": {"data_parallel_size": 0}}, "topology.data_parallel_size"),
+        ({"config": 5}, r"scenarios\(config=5\): expected a strategy, a mapping .*, or EngineConfig"),
+        ({"workload": [0] * 90}, r"scenarios\(workload of type list\): expected a strategy"),
+    ],
+)
+def test_a_wrong_part_is_an_error_at_the_call(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises((ScenarioError, TypeError), match=says):
+        scenarios(**wrong)
+
+
+def test_forms_without_captures_get_none() -> None:
+    drawn = scenarios(form="v2-0.17")
+    with pytest.raises(NoSuchExample):
+        find(drawn, lambda scenario: scenario.config.capture_graphs, settings=SHRINK)
 
 
 def test_of_many_faults_the_one_that_matters_is_left() -> None:

@@ -1,0 +1,106 @@
+"""Rows of the museum, each made on another machine.
+
+    with RayCluster.at("auto") as cluster:
+        exhibition(entries, files, elsewhere=elsewhere(cluster))
+
+What travels is text: the variant's name, and the scenario of its exhibit. The same dpsim is installed there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from dpsim.campaign.museum import Elsewhere, Row, exhibit, row_of
+from dpsim.campaign.remote import OtherVersion, modules_of
+from dpsim.campaign.sameness import digest_of_dpsim
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import lost_by, portable
+from dpsim.contract import registry
+from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import OutOfTime
+from dpsim.contract.world import Lost
+from dpsim.explore import Exploration
+from dpsim.scenario import dump_scenario
+from dpsim.scenario.yaml.reader import parse_scenario
+
+
+class Machines(Protocol):
+    """Other machines (`dpsim.campaign.ray_cluster`)."""
+
+    def each(
+        self, function: Callable[..., Any], arguments: Sequence[Any], modules: Iterable[str], end: float | None
+    ) -> Iterator[tuple[int, Any]]:
+        """A task for each argument."""
+
+
+class AskedRow(NamedTuple):
+    """A row to be made. `text`: the scenario of the exhibit in `file`. `dpsim`: a digest of its sources."""
+
+    name: str
+    text: str
+    file: str
+    limit: int
+    modules: tuple[str, ...]
+    dpsim: str
+
+
+def elsewhere(machines: Machines) -> Elsewhere:
+    """What makes rows on these machines."""
+
+    def rows(
+        entries: Sequence[VariantEntry], files: Mapping[str, Path], limit: int, end: float | None
+    ) -> Iterator[tuple[int, Row]]:
+        asked = [_asked(entry, files[entry.name.lower()], limit) for entry in entries]
+        modules = {module for one in asked for module in one.modules}
+        for number, answer in machines.each(row_there, asked, modules, end):
+            if isinstance(answer, Lost):
+                raise Lost(f"{entries[number].name}: {answer}")
+            if isinstance(answer, Exception):
+                raise answer
+            yield number, replace(answer, entry=entries[number], file=files[entries[number].name.lower()])
+
+    return rows
+
+
+def _asked(entry: VariantEntry, file: Path, limit: int) -> AskedRow:
+    scenario = exhibit(entry, file)
+    modules = tuple(modules_of(Subject.of(scenario, file.parent)))
+    return AskedRow(entry.name, dump_scenario(scenario), str(file.resolve()), limit, modules, digest_of_dpsim())
+
+
+def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
+    """Make a row, here. `seconds`: when to stop."""
+    end = None if seconds is None else time.monotonic() + seconds
+
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    try:
+        if asked.dpsim != digest_of_dpsim():
+            raise OtherVersion("another machine has other sources of dpsim; install the same version on all of them")
+        for module in asked.modules:
+            importlib.import_module(module)
+        file = Path(asked.file)
+        made = row_of(
+            registry.variant(asked.name), parse_scenario(asked.text, base=file.parent), file, asked.limit, expired
+        )
+    except OutOfTime:
+        return OutOfTime()
+    except Exception as error:  # dealt with where the rows are asked for
+        return lost_by(error) or portable(error)
+    searches = {name: [*map(_plain, found)] for name, found in made.searches.items()}
+    return replace(made, entry=None, searches=searches, twin=_plain(made.twin))  # type: ignore[arg-type]
+
+
+def _plain(found: Exploration) -> Exploration:
+    """What the table shows: counts and failures, without the runs that are evidence."""
+    failures = {
+        what: replace(failure, problem=failure.problem._replace(evidence=None))
+        for what, failure in found.failures.items()
+    }
+    return replace(found, failures=failures, classes=set(), fresh=[])

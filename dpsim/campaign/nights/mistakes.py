@@ -1,0 +1,52 @@
+"""The part of a night that visits the museum: every strategy looks for each known mistake, a row for each variant.
+
+A variant that is not found as it is registered is a failure, and so is a twin that does not hold.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dpsim.campaign import museum
+from dpsim.campaign.coverage import Coverage
+from dpsim.campaign.nights.rows import Found, NightRow
+from dpsim.campaign.nights.sizes import Size
+from dpsim.contract.registry import VariantEntry
+from dpsim.scenario import ScenarioError
+
+
+def visits(
+    entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
+) -> Iterator[NightRow]:
+    """One variant in `size.visited`. One without an exhibit is left out, and an exhibit that no run can use fails.
+
+    Raises OutOfTime once the time has `expired`.
+    """
+    for entry in entries[:: size.visited]:
+        file, begun, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
+        if file is None:
+            yield NightRow(part="museum", name=entry.name, left_out="it has no exhibit")
+            continue
+        try:
+            shown = museum.row(entry, file, size.museum_schedules, expired)
+        except ScenarioError as error:
+            yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
+            continue
+        variant, twin = shown.subjects
+        searches = [one for some in shown.searches.values() for one in some]
+        coverage.add(variant, *searches)
+        coverage.add(twin, shown.twin)
+        yield NightRow(
+            part="museum",
+            name=entry.name,
+            verdict="not as registered" if shown.wrong else "as registered",
+            worlds=coverage.worlds,
+            schedules=sum(one.runs for one in [*searches, shown.twin]),
+            seconds=round(time.monotonic() - begun, 2),
+            failures=tuple(
+                Found(what=wrong, message=wrong, show=f"dpsim museum --only {entry.name}") for wrong in shown.wrong
+            ),
+            reached=coverage.counts,
+        )

@@ -1,0 +1,129 @@
+"""All parts of a night, one after another. Each row is in the file of the night before the next one begins.
+
+rows = run_night(Night(Path("nights"), "2026-11-27", size=SIZES["minute"]))
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from dpsim.campaign import museum
+from dpsim.campaign.coverage import Coverage
+from dpsim.campaign.files import Options
+from dpsim.campaign.interrupts import with_done
+from dpsim.campaign.nights.mistakes import visits
+from dpsim.campaign.nights.pytest_report import rows_of_tests
+from dpsim.campaign.nights.rows import BEGINS, NightRow, append, file_of
+from dpsim.campaign.nights.sizes import Size
+from dpsim.campaign.nights.worlds import Base, as_written, small_worlds, swarms
+from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import OutOfTime
+from dpsim.contract.words import counted
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import bundled_files
+
+PARTS = ("scenarios", "swarm", "small", "museum", "tests")
+"""In the order of a night."""
+
+
+class Night(NamedTuple):
+    """The work of a night. `folder`: of all nights. `night`: a date. `scenarios`: None for all that come with dpsim.
+    `up_to`: the sizes of small worlds. `only`: patterns of variants. `exhibits`: more folders of the museum. `tests`:
+    the report of pytest. `seconds`: of the whole night.
+    """
+
+    folder: Path
+    night: str
+    size: Size = Size()
+    parts: Sequence[str] = PARTS
+    scenarios: Sequence[Base] | None = None
+    up_to: str | None = None
+    only: Sequence[str] = ()
+    exhibits: Sequence[Path] = ()
+    tests: Path | None = None
+    seconds: float | None = None
+    seed: int = 0
+    jobs: int = 1
+
+
+def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
+    """Do the parts, and return their rows. `progress` receives the part and the number of rows so far.
+
+    Raises as the parts do; a KeyboardInterrupt carries how many rows are in which file.
+    """
+    file, end = file_of(asked.folder, asked.night), None
+    if asked.seconds is not None:
+        end = time.monotonic() + asked.seconds
+    bases = bundled() if asked.scenarios is None else asked.scenarios
+    entries = _entries(asked) if "museum" in asked.parts else []
+    rows: list[NightRow] = []
+    append(file, _begins(asked, bases, entries))
+    try:
+        for row in _rows(asked, bases, entries, end):
+            append(file, row)
+            rows.append(row)
+            progress(row.part, len(rows))
+    except OutOfTime:
+        pass
+    except KeyboardInterrupt as error:
+        with_done(error, f"{counted(len(rows), 'row')} in {file}")
+        raise
+    return rows
+
+
+def bundled() -> list[Base]:
+    """The scenarios that come with dpsim, without the museum's."""
+    files = bundled_files().items()
+    return [(load_scenario(file), file.parent) for name, file in files if not name.startswith(museum.FOLDER)]
+
+
+def _entries(asked: Night) -> list[VariantEntry]:
+    """The variants to visit: those of the patterns, or of the protocols of scenarios that the user named, or all."""
+    entries = museum.chosen(asked.only)
+    if asked.scenarios is None or asked.only:
+        return entries
+    protocols = {scenario.protocol.name for scenario, _ in asked.scenarios}
+    return [entry for entry in entries if entry.protocol in protocols]
+
+
+def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]) -> NightRow:
+    """What the worlds of this night may reach, and none has reached yet."""
+    coverage = Coverage()
+    for name in sorted({scenario.protocol.name for scenario, _ in bases} | {entry.protocol for entry in entries}):
+        coverage.declare(name)
+    chosen = {f"{entry.protocol}: variant {entry.name}": 0 for entry in entries}
+    coverage.merge({"rows": chosen})
+    return NightRow(part=BEGINS, name=" ".join(asked.parts), seed=asked.seed, reached=coverage.counts)
+
+
+def _rows(
+    asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry], end: float | None
+) -> Iterator[NightRow]:
+    """Those of all parts. Raises OutOfTime after the row during which the time ended."""
+
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    def options() -> Options:
+        left = None if end is None else max(end - time.monotonic(), 0.001)
+        traces = asked.folder / "traces"
+        return Options(schedules=asked.size.schedules, seconds=left, jobs=asked.jobs, seed=asked.seed, folder=traces)
+
+    size = asked.size
+    makers: dict[str, Callable[[], Iterator[NightRow]]] = {
+        "scenarios": lambda: as_written(bases, size, options),
+        "swarm": lambda: swarms(bases, size, options),
+        "small": lambda: small_worlds(bases, size, options, asked.up_to),
+        "museum": lambda: visits(entries, museum.exhibits(asked.exhibits), size, expired),
+        "tests": lambda: iter(()) if asked.tests is None else rows_of_tests(asked.tests),
+    }
+    for part in PARTS:
+        if part not in asked.parts:
+            continue
+        for row in makers[part]():
+            yield row
+            if expired():
+                raise OutOfTime

@@ -1,0 +1,121 @@
+"""A row of a night, and the files of nights. A folder has one file a night, named by its date; a line is a row.
+
+    append(Path("nights/2026-11-27.jsonl"), NightRow(part="swarm", name="wake", verdict="held"))
+    nights(Path("nights"))      # {"2026-11-26": [NightRow(...), ...], "2026-11-27": [...]}
+
+A row is on disk before the next part begins, and no row is ever changed: a second run of the same night adds rows. The
+first row of a run says what it was to do; it declares what worlds may reach, with zero worlds each.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegativeInt, ValidationError
+
+from dpsim.contract.words import BadInput, printable
+
+SCHEMA_VERSION = 1
+"""It rises if a key changes its meaning."""
+
+DATE = re.compile(r"\d{4}-\d\d-\d\d")
+LONGEST_LINE = 1 << 26
+
+BEGINS = "begin"
+"""The part of the row that begins a run."""
+
+
+class NightRefused(BadInput):
+    """A folder or a line that has no night in it."""
+
+
+class Found(BaseModel):
+    """A failure. `what`: equal for the same failure in two nights. `show`: the command that shows it, or nothing."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    what: str
+    message: str = ""
+    show: str = ""
+
+
+class NightRow(BaseModel):
+    """What a part did with one scenario, variant or test. `lost`: what the machine took away. `left_out`: why it did
+    nothing. `reached`: by kind and name, in how many worlds (`dpsim.campaign.coverage`). `seed`: of what was drawn.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    schema_version: NonNegativeInt = SCHEMA_VERSION
+    part: str
+    name: str
+    verdict: str = ""
+    worlds: NonNegativeInt = 0
+    schedules: NonNegativeInt = 0
+    seconds: NonNegativeFloat = 0.0
+    seed: int | None = None
+    failures: tuple[Found, ...] = ()
+    lost: str = ""
+    left_out: str = ""
+    reached: dict[str, dict[str, NonNegativeInt]] = Field(default_factory=dict)
+
+
+def file_of(folder: Path, night: str) -> Path:
+    """Of a date. Raises NightRefused for what is none."""
+    if not DATE.fullmatch(night):
+        raise NightRefused(f"--night: {night!r} is no date; expected one such as 2026-11-27")
+    return folder / f"{night}.jsonl"
+
+
+def append(file: Path, row: NightRow) -> None:
+    """Add a row, which is on disk when this returns. A line that a cut left open is closed first. Raises OSError."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    line = row.model_dump_json(exclude_defaults=True).removeprefix("{")
+    with file.open("a+b") as out:
+        open_line = out.tell() > 0 and _last_byte(file) != b"\n"
+        begins = f'{{"schema_version":{row.schema_version},'
+        out.write(b"\n" * open_line + f"{begins}{line}\n".encode())
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def nights(folder: Path) -> dict[str, list[NightRow]]:
+    """By date, the earliest first. Raises NightRefused for a folder without nights, and for a damaged line."""
+    if not folder.is_dir():
+        raise NightRefused(f"{folder}: no such folder; expected one in which `dpsim campaign nightly` wrote nights")
+    files = sorted(file for file in folder.glob("*.jsonl") if DATE.fullmatch(file.stem))
+    if not files:
+        raise NightRefused(f"{folder}: no night is in it, and no file is named as 2026-11-27.jsonl is")
+    return {file.stem: read(file) for file in files}
+
+
+def read(file: Path) -> list[NightRow]:
+    """The rows of a night. Raises NightRefused for a damaged line, and OSError."""
+    rows = []
+    with file.open("rb") as lines:
+        for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), 1):
+            try:
+                row = NightRow.model_validate_json(line)
+            except ValidationError as error:
+                raise NightRefused(f"{file}: line {number} is no row of a night: {_why(error)}; delete it") from None
+            if row.schema_version != SCHEMA_VERSION:
+                raise NightRefused(
+                    f"{file}: line {number} has schema_version {row.schema_version}; this dpsim reads "
+                    f"{SCHEMA_VERSION}: move the file to another folder"
+                )
+            rows.append(row)
+    return rows
+
+
+def _why(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"]))
+    return printable(f"{place}: {first['msg']}" if place else first["msg"])[:200]
+
+
+def _last_byte(file: Path) -> bytes:
+    with file.open("rb") as own:
+        own.seek(-1, os.SEEK_END)
+        return own.read(1)

@@ -1,0 +1,174 @@
+"""The parts of a night that explore worlds, a row for each scenario.
+
+    scenarios   each scenario as it is written
+    swarm       worlds like a scenario that holds, with drawn faults
+    small       every world like it with parameters up to sizes, as far as its seconds suffice
+
+A scenario that a death is planted in, and that has to hold, is of a protocol that survives deaths. Its swarm has no
+planted fault, and draws deaths and delays. All other swarms draw delays and early time-outs. In each, a failure of one
+world does not end the others.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeAlias
+
+from dpsim.campaign.coverage import Coverage
+from dpsim.campaign.explored import Explored
+from dpsim.campaign.files import SHARE, Options, explore_some, kept
+from dpsim.campaign.nights.rows import Found, NightRow
+from dpsim.campaign.nights.sizes import Size
+from dpsim.campaign.swarm import swarm_of
+from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.scenario.small.worlds import all_up_to
+from dpsim.scenario.swarm import Swarm
+
+Base: TypeAlias = tuple[Scenario, Path]
+"""A scenario, and the folder of its files."""
+
+Limits: TypeAlias = Callable[[], Options]
+"""How to explore from now on: what is left of the night's seconds shrinks."""
+
+AT_ONCE = 16
+"""Worlds that are explored together."""
+
+DEATHS, LATE = ("die", "kill", "delay"), ("delay", "timeout")
+"""Kinds of fault that swarms draw."""
+
+
+def as_written(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
+    """Each scenario. It has to come out as it expects, as far as its schedules go: a proof may need more of them."""
+    for scenario, folder in bases:
+        yield _row("scenarios", scenario.name, [scenario], 1, folder, size, options, _unmet)
+
+
+def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
+    """The worlds of the swarm, dealt out to the scenarios that have to hold."""
+    healthy = [base for base in bases if _holds(base[0])]
+    for number, (scenario, folder) in enumerate(healthy):
+        worlds = size.worlds // len(healthy) + (number < size.worlds % len(healthy))
+        if not worlds:
+            continue
+        seed = options().seed
+        kinds = DEATHS if any(fault.kind in DEATHS for fault in scenario.faults) else LATE
+        try:
+            base = without_faults(scenario).in_folder(folder)
+            drawn = [one.scenario for one in swarm_of(base, folder, Swarm(worlds, kinds), seed)]
+        except ScenarioError as error:
+            yield NightRow(part="swarm", name=scenario.name, left_out=str(error))
+            continue
+        row = _row("swarm", scenario.name, drawn, len(drawn), folder, size, options, _violates)
+        yield row.model_copy(update={"seed": seed})
+
+
+def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str | None) -> Iterator[NightRow]:
+    """The small worlds of the scenarios that have to hold. `sizes`: of all; None for those of their parameters."""
+    for scenario, folder in bases:
+        up_to = sizes or scenario.small_sizes
+        if not up_to or not _holds(scenario):
+            continue
+        try:
+            small = all_up_to(without_faults(scenario).in_folder(folder), up_to)
+        except ScenarioError as error:
+            yield NightRow(part="small", name=scenario.name, left_out=str(error))
+            continue
+        yield _row("small", scenario.name, small.worlds(), small.total, folder, size, options, _violates)
+
+
+def without_faults(scenario: Scenario) -> Scenario:
+    """The same world with nothing planted in it."""
+    nothing: dict[str, tuple[()]] = {"faults": (), "delays": (), "messages": ()}
+    return scenario_from({**dict(scenario), **nothing, "expect": scenario.expect.of_small_worlds()})
+
+
+def _holds(scenario: Scenario) -> bool:
+    return scenario.protocol.variant is None and scenario.expected_of_all.verdict in ("held", "proven", "bounded")
+
+
+def _unmet(one: Explored) -> str | None:
+    cut_short = one.verdict == "sampled" and one.subject.expected.verdict in ("proven", "bounded")
+    return None if cut_short else one.unmet
+
+
+def _violates(one: Explored) -> str | None:
+    """What is planted in a world may not happen in it, and a world may be vacuous."""
+    return one.unmet_where(()) if one.verdict == "violated" else None
+
+
+def _row(
+    part: str,
+    name: str,
+    worlds: Iterable[Scenario],
+    total: int,
+    folder: Path,
+    size: Size,
+    limits: Limits,
+    unmet: Callable[[Explored], str | None],
+) -> NightRow:
+    """Explore worlds until all are done or the time is up."""
+    begun, coverage, options = time.monotonic(), Coverage(), limits()
+    end = begun + min(size.seconds, options.seconds or size.seconds)
+    verdicts: Counter[str] = Counter()
+    failures: dict[str, Found] = {}
+    schedules, lost, why, rest = 0, "", "", iter(worlds)
+    while time.monotonic() < end:
+        try:
+            some = list(islice(rest, AT_ONCE * options.jobs))
+            if not some:
+                break
+            found = explore_some(
+                [(one, folder) for one in some], options, end - time.monotonic(), share=min(total, SHARE)
+            )
+        except ScenarioError as error:
+            why = str(error)
+            failures |= {why: Found(what=why)} if part == "scenarios" else {}
+            break
+        for scenario, one in zip(some, found, strict=True):
+            if not one.exploration.runs:  # the time was up
+                continue
+            coverage.add(one.subject, one.exploration)
+            verdicts[one.verdict] += 1
+            schedules += one.exploration.runs
+            lost = lost or one.exploration.lost
+            if (problem := unmet(one)) is not None and not one.exploration.lost:
+                for new in _failures(name, scenario, one, problem, options):
+                    failures.setdefault(new.what, new)
+    return NightRow(
+        part=part,
+        name=name,
+        verdict=_verdict(verdicts, total),
+        worlds=coverage.worlds,
+        schedules=schedules,
+        seconds=round(time.monotonic() - begun, 2),
+        failures=tuple(failures.values()),
+        lost=lost,
+        left_out=why or ("" if coverage.worlds else "its time was up before the first schedule"),
+        reached=coverage.counts,
+    )
+
+
+def _verdict(verdicts: Counter[str], total: int) -> str:
+    """That of the worst world; where some were not explored, no more than sampled."""
+    for word in ("lost", "violated", "sampled", "bounded", "proven", "vacuous"):
+        if verdicts[word]:
+            return "sampled" if word in ("bounded", "proven", "vacuous") and verdicts.total() < total else word
+    return ""
+
+
+def _failures(name: str, scenario: Scenario, one: Explored, problem: str, options: Options) -> Iterator[Found]:
+    """What is not as expected: each failure with the command that replays it. `name`: of the row."""
+    if not one.shown:
+        yield Found(what=problem, message=problem)
+        return
+    traces = kept(scenario, one, options.folder).traces
+    for shown in one.shown:
+        trace = traces.get(shown.failure.fingerprint)
+        message = shown.findings[0].message if shown.findings else problem
+        message = message if scenario.name == name else f"{scenario.name}: {message}"
+        show = "" if trace is None else f"dpsim replay {trace}"
+        yield Found(what=shown.failure.problem.what, message=message, show=show)

@@ -1,0 +1,62 @@
+"""At which gates a run on real processes stands, and for whom.
+
+    stalled(gates_of(simulated), real)
+    # ["rank 0: adder stands at its turn before added[0], behind main at join[0]; main never was there"]
+
+The simulated run got past all its gates. A real one stands at a gate only if the program does something else there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.contract.gates import Address, AnyGate, Gate, Turn
+from dpsim.contract.ops import ADDRESS, KIND, MAIN
+from dpsim.contract.world import Run
+
+
+def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
+    """A line for each call of a blocked rank that its gate holds. Messages have a separate finding."""
+    begun, ended = set[Address](), set[Address]()
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            (ended if raw[KIND] == "learned" else begun).add((rank, *raw[ADDRESS]))
+    lines = []
+    for gate in gates:
+        rank = gate.at[0]
+        if run.ends[rank] != "blocked":
+            continue
+        if isinstance(gate, Turn):
+            line = _turn(gate, begun, ended)
+        else:
+            line = _outcome(gate, begun, ended)
+        if line:
+            lines.append(f"rank {rank}: {line}")
+    return lines
+
+
+def _turn(gate: Turn, begun: set[Address], ended: set[Address]) -> str:
+    """Of the turn that is next, as the one before it has not been."""
+    done = ended if gate.end or gate.of == "store" else begun
+    missing = gate.before not in (ended if gate.before_end else begun) and gate.before[2] != ""
+    stands = gate.at in begun and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done
+    if not (missing and stands):
+        return ""
+    what = "the end of " if gate.end else ""
+    before = f"rank {gate.before[0]} at {_call(gate.before)}"
+    return f"{_who(gate.at)} stands at its turn before {what}{_call(gate.at)}, behind {before}, which never was there"
+
+
+def _outcome(gate: Gate, begun: set[Address], ended: set[Address]) -> str:
+    if gate.at not in begun or gate.at in ended or not gate.learns or gate.learns[0] is None:
+        return ""
+    return f"{_who(gate.at)} stands at its gate of {_call(gate.at)}, which learned {gate.learns[0]!r} in the simulation"
+
+
+def _who(at: Address) -> str:
+    return "it" if at[1] == MAIN else f"its thread {at[1]}"
+
+
+def _call(at: Address) -> str:
+    thread = "" if at[1] == MAIN else f"{at[1]} "
+    return f"{thread}{at[2]}[{at[3]}]"

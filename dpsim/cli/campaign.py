@@ -1,0 +1,126 @@
+"""`dpsim campaign`: a night of campaigns, and what is new in the newest night.
+
+    dpsim campaign nightly --out nights --jobs 2
+    dpsim campaign report nights
+
+What a night does and how its rows look is in `dpsim.campaign.nights`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.cli import campaign_options as options
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
+from dpsim.cli.json_alone import json_alone
+from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules
+
+if TYPE_CHECKING:
+    from dpsim.campaign.nights.sizes import Size
+
+campaign = typer.Typer(
+    help="Run a night of campaigns, and report what is new in it.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    add_completion=False,
+)
+
+
+@campaign.command()
+def nightly(
+    scenarios: options.Scenarios = None,
+    out: options.Out = options.NIGHTS,
+    night: options.Date = None,
+    part: options.Parts = None,
+    size: options.SizeName = "night",
+    worlds: options.Worlds = None,
+    schedules: options.Schedules = None,
+    all_up_to: options.AllUpTo = None,
+    only: options.Only = None,
+    exhibits: options.Exhibits = None,
+    tests: options.Tests = None,
+    budget: options.Budget = None,
+    jobs: options.Jobs = 1,
+    seed: options.Seed = None,
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run the museum, a swarm, small worlds and the scenarios, and add a row for each to the file of this night.
+
+    The exit code is 1 if something failed, known or new, and 3 if the machine took away what a part needs.
+    """
+    with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.nights.night import PARTS, Night, run_night
+        from dpsim.campaign.nights.rows import file_of
+        from dpsim.cli import campaign_text as text
+        from dpsim.cli import torch_target
+
+        import_modules(module)
+        for unknown in (one for one in part or () if one not in PARTS):
+            fail(f"--part: there is no part {unknown!r} (there are {', '.join(PARTS)})", BAD_INPUT)
+        of_night, of_date = _dated(night)
+        asked = Night(
+            out,
+            of_night,
+            _sized(size, worlds, schedules),
+            tuple(part or PARTS),
+            torch_target.chosen(None, None, None, scenarios) if scenarios else None,
+            all_up_to,
+            tuple(only or ()),
+            tuple(exhibits or ()),
+            tests,
+            budget_seconds(budget),
+            of_date if seed is None else seed,
+            jobs,
+        )
+        file = file_of(out, of_night)
+        with Progress(f"night {of_night}", unit="row") as progress:
+            rows = run_night(asked, lambda part, done: progress(done, None))
+        say_json(text.night_as_json(of_night, file, rows)) if as_json else say(text.night_as_text(file, rows))
+        failed, lost = any(row.failures for row in rows), any(row.lost for row in rows)
+        raise typer.Exit(NOT_MET if failed else CANNOT_RUN if lost else 0)
+
+
+@campaign.command()
+def report(
+    folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder of all nights.")] = options.NIGHTS,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is new in the newest night, and what no world of it reached.
+
+    The exit code is 1 if something failed in it, known or new, and 3 if the machine took away what a part needs.
+    """
+    with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.nights.report import report_of
+        from dpsim.cli import campaign_text as text
+
+        found = report_of(folder)
+        say_json(found.as_json()) if as_json else say(text.report_as_text(found))
+        raise typer.Exit(NOT_MET if found.new or found.known else CANNOT_RUN if found.lost else 0)
+
+
+def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:
+    """The size of that name, with what the user gives in its place."""
+    from dpsim.campaign.nights.sizes import SIZES
+
+    if name not in SIZES:
+        fail(f"--size: there is no size {name!r} (there are {', '.join(SIZES)})", BAD_INPUT)
+    size = SIZES[name]
+    return size._replace(worlds=worlds or size.worlds, schedules=schedules or size.schedules)
+
+
+def _dated(night: str | None) -> tuple[str, int]:
+    """The date of the night, today if the user gives none, and its seed: so each night draws other worlds."""
+    from datetime import UTC, date, datetime
+
+    from dpsim.campaign.nights.rows import file_of
+
+    found = night or datetime.now(UTC).date().isoformat()
+    file_of(Path(), found)
+    try:
+        return found, date.fromisoformat(found).toordinal()
+    except ValueError as error:
+        fail(f"--night: {error}; expected a date such as 2026-11-27", BAD_INPUT)

@@ -1,0 +1,62 @@
+"""A key of an object, and the keys that several objects share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class JsonField(NamedTuple):
+    """A key, with the type of its value. `or null`: there may be nothing to say."""
+
+    key: str
+    value: str
+    meaning: str
+
+
+def below(key: str, fields: Iterable[JsonField]) -> tuple[JsonField, ...]:
+    """The fields of an object that is the value of a key.
+
+    >>> below("a[]", [JsonField("b", "text", "")])[0].key
+    'a[].b'
+    """
+    return tuple(field._replace(key=f"{key}.{field.key}") for field in fields)
+
+
+CULPRIT = (
+    JsonField("rank", "number", "the rank to blame, the first one of several"),
+    JsonField("step", "number", "its step"),
+    JsonField("site", "text", "the site of its op"),
+    JsonField("where", "text or null", "file and line of the call"),
+    JsonField("within", "text or null", "the replay of a graph that made the op"),
+    JsonField("ranks", "list of numbers", "all ranks that did the same"),
+)
+
+FINDINGS = (
+    JsonField("check", "text", "the check that made the finding"),
+    JsonField("class", "text", "its class"),
+    JsonField("message", "text", "the finding in one line"),
+    JsonField("culprit", "object or null", "the rank and the op to blame"),
+    *below("culprit", CULPRIT),
+    JsonField("details", "list of text", "further lines of the report"),
+    JsonField("ground", "list of text", "the evidence against the culprit"),
+    JsonField("waits", "list of text", "the chain of waits, from the rank that shows the hang to the culprit"),
+    JsonField(
+        "chain", "list of pairs", "function and place of each call that led to the culprit's line, innermost first"
+    ),
+)
+
+EVIDENCE = (
+    JsonField("agreed", "number or null", "the last step before the findings in which every rank took part"),
+    JsonField(
+        "chain", "list of pairs", "function and place of each call that led to the culprit's line, innermost first"
+    ),
+    JsonField("waits", "list of text", "the chain of waits of the first finding that has one"),
+    JsonField("ground", "list of text", "the evidence against the culprit"),
+    JsonField("no_return", "text or null", "the event after which no schedule of this world finishes"),
+    JsonField("swap", "text or null", "the two events to swap so that the run finishes"),
+    JsonField("one_more", "text or null", "the culprit in the same world with one rank more"),
+    JsonField("variant", "text or null", "the variant: name, class and file"),
+    JsonField("unprotected", "list of text", "what the form of the program leaves unprotected"),
+    JsonField("next", "list of text", "commands to type"),
+)

@@ -1,0 +1,30 @@
+"""The objects by command."""
+
+from dpsim.cli.json_fields.field import JsonField
+from dpsim.cli.json_fields.files import COMPARE, EXPLAIN
+from dpsim.cli.json_fields.names import CARDS, LIST, MUSEUM, SHOW
+from dpsim.cli.json_fields.nights import NIGHTLY, REPORT
+from dpsim.cli.json_fields.runs import EXPLORE, REPLAY, RUN, WHOLE
+
+ERROR = (
+    JsonField("error", "object", "why there is no result"),
+    JsonField("error.exit_code", "number", "2 or 3"),
+    JsonField("error.message", "text", "the line on stderr"),
+)
+
+OBJECTS = {
+    "dpsim run": RUN,
+    "dpsim explore": EXPLORE,
+    "dpsim explore --all-up-to, --swarm": WHOLE,
+    "dpsim replay": REPLAY,
+    "dpsim compare": COMPARE,
+    "dpsim explain": EXPLAIN,
+    "dpsim list": LIST,
+    "dpsim show": SHOW,
+    "dpsim museum": MUSEUM,
+    "dpsim museum NAME": CARDS,
+    "dpsim campaign nightly": NIGHTLY,
+    "dpsim campaign report": REPORT,
+    "any command that ends with 2 or 3 without a result": ERROR,
+}
+"""By command, the fields of its object."""

@@ -1,0 +1,77 @@
+"""What `--quiet` prints: the verdict in a line, and the line `expected:`.
+
+    $ dpsim run skip_one --quiet
+    VIOLATED  HANG:COLLECTIVE:MISSING_RANK  HANG: a rank left out a collective in which its peers wait
+    expected: violated, HANG:COLLECTIVE:MISSING_RANK; met
+
+A replay has no expectation: its second line says whether the run is that of the trace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.cli.console import painted
+from dpsim.contract.words import printable, with_services
+from dpsim.diagnose.report import report
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dpsim.campaign.explored import Explored
+    from dpsim.campaign.files import Outcome, Whole
+    from dpsim.campaign.replay import Replayed
+    from dpsim.runner import Result
+    from dpsim.scenario.parameters import Scale
+
+
+def of_run(result: Result) -> str:
+    """Of a judged run."""
+    from dpsim.cli import run_text
+
+    failed = bool(result.findings or result.run.lost)
+    verdict = _first(report(result.run, result.findings)) if failed else run_text.verdict_line(result)
+    return f"{painted(verdict, good=not failed)}\n{run_text.expectation_line(result)}"
+
+
+def of_each(outcomes: Sequence[Outcome]) -> str:
+    """Of explored scenarios; the name of each, if there are several, stands before its two lines."""
+    several = len(outcomes) > 1
+    return "\n".join(_titled(one.scenario.name if several else "", *_of_explored(one.explored)) for one in outcomes)
+
+
+def _of_explored(explored: Explored) -> tuple[str, str]:
+    from dpsim.cli import explore_text
+
+    lost, world = explored.exploration.lost, explored.subject.world
+    failed = explored.failure is not None and not lost
+    verdict = _first(explored.report()) if failed else explore_text.verdict_line(explored)
+    said = with_services(verdict, world.size, world.services)
+    return painted(said, good=not (failed or lost)), explore_text.expectation_line(
+        explored.subject.expected, explored.unmet
+    )
+
+
+def of_worlds(name: str, sizes: Scale, total: int, whole: Whole) -> str:
+    """Of a set of worlds; `name`: that of the scenario they are like, empty if there is one such scenario alone."""
+    from dpsim.cli import explore_text
+
+    failure = None if whole.first is None else whole.first.explored.failure
+    said = explore_text.whole_verdict(sizes, total, whole) + (f": {failure.problem.klass}" if failure else "")
+    good = whole.first is None and not whole.lost
+    return _titled(name, painted(said, good), explore_text.expectation_line(whole.expected, whole.unmet))
+
+
+def of_replay(replayed: Replayed) -> str:
+    """Of a replay: the verdict, if the run does not hold, and whether the run is the same."""
+    failed = bool(replayed.findings or replayed.run.lost)
+    verdict = [painted(_first(report(replayed.run, replayed.findings)), good=False)] * failed
+    return "\n".join([*verdict, painted(printable(replayed.summary()), good=replayed.same)])
+
+
+def _first(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+def _titled(name: str, *lines: str) -> str:
+    return "\n".join([*[f"scenario  {name}"] * bool(name), *lines])

@@ -1,0 +1,27 @@
+"""The keys of the object that `dpsim check-engine --json` prints, as key, value and meaning: for docs/json.md."""
+
+CHECK_ENGINE = (
+    ("answers", "text", "the folder of stored answers"),
+    ("release", "text or null", "the release of the installed vLLM; null if stored answers were compared"),
+    ("as", "text or null", "the release that the check takes it for"),
+    ("compared", "list of objects", "an object for each kind of question and release"),
+    ("compared[].kind", "text", "the kind of question"),
+    ("compared[].asks", "text", "the functions of vLLM that answer it"),
+    ("compared[].release", "text", "the release"),
+    ("compared[].ours", "text", "the release or the name of dpsim's answers"),
+    ("compared[].where", "text", "file and line of dpsim's function"),
+    ("compared[].rows", "number", "questions"),
+    ("compared[].departed", "number", "answers that differ on purpose"),
+    ("compared[].reasons", "object", "why, by field"),
+    ("compared[].reasons.*", "text", "the reason"),
+    ("compared[].differing", "number", "answers that differ otherwise"),
+    ("compared[].first", "object or null", "the first of these: row, question, both answers and fields"),
+    ("compared[].first.*", "any", "a part of it"),
+    ("compared[].equal", "number", "answers that are equal"),
+    ("not_compared", "list of objects", "kinds that were not compared"),
+    ("not_compared[].kind", "text", "the kind of question"),
+    ("not_compared[].release", "text", "the release"),
+    ("not_compared[].reason", "text", "why"),
+    ("not_compared[].trouble", "true or false", "whether this leaves the command without a verdict"),
+    ("verdict", "text", "`equal`, `different` or `no verdict`"),
+)

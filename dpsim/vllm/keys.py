@@ -1,0 +1,197 @@
+"""Keys of the specification that the model of vLLM follows, with their meanings: for docs/keys.md.
+
+    >>> INVARIANTS["I-EL-7"]
+    'If an engine that is not paused accepts a request, all engines run in the end.'
+
+The specification is not part of this repository. Docstrings, messages and pages name its invariants (I-EL-7), its
+examples (A-15) and its sections (2.12). Mutants (M-EL-7) are variants of the museum, which the registry describes.
+"""
+
+from __future__ import annotations
+
+from dpsim.contract.keys import register_keys
+
+AREAS = {
+    "DP": (1, "the batch agreement"),
+    "EL": (2, "the engine loop"),
+    "UB": (3, "microbatches"),
+    "BT": (4, "dual-batch overlap"),
+    "CG": (5, "CUDA graphs"),
+    "PP": (6, "sampled tokens in a pipeline"),
+    "PS": (7, "hidden states and the batch queue"),
+    "CF": (8, "the configuration"),
+    "ST": (9, "start-up"),
+    "ES": (10, "one whole engine step"),
+}
+"""By the letters of a key, the chapter of the specification and its subject."""
+
+SECTIONS = {
+    1: (
+        "purpose; state; inputs; collective; decision (V1); caller; decision (V2); edge cases; order; "
+        "invariants; versions; mutants"
+    ),
+    2: (
+        "actors; state; iteration; finish sync; messages; pause; dummy batch; offline; chart; invariants; "
+        "versions; mutants"
+    ),
+    3: ("inputs; threshold; agreement (V1); agreement (V2); slices; lists; collectives; invariants; versions; mutants"),
+    4: (
+        "state; baton; hooks; use; order; trace; yields; capture; decision; multiprocessors; invariants; "
+        "versions; mutants"
+    ),
+    5: (
+        "modes; sizes; choice; dispatcher (V1); manager (V2); capture order; wrapper; replay; offloader; "
+        "invariants; versions; mutants"
+    ),
+    6: (
+        "purpose; request index; state; need mask; operations; broadcasts; timeline; order; invariants; "
+        "versions; mutants"
+    ),
+    7: ("state; transfer; answers; queue size; queued step; invariants; versions; mutants"),
+    8: ("derived values; validation; ports; hash; cache memory; invariants; mutants"),
+    9: ("actors; order; invariants; versions; mutants"),
+    10: ("iteration (V2); runner (V1); further agreements; no deadlock; streams; record; invariants; mutants"),
+}
+"""By chapter, the subjects of its sections, from section 1 on: 2.12 are the mutants of chapter 2. Sections 8.0
+and 10.0 are the fields of the configuration, and the stacks.
+"""
+
+INVARIANTS = {
+    "I-BT-1": "At most one microbatch thread has the baton.",
+    "I-BT-2": "The forward context is that of the running microbatch.",
+    "I-BT-5": "All ranks issue dispatch and combine kernels in one order of layer, phase and microbatch.",
+    "I-BT-6": "Each microbatch yields equally often.",
+    "I-BT-7": "Each registered hook runs once, before an op reads its data.",
+    "I-BT-8": "No microbatch uses a handle of the other one.",
+    "I-BT-9": "After the join, the maps are empty, and context and streams of the main thread are as before.",
+    "I-BT-10": "The barrier has one party more than microbatches, and threads can use it again.",
+    "I-BT-11": "A replay reads only buffers that the caller's compute stream wrote before it.",
+    "I-BT-12": "Each stream of a capture joins the capture stream before the capture ends.",
+    "I-CF-1": "Ranks with equal hashes have equal collectives, as far as the parallel configuration decides them.",
+    "I-CF-2": "Fields that ranks may set differently do not change the hash.",
+    "I-CF-3": "Each group has one port, which all members know, and no two live groups share one.",
+    "I-CF-4": "A worker's rank is its replica times the world size of a replica, plus its local rank.",
+    "I-CF-5": "The agreed cache size is at most that of each rank that has one, and equal on all ranks.",
+    "I-CF-6": "A step that splits has at least two microbatches, and thresholds are not below their number.",
+    "I-CF-8": "The workers of a node times the nodes of a replica are the world size.",
+    "I-CF-9": "The outer configuration may complete itself twice. The parallel one takes another port each time.",
+    "I-CF-10": "The hash is equal across processes, machines and orders of a mapping.",
+    "I-CG-1": "The chosen size is the smallest captured one of its kind that holds the tokens.",
+    "I-CG-2": "Sizes for decodes lie between one request and the largest number of requests.",
+    "I-CG-3": "The dispatcher returns FULL only for a captured or registered key.",
+    "I-CG-4": "Mode NONE pads nothing in the dispatch.",
+    "I-CG-5": "A second dispatch of the padded count returns the same descriptor.",
+    "I-CG-6": "All ranks of a group capture the same sequence of modes, sizes, microbatches and adapters.",
+    "I-CG-7": "No other replay of the pool writes an output between its replay and its use.",
+    "I-CG-8": "A replay uses the addresses of its capture.",
+    "I-CG-9": "No rank captures after serving began.",
+    "I-CG-10": "A batch has at most as many requests as the FULL descriptor.",
+    "I-CG-11": "Padded rows have no effect: slot -1, a flat query start, sequence length 0.",
+    "I-CG-12": "All forked streams have joined at the end of a capture.",
+    "I-CG-13": "The persistent output buffer holds each captured size.",
+    "I-CG-14": "No captured region has a collective that needs the host.",
+    "I-DP-1": "Microbatches, token counts and mode are equal on all ranks of the group.",
+    "I-DP-2": "Each rank agrees equally often in each iteration of the loop.",
+    "I-DP-3": "The agreed mode is the smallest one that a rank sent.",
+    "I-DP-4": "With a graph or with microbatches, all counts are equal, and none is below a rank's padded count.",
+    "I-DP-5": "In mode NONE without microbatches, each rank keeps its count.",
+    "I-DP-6": "A rank's agreed count is the size of its forward, and is not below its scheduled tokens.",
+    "I-DP-7": "If ranks split, each rank has a real token in its last microbatch.",
+    "I-DP-8": "A rank alone makes no collective, and keeps its mode.",
+    "I-DP-9": "The second dispatch changes neither the agreed count nor the agreed mode.",
+    "I-DP-10": "Another order of the ranks changes only the order of the result.",
+    "I-DP-11": "If one rank lowers its mode, the agreed mode does not rise.",
+    "I-DP-12": "A dummy lowers no other rank's mode only because it is a dummy.",
+    "I-DP-13": "If every rank is running, every agreement returns.",
+    "I-DP-14": "A reused record runs no collective, and gives all ranks the same descriptor.",
+    "I-EL-1": "Between two collectives of engines, all ranks launch equally many forwards.",
+    "I-EL-2": "In each iteration, each running rank launches one forward, and a sleeping group none.",
+    "I-EL-3": "After a sync, all ranks agree on whether engines run, and waves end in one iteration.",
+    "I-EL-4": "An idle rank performs no collective.",
+    "I-EL-5": "A rank's wave number never decreases, and is equal on all ranks when a wave ends.",
+    "I-EL-6": "No request is unfinished when a wave ends.",
+    "I-EL-7": "If an engine that is not paused accepts a request, all engines run in the end.",
+    "I-EL-8": "After the agreement on a pause, no START moves a rank until it resumes.",
+    "I-EL-9": "A pause of some ranks does not stop the group.",
+    "I-EL-10": "After the last request, a wave ends within the interval of the finish sync.",
+    "I-EL-11": "The coordinator ends with a running group only if an engine saw or reported it.",
+    "I-EL-12": "A rank applies aborts before the scheduler gets the result of the step. A second abort does no harm.",
+    "I-EL-13": "Only state that is equal on all ranks decides which iteration syncs, and which admits prefills.",
+    "I-EL-14": "A resume returns on a rank after every rank has called it.",
+    "I-ES-1": "All members of a group make the same sequence of collectives.",
+    "I-ES-2": "Each stage agrees once for the target in an iteration, and a fixed number of times for drafters.",
+    "I-ES-3": "A rank updates its requests, then agrees, and then prepares what depends on sizes.",
+    "I-ES-4": "The counts that size expert collectives are the agreed ones, and the rows of each rank.",
+    "I-ES-5": "A sample belongs to the last execute.",
+    "I-ES-7": "A dummy step changes neither requests, caches, the ring nor the numbers of steps.",
+    "I-ES-9": "A running rank makes as many forwards as its engine makes iterations.",
+    "I-ES-10": "All ranks of a tensor-parallel group get the same schedule.",
+    "I-PP-1": "The queue of each rank before the last stage is as long as there are stages.",
+    "I-PP-2": "Before a decode, the first stage has the token that the last stage sampled for its request.",
+    "I-PP-3": "All stages make the same broadcasts, and each one has all its receivers.",
+    "I-PP-4": "All stages compute the same mask for a step.",
+    "I-PP-5": "A row that a stage frees after its receive does not change the next owner of the row.",
+    "I-PP-6": "A broadcast does not update rows that need no token.",
+    "I-PP-7": "A stage consumes all tokens that the last stage sampled for a request, but the final ones.",
+    "I-PP-8": "After it consumes, the first stage has the last stage's count of computed tokens.",
+    "I-PP-9": "The main stream waits for no broadcast that is younger than the number of stages.",
+    "I-PP-10": "A dummy step neither consumes nor pushes.",
+    "I-PP-11": "An entry whose rows are all excluded has no effect, and no stage waits for it.",
+    "I-PP-12": "No stage reuses memory of an entry before both streams passed its last use.",
+    "I-PP-13": "Each row of the mapping is -1, or the row of its owner at that time.",
+    "I-PS-1": "Both stages of a boundary make one transfer a step, with the same keys, shapes and types.",
+    "I-PS-2": "Stages process steps in one order, and a bounded number of steps is under way.",
+    "I-PS-3": "No stage writes a send buffer before its send is complete.",
+    "I-PS-4": "A stage reads received data after it waited for the receives and gathers.",
+    "I-PS-5": "Each rank of a stage performs the same gathers in the same order.",
+    "I-PS-6": "The scheduler gets results in the order in which it scheduled them.",
+    "I-PS-7": "Each worker gets one execute and then one sample call for each batch with tokens.",
+    "I-PS-8": "No stage runs a request's next decode before it knows the token that the decode needs.",
+    "I-PS-9": "A step without tokens makes no transfer, and moves the ring.",
+    "I-PS-10": "Both sides slice a tensor over tensor-parallel ranks, or neither does.",
+    "I-PS-11": "The queue never exceeds its size, and the core takes an entry only if it has to.",
+    "I-PS-12": "The scheduler ignores late results of aborted requests.",
+    "I-PS-13": "Staging buffers have at least as many rotations as there are steps under way.",
+    "I-ST-1": "All ranks make the same sequence of groups with the same members.",
+    "I-ST-2": "The groups of one kind have each rank of the world once.",
+    "I-ST-3": "The root of a device communicator is the first global rank of its group.",
+    "I-ST-4": "A worker's rank in a group is its place in the list of members.",
+    "I-ST-5": "The group of the engines exists before the workers, and only engines use it.",
+    "I-ST-6": "A worker measures memory after it made its communicators.",
+    "I-ST-7": "All members use a communicator first in the warm-up, and outside of a capture.",
+    "I-ST-8": "Each replica makes the same forwards for profile, warm-up and capture.",
+    "I-ST-9": "No engine serves before every engine has subscribed and every hash is equal.",
+    "I-ST-10": "A front end notices an actor that fails, while others wait.",
+    "I-ST-11": "No rank makes a group after the start.",
+    "I-ST-12": "Device communicators end before their groups, and the group of the engines last.",
+    "I-UB-1": "Padded slices cover all rows once, in order.",
+    "I-UB-2": "Sizes of slices depend on the agreed count and the number of microbatches alone.",
+    "I-UB-3": "Each real token lies in one slice.",
+    "I-UB-4": "A request lies in neighbouring microbatches, and its parts add up to its scheduled tokens.",
+    "I-UB-5": "If ranks split, each microbatch of each rank has a token and a request.",
+    "I-UB-6": "A rank that does not wish to split gets no slices.",
+    "I-UB-7": "A rank with more tokens does not wish less to split.",
+    "I-UB-8": "If the cut lies within a request, both slices name it.",
+    "I-UB-9": "Query starts of a microbatch begin at 0, never decrease, and end at its real tokens.",
+    "I-UB-10": "The outputs of all microbatches in order are the rows of the batch.",
+    "I-UB-11": "In mode FULL, requests and tokens are those of the captured shape.",
+}
+"""By key, the rule in one or two sentences."""
+
+EXAMPLES = {
+    "A-2": "two ranks with FULL graphs pad to 8 tokens",
+    "A-4": "ranks of 4 and 900 tokens agree on NONE and keep their counts; 0.14 pads both to 900",
+    "A-14": "a decode of 5 requests in the V1 dispatcher of 0.33",
+    "A-15": "padding in the V2 runner of 0.17",
+    "A-16": "three decodes and a dummy agree on FULL in the V2 runner",
+    "A-19": "a FULL graph over an empty last microbatch in the V2 runner of 0.33",
+    "A-21": "a need mask that 0.24 leaves out and 0.33 sends",
+    "A-26": "dummies of an idle group that pauses: 32 for each rank in 0.24, one in 0.33",
+    "A-28": "34 layers on four stages: 8, 9, 9 and 8",
+    "A-31": "adapters without specialised graphs: a dummy lowers every rank to NONE",
+}
+"""By key, the subject of the worked examples that pages and docstrings name."""
+
+register_keys(
+    {**INVARIANTS, **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()}}
+)

@@ -1,0 +1,74 @@
+"""Which gates a simulated run makes, at which a real run stands, and what no gate can force."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.gates import gates_of
+from dpsim.campaign.stalled import stalled
+from dpsim.campaign.unforced import unforced
+from dpsim.checks.finding import Finding
+from dpsim.contract.gates import EARLY, Gate, Turn
+from dpsim.contract.ops import SITE
+from dpsim.contract.world import End, Run
+from dpsim.runner import run_scenario
+from tests.cli import protocols  # noqa: F401  # registers t_two_streams
+from tests.protocols import sized
+from tests.real.forced_worlds import WORLDS
+from tests.real.test_forced import failing
+
+
+def test_each_world_has_the_gate_of_its_race() -> None:
+    """The twin is the same run without what the gate is made of."""
+    expected: dict[str, Any] = {
+        "get_before_set": lambda gate: isinstance(gate, Gate) and gate.learns == (None,),
+        "tickets": lambda gate: isinstance(gate, Turn) and gate.of == "store",
+        "event": lambda gate: isinstance(gate, Gate) and gate.at[2] == "record",
+        "send": lambda gate: isinstance(gate, Gate) and gate.learns == (EARLY,),
+        "threads": lambda gate: isinstance(gate, Turn) and gate.of == "thread",
+        "any_source": lambda gate: isinstance(gate, Gate) and gate.at[2] == "first",
+    }
+    for name, wanted in expected.items():
+        gated, run, _ = failing(name)
+        assert any(map(wanted, gated.gates)), name
+        bare = replace(run, journals=[[] for _ in run.journals], order=[], early=[])  # type: ignore[call-arg]
+        assert not any(map(wanted, gates_of(bare)))
+    assert expected.keys() < WORLDS.keys()
+
+
+def cut(run: Run, rank: int, site: str, end: End = "blocked") -> Run:
+    """The run as if that rank had come no further than before a site, and the others had not ended."""
+    journal = run.journals[rank]
+    at = next(at for at, raw in enumerate(journal) if raw[SITE] == site)
+    journals = [journal[:at] if one == rank else other for one, other in enumerate(run.journals)]
+    return replace(run, journals=journals, ends=[end] * len(run.ends))
+
+
+def test_a_gate_says_for_whom_it_waits() -> None:
+    gated, run, _ = failing("threads")
+    assert stalled(gated.gates, run) == []
+    said = stalled(gated.gates, cut(run, 0, "adder.start"))
+    assert (
+        "rank 0: it stands at its turn before added[0], behind rank 0 at adder.start[0], which never was there" in said
+    )
+    assert stalled(gated.gates, cut(run, 0, "adder.start", "finished")) == []
+
+
+@pytest.mark.parametrize(
+    ("off", "found", "words", "said"),
+    [
+        ([], [], (), None),
+        (["RACE:BUFFER"], [], (), "the gloo backend cannot force the order in which two streams use memory: "),
+        ([], ["RACE:REUSED_IN_FLIGHT"], (), "cannot force which memory an allocator gives out again: "),
+        ([], [], ("rank 1 has kernels that raise",), "cannot force what the device of rank 1 does before its kernel"),
+    ],
+)
+def test_what_no_gate_can_force_is_refused(off: list[str], found: list[str], words: Any, said: str | None) -> None:
+    scenario = sized("t_two_streams", checks={"switched_off": off})
+    run = run_scenario(scenario).run
+    refused = unforced(scenario, run, [Finding("race", one, "", None, (0, 0)) for one in found], words, "gloo")
+    assert (refused is None) == (said is None)
+    assert said is None or said in str(refused)

@@ -1,0 +1,323 @@
+"""Two small nights: a failure that the test plants in the second is new. A world that the second leaves out shows as a
+probe never reached.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.files import Options
+from dpsim.campaign.nights import worlds
+from dpsim.campaign.nights.night import PARTS, Night, run_night
+from dpsim.campaign.nights.pytest_report import rows_of_tests
+from dpsim.campaign.nights.report import Report, report_of
+from dpsim.campaign.nights.rows import BEGINS, NightRefused, NightRow, append, nights, read
+from dpsim.campaign.nights.sizes import SIZES, Size
+from dpsim.campaign.subject import Subject
+from dpsim.contract.registry import variant
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.swarm import Swarm
+from dpsim.trace import read_trace
+from tests.campaign import covered_programs  # noqa: F401  # registers t_covered
+from tests.campaign.test_coverage import covered
+from tests.protocols import agreed, served, sized
+
+FIRST, SECOND, THIRD = "2026-11-25", "2026-11-26", "2026-11-27"
+SMALL = Size(worlds=3, schedules=8, seconds=60.0, museum_schedules=4)
+
+
+def named(name: str, scenario: Scenario) -> Scenario:
+    return scenario_from({**dict(scenario), "name": name})
+
+
+def a_night(
+    folder: Path, date: str, *scenarios: Scenario, parts: tuple[str, ...] = ("scenarios",), **more: Any
+) -> list[NightRow]:
+    return run_night(Night(folder, date, SMALL, parts, [(one, folder) for one in scenarios], **more))
+
+
+WAITS, LOOKS, BREAKS = (named("wake", covered(one)) for one in ("T-COVERED-WAITS", None, "T-COVERED-BREAKS"))
+
+
+def two_nights(folder: Path, first: Scenario, second: Scenario) -> Report:
+    a_night(folder, FIRST, first)
+    a_night(folder, SECOND, second)
+    return report_of(folder)
+
+
+# ---- what is new
+
+
+def test_a_failure_of_the_second_night_is_new(tmp_path: Path) -> None:
+    report = two_nights(tmp_path, LOOKS, BREAKS)
+    [one] = report.new
+    assert (one.part, one.name, one.since) == ("scenarios", "wake", SECOND)
+    assert one.failure.what.startswith("CRASH:ASSERTIONERROR rank 0 ")
+    trace = Path(one.failure.show.removeprefix("dpsim replay "))
+    assert read_trace(trace).name == str(trace)
+    assert (report.known, report.gone) == ([], [])
+
+
+def test_its_twin_was_there_before(tmp_path: Path) -> None:
+    report = two_nights(tmp_path, BREAKS, BREAKS)
+    assert (report.new, [one.since for one in report.known], report.gone) == ([], [FIRST], [])
+
+
+def test_no_failure_is_neither(tmp_path: Path) -> None:
+    report = two_nights(tmp_path, LOOKS, LOOKS)
+    assert (report.new, report.known, report.gone, report.before) == ([], [], [], [FIRST])
+
+
+def test_a_failure_that_is_gone(tmp_path: Path) -> None:
+    """It is gone only where the second night looked for it."""
+    report = two_nights(tmp_path, BREAKS, LOOKS)
+    assert ([one.name for one in report.gone], report.new) == (["wake"], [])
+    a_night(tmp_path, THIRD, named("another", LOOKS))
+    assert report_of(tmp_path).gone == []
+
+
+def test_a_failure_that_comes_back_is_known(tmp_path: Path) -> None:
+    two_nights(tmp_path, BREAKS, LOOKS)
+    a_night(tmp_path, THIRD, BREAKS)
+    assert [one.since for one in report_of(tmp_path).known] == [FIRST]
+
+
+# ---- what was reached
+
+
+def test_a_world_left_out_is_a_probe_never_reached(tmp_path: Path) -> None:
+    a_night(tmp_path, FIRST, WAITS, named("looks", LOOKS))
+    assert report_of(tmp_path).coverage.never("probes") == []
+    a_night(tmp_path, SECOND, WAITS)
+    report = report_of(tmp_path)
+    assert report.coverage.never("probes") == ["t_covered: late"]
+    assert report.reached_on["probes", "t_covered: late"] == FIRST
+    assert {"kind": "probes", "name": "t_covered: late", "reached_on": FIRST} in report.as_json()["never"]
+
+
+def test_a_scenario_without_time_declares_all_the_same(tmp_path: Path) -> None:
+    [row] = run_night(Night(tmp_path, FIRST, SMALL._replace(seconds=0.0), ("scenarios",), [(LOOKS, tmp_path)]))
+    assert (row.worlds, row.left_out) == (0, "its time was up before the first schedule")
+    report = report_of(tmp_path)
+    assert report.coverage.never("probes") == ["t_covered: early", "t_covered: late"]
+    assert [(one.looked_at, one.left_out) for one in report.totals] == [(1, 1)]
+
+
+# ---- the parts
+
+
+def test_a_swarm_of_a_night(tmp_path: Path) -> None:
+    """All its worlds are explored, whatever the first ones show; the twin of each is a world that holds."""
+    parts = ("swarm",)
+    rows = a_night(tmp_path, FIRST, named("a", served()), named("b", served()), parts=parts, seed=7)
+    assert [(row.name, row.worlds, row.seed) for row in rows] == [("a", 2, 7), ("b", 1, 7)]
+    assert not any(row.failures for row in rows)
+    [one] = a_night(tmp_path, SECOND, LOOKS, parts=parts)
+    assert (one.worlds, one.failures) == (3, ())
+
+
+def test_a_variant_has_no_swarm_and_no_small_worlds(tmp_path: Path) -> None:
+    assert a_night(tmp_path, FIRST, BREAKS, parts=("swarm", "small"), up_to="load=2") == []
+
+
+def test_a_failure_does_not_end_small_worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worlds, "_holds", lambda scenario: True)
+    [row] = a_night(tmp_path, FIRST, BREAKS, parts=("small",), up_to="load=3")
+    assert (row.verdict, row.worlds, len(row.failures)) == ("violated", 3, 1)
+    [twin] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="load=3")
+    assert (twin.verdict, twin.worlds, twin.failures) == ("proven", 3, ())
+
+
+def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
+    assert a_night(tmp_path, FIRST, LOOKS, parts=("small",)) == []
+    [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="no_such=2")
+    assert row.left_out.startswith("--all-up-to: 'no_such' is no parameter")
+
+
+def test_planted_deaths_are_drawn_where_a_protocol_survives_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[tuple[Scenario, tuple[str, ...]]] = []
+
+    def note(base: Scenario, folder: Path, swarm: Swarm, seed: int) -> list[Any]:
+        drawn.append((base, swarm.kinds))
+        return []
+
+    monkeypatch.setattr(worlds, "swarm_of", note)
+    dies = agreed({"tokens": [1, 1]}, faults=[{"kind": "die", "rank": 0, "at": {"site": "agree", "ordinal": 0}}])
+    bases = [(agreed({"tokens": [1, 1]}), Path()), (dies, Path())]
+    [*worlds.swarms(bases, SMALL, Options)]
+    assert [kinds for _, kinds in drawn] == [worlds.LATE, worlds.DEATHS]
+    assert not any(base.faults for base, _ in drawn)
+
+
+EXHIBIT = """
+name: t-covered-breaks
+protocol: {name: t_covered, variant: T-COVERED-BREAKS}
+expect: {verdict: violated}
+"""
+
+
+def visited(folder: Path, exhibit: str = EXHIBIT) -> list[NightRow]:
+    (folder / "exhibits").mkdir()
+    (folder / "exhibits" / "t-covered-breaks.yaml").write_text(exhibit)
+    more = {"only": ["T-COVERED-BREAKS"], "exhibits": [folder / "exhibits"]}
+    return a_night(folder, FIRST, parts=("museum",), **more)
+
+
+def test_the_museum_of_a_night(tmp_path: Path) -> None:
+    [row] = visited(tmp_path)
+    assert (row.name, row.verdict, row.failures, row.worlds) == ("T-COVERED-BREAKS", "as registered", (), 2)
+    coverage = report_of(tmp_path).coverage
+    assert coverage.counts["rows"]["t_covered: variant T-COVERED-BREAKS"] == 1
+    assert coverage.never("probes") == [], "runs of the museum count"
+
+
+def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
+    """They have no exhibit here. The twin names no scenario, and a pattern says which variants."""
+    rows = a_night(tmp_path, FIRST, LOOKS, parts=("museum",))
+    assert [(row.name, row.left_out) for row in rows] == [
+        ("T-COVERED-BREAKS", "it has no exhibit"),
+        ("T-COVERED-WAITS", "it has no exhibit"),
+    ]
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",))] == []
+    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",), only=["t-covered-w*"])] == [
+        "T-COVERED-WAITS"
+    ]
+
+
+def test_a_mistake_that_no_strategy_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(variant("T-COVERED-BREAKS").make, "after_late", lambda self: None)
+    [row] = visited(tmp_path)
+    assert [one.what for one in row.failures] == ["expected CRASH:ASSERTIONERROR, nothing was found by any strategy"]
+    assert row.failures[0].show == "dpsim museum --only T-COVERED-BREAKS"
+
+
+@pytest.mark.parametrize("variant_of", ["null", "T-COVERED-WAITS"])
+def test_an_exhibit_of_another_variant(variant_of: str, tmp_path: Path) -> None:
+    """It fails, and the night goes on."""
+    [row] = visited(tmp_path, EXHIBIT.replace("T-COVERED-BREAKS", variant_of))
+    assert "protocol.variant: expected T-COVERED-BREAKS" in row.failures[0].what
+
+
+def test_a_scenario_that_cannot_be_run(tmp_path: Path) -> None:
+    """As it is written it fails, and a world of it is left out."""
+    unfit = sized("t_unfit")
+    [row] = a_night(tmp_path, FIRST, unfit)
+    assert (row.worlds, row.left_out, row.failures[0].what) == (0, row.failures[0].what, row.left_out)
+    assert "unfit for any world" in row.left_out
+    [row] = a_night(tmp_path, FIRST, unfit, parts=("swarm",))
+    assert (row.failures, "unfit" in row.left_out) == ((), True)
+
+
+JUNIT = """<?xml version="1.0"?><testsuites><testsuite>
+<testcase classname="tests.test_fuzz" name="test_a[600]" time="1.25"/>
+<testcase classname="tests.test_soak" name="test_b" time="2"><failure message="one&#10;two">trace</failure></testcase>
+<testcase classname="tests.test_gpu" name="test_c" time="0"><skipped message="no GPU"/></testcase>
+</testsuite></testsuites>"""
+
+
+def test_what_pytest_reports(tmp_path: Path) -> None:
+    file = tmp_path / "junit.xml"
+    file.write_text(JUNIT)
+    rows = a_night(tmp_path, FIRST, parts=("tests",), tests=file)
+    assert [(row.name, row.verdict, row.seconds) for row in rows] == [
+        ("tests.test_fuzz::test_a[600]", "passed", 1.25),
+        ("tests.test_soak::test_b", "failed", 2.0),
+        ("tests.test_gpu::test_c", "skipped", 0.0),
+    ]
+    [one] = report_of(tmp_path).new
+    assert (one.name, one.failure.message) == ("tests.test_soak::test_b", "one")
+
+
+@pytest.mark.parametrize("text", ["", "<testsuites>", '<a><testcase time="soon"/></a>'])
+def test_what_pytest_does_not_report(text: str, tmp_path: Path) -> None:
+    (tmp_path / "junit.xml").write_text(text)
+    with pytest.raises(NightRefused, match="no report of tests"):
+        [*rows_of_tests(tmp_path / "junit.xml")]
+
+
+def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
+    """The row that is under way is finished, and no other is begun."""
+    rows = a_night(tmp_path, FIRST, LOOKS, named("another", LOOKS), seconds=0.0)
+    assert [row.name for row in rows] == ["wake"]
+    assert len(a_night(tmp_path, SECOND, LOOKS, named("another", LOOKS))) == 2
+
+
+def test_each_part_is_of_a_night() -> None:
+    assert PARTS == ("scenarios", "swarm", "small", "museum", "tests")
+    assert SIZES["night"].worlds == 1_000
+
+
+# ---- files
+
+
+def test_a_night_only_grows(tmp_path: Path) -> None:
+    a_night(tmp_path, FIRST, LOOKS)
+    before = (tmp_path / f"{FIRST}.jsonl").read_bytes()
+    a_night(tmp_path, FIRST, named("another", LOOKS))
+    assert (tmp_path / f"{FIRST}.jsonl").read_bytes().startswith(before)
+    assert before.startswith(b'{"schema_version":1,')
+    [(date, rows)] = nights(tmp_path).items()
+    assert (date, [row.name for row in rows if row.part != BEGINS]) == (FIRST, ["wake", "another"])
+    assert len(report_of(tmp_path).totals) == 1
+
+
+def test_a_row_after_a_cut_is_a_line_by_itself(tmp_path: Path) -> None:
+    file = tmp_path / f"{FIRST}.jsonl"
+    file.write_bytes(b'{"schema_version":1,"par')
+    append(file, NightRow(part="swarm", name="wake"))
+    assert file.read_bytes().count(b"\n") == 2
+    with pytest.raises(NightRefused, match=f"{FIRST}.jsonl: line 1 is no row of a night: .*; delete it"):
+        read(file)
+    file.write_bytes(file.read_bytes().partition(b"\n")[2])
+    assert [row.name for row in read(file)] == ["wake"]
+
+
+DAMAGED = [
+    b"\n",
+    b"nonsense\n",
+    b"\xff\xfe\n",
+    b"[]\n",
+    b"{}\n",
+    b'{"part": "swarm"}\n',
+    b'{"part": 1, "name": "a"}\n',
+    b'{"part": "a", "name": "a", "worlds": -1}\n',
+    b'{"part": "a", "name": "a", "reached": {"probes": ["a"]}}\n',
+    b"[" * 100_000 + b"\n",
+]
+
+
+@pytest.mark.parametrize("line", DAMAGED, ids=lambda line: repr(line[:30]))
+def test_a_damaged_line(line: bytes, tmp_path: Path) -> None:
+    file = tmp_path / f"{FIRST}.jsonl"
+    append(file, NightRow(part="swarm", name="wake"))
+    healthy = file.read_bytes()
+    file.write_bytes(healthy + line)
+    with pytest.raises(NightRefused, match="line 2 is no row of a night: "):
+        nights(tmp_path)
+    file.write_bytes(healthy + healthy)
+    assert len(nights(tmp_path)[FIRST]) == 2
+
+
+def test_a_night_of_another_version(tmp_path: Path) -> None:
+    append(tmp_path / f"{FIRST}.jsonl", NightRow(schema_version=2, part="swarm", name="wake"))
+    with pytest.raises(NightRefused, match="line 1 has schema_version 2; this dpsim reads 1"):
+        nights(tmp_path)
+
+
+def test_folders_without_nights(tmp_path: Path) -> None:
+    with pytest.raises(NightRefused, match="no such folder"):
+        nights(tmp_path / "none")
+    (tmp_path / "other.jsonl").write_text("not a night\n")
+    with pytest.raises(NightRefused, match="no night is in it"):
+        nights(tmp_path)
+    append(tmp_path / f"{FIRST}.jsonl", NightRow(part="swarm", name="wake"))
+    assert [*nights(tmp_path)] == [FIRST]
+
+
+def test_the_subject_of_a_swarm_is_found() -> None:
+    """The swarm's worlds are of the scenario without what is planted."""
+    dies = agreed({"tokens": [1, 1]}, faults=[{"kind": "die", "rank": 0, "at": {"site": "agree", "ordinal": 0}}])
+    assert Subject.of(worlds.without_faults(dies)).world.faults == ()

@@ -1,0 +1,45 @@
+"""`dpsim explore --coverage`: what it prints after the verdict, and as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.campaign.coverage import KINDS
+from tests.cli.commands import dpsim_, write
+
+MODULE = ("--module", "tests.campaign.covered_programs")
+FILE = "name: covered\nprotocol: {name: t_covered, variant: VARIANT}\n"
+
+
+def test_the_command_says_it_after_the_verdict() -> None:
+    write_file("T-COVERED-WAITS")
+    answer = dpsim_("explore", "covered.yaml", *MODULE, "--coverage")
+    verdict, _, coverage = answer.out.partition("\n\nnever reached by 1 world:\n")
+    assert "expected: held; met" in verdict
+    assert coverage.splitlines()[0].split() == ["probes", "t_covered:", "late"]
+    assert coverage.splitlines()[-1].startswith("reached  probes 1 of 2, modes 1 of 2, branches ")
+    assert "never reached by" not in dpsim_("explore", "covered.yaml", *MODULE).out
+
+
+@pytest.mark.parametrize("variant", ["null", "T-COVERED-WAITS"])
+def test_the_command_as_json(variant: str) -> None:
+    write_file(variant)
+    found = dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--json").json["coverage"]
+    assert set(found) == {"worlds", *KINDS}
+    assert found["probes"]["never"] == ["t_covered: late"] * (variant != "null")
+    assert found["modes"] == {"never": ["t_covered: large"], "reached": {"t_covered: small": 1}}
+    assert "coverage" not in dpsim_("explore", "covered.yaml", *MODULE, "--json").json
+
+
+def test_small_worlds_together() -> None:
+    """The twin of one world: with each load, no mode and no row is left."""
+    write_file("null")
+    found = dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--all-up-to", "load=2", "--json").json["coverage"]
+    assert (found["worlds"], found["modes"]["never"]) == (2, [])
+    assert found["rows"]["never"] == ["t_covered: form newer", "t_covered: piece kind long"]
+
+
+def write_file(variant: str) -> None:
+    write(Path("covered.yaml"), FILE.replace("VARIANT", variant))

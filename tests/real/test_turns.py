@@ -1,0 +1,93 @@
+"""Turns of threads and of calls at a store: they pass in the order of the gates, also where they come in another one.
+
+The twins let them pass as they come.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from real.store_server import Server
+from real.stores import StoreConnection
+from real.turns import Before, OrderOfTurns, Point
+from tests.real.test_store_server import JOB, PATIENCE, Served
+
+FIRST: Point = "main", "first", 0, False
+NEXT: Point = "main", "next", 0, False
+LATER: Point = "u1", "later", 0, False
+
+
+class AsTheyCome(OrderOfTurns):
+    """The twin."""
+
+    def _over(self, before: Before) -> bool:
+        return True
+
+
+class WithoutPython(OrderOfTurns):
+    """A twin that forgets that a thread runs on."""
+
+    def _over(self, before: Before) -> bool:
+        return super()._over(before._replace(runs_on=False))
+
+
+def passed(turns: OrderOfTurns) -> list[Point]:
+    """The turns in their order; u1 comes before main, and main comes twice."""
+    other = threading.Thread(target=turns.come, args=(LATER,), daemon=True)
+    other.start()
+    PATIENCE.until(lambda: bool(turns._begun))
+    turns.come(FIRST)
+    turns.come(NEXT)
+    other.join(5)
+    return list(turns._had)
+
+
+@pytest.mark.parametrize(
+    ("make", "expected"),
+    [(OrderOfTurns, [FIRST, NEXT, LATER]), (AsTheyCome, [LATER, FIRST, NEXT])],
+    ids=["in turn", "as they come"],
+)
+def test_a_thread_stands_until_the_other_one_is_at_its_next_turn(make: Any, expected: list[Point]) -> None:
+    assert passed(make({LATER: Before(FIRST, runs_on=True)}, PATIENCE)) == expected
+
+
+@pytest.mark.parametrize(("make", "stands"), [(OrderOfTurns, True), (WithoutPython, False)])
+def test_python_behind_a_turn_is_part_of_it(make: Any, stands: bool) -> None:
+    turns = make({}, PATIENCE)
+    turns.come(FIRST)
+    assert turns._over(Before(FIRST, runs_on=True)), "the thread that asks is that one"
+    answers: list[bool] = []
+    other = threading.Thread(target=lambda: answers.append(turns._over(Before(FIRST, runs_on=True))))
+    other.start()
+    other.join(5)
+    assert answers == [not stands]
+
+
+class ServesAsTheyCome(Server):
+    """The twin."""
+
+    def _serve_in_turn(self, connection: Any, at: Any, before: Any, message: list[Any]) -> None:
+        super()._serve_in_turn(connection, at, None, message)
+
+
+def value(served: Served) -> Any:
+    """Of a key that is set to 1 in the second turn, and then to 2 in the first."""
+    member = StoreConnection(served.reached(), JOB)
+    one, two = (0, "main", "one", 0), (1, "main", "two", 0)
+    member.set("key", 1, PATIENCE, (one, two))
+    member.set("key", 2, PATIENCE, (two, None))
+    found = PATIENCE.answer(member.ask("key", PATIENCE), 5_000_000_000)
+    member.close()
+    served.own.close()
+    served.server.join(5)
+    assert served.failed == []
+    return found
+
+
+def test_a_store_serves_calls_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert value(Served()) == 1
+    monkeypatch.setattr("tests.real.test_store_server.Server", ServesAsTheyCome)
+    assert value(Served()) == 2

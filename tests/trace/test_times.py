@@ -1,0 +1,100 @@
+"""When ops began and ended stands in a trace, and its digest does not cover that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND
+from dpsim.contract.times import ActorTimes
+from dpsim.contract.world import At, Delay, Run
+from dpsim.trace import TraceError, digest, read_trace, write_trace
+from tests.programs import run, world_of
+
+WORLD = world_of(2, hosts=["h"], times=True, delays=(Delay(1, At("agree", 0), 5_000),))
+"""A delay has a record that no trace has."""
+
+
+def kernel() -> None:
+    """A kernel."""
+
+
+async def script(rank: Rank) -> None:
+    rank.stream("main").launch("work", kernel)
+    await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+
+
+@pytest.fixture
+def done() -> Run:
+    return run(WORLD, script)
+
+
+def written(path: Path, made: Run) -> Path:
+    write_trace(path, made, scenario={}, verdict="held", klass=None)
+    return path
+
+
+def shown(made: Run) -> list[list[tuple[str, int, int | None]]]:
+    """Kind, time and end of each record of each rank, but for those that no trace has."""
+    return [
+        [(raw[KIND], own.written[at], own.over.get(at)) for at, raw in enumerate(journal) if raw[KIND] != "injected"]
+        for journal, own in zip(made.journals, made.times, strict=True)
+    ]
+
+
+def test_a_trace_has_the_times_of_its_run(tmp_path: Path, done: Run) -> None:
+    assert any(raw[KIND] == "injected" for raw in done.journals[1])
+    later = [
+        ActorTimes([at + 7 for at in one.written], {at: ns + 7 for at, ns in one.over.items()}) for one in done.times
+    ]
+    for made in (done, replace(done, times=later)):  # of another begin of the clock
+        again = read_trace(written(tmp_path / "x", made))
+        assert shown(again.run()) == shown(done)
+        assert again.header.digest == digest(done.journals)
+
+
+def test_a_run_without_them_has_no_section(tmp_path: Path, done: Run) -> None:
+    """Nor has one whose times are those of other journals: the twin."""
+    for times in ((), done.times[:1], [replaced(done.times[0]), done.times[1]]):
+        path = written(tmp_path / "x", replace(done, times=times))
+        assert b'"times"' not in path.read_bytes()
+        assert read_trace(path).run().times == ()
+
+
+def replaced(one: ActorTimes) -> ActorTimes:
+    return ActorTimes(one.written[1:], one.over)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {},
+        {"written": [[0], [0]]},
+        {"written": [[0]], "over": [[], []]},
+        {"written": [[0], [-1]], "over": [[], []]},
+        {"written": [[0], [True]], "over": [[], []]},
+        {"written": [[0], [1 << 62]], "over": [[], []]},
+        {"written": [[0], [0.5]], "over": [[], []]},
+        {"written": [[0], [0]], "over": [[], [1]]},
+    ],
+)
+def test_what_is_no_such_section_is_refused(tmp_path: Path, done: Run, content: dict[str, Any]) -> None:
+    path = written(tmp_path / "x", done)
+    lines = path.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith('{"section":"times"'))
+    lines[at] = json.dumps({"section": "times", "times": content}, separators=(",", ":"))
+    path.write_text("\n".join([*lines, ""]))
+    with pytest.raises(TraceError, match="section 'times' has a form"):
+        read_trace(path).run()
+
+
+def test_times_of_other_records_are_left_out(tmp_path: Path, done: Run) -> None:
+    path = written(tmp_path / "x", done)
+    path.write_text(path.read_text().replace('"times":{"written":[[0,', '"times":{"written":[['))
+    assert read_trace(path).run().times == ()
