@@ -70,7 +70,15 @@ def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
     assert steps[0] in replayed.partition("\nschedule:\n")[2].splitlines()
 
 
+def test_a_picture_of_a_trace_names_the_service() -> None:
+    dpsim_("run", "served.yaml", *MODULE, "--trace", "served.jsonl")
+    assert dpsim_("export", "served.jsonl", *MODULE).code == 0
+    assert '"actors":["rank 0","rank 1","trainer"]' in Path("served.html").read_text()
+
+
 def test_a_delay_of_a_store_says_why_it_never_happens() -> None:
-    Path("served.yaml").write_text("name: served\nprotocol: t_trained\ndelays: [{rank: 1, by: 5ms, at: {site: look}}]\n")
+    Path("served.yaml").write_text(
+        "name: served\nprotocol: t_trained\ndelays: [{rank: 1, by: 5ms, at: {site: look}}]\n"
+    )
     out = dpsim_("run", "served.yaml", *MODULE).out
     assert "rank 1 reached look, but there it changes nothing: calls on stores, ports and events" in out
