@@ -4,8 +4,7 @@
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make slow                         the campaigns that `make test` leaves out; about 30 minutes on two cores
-#   make nightly                      what is longer still: a night of campaigns, the same tests on many times the examples, and a report
-#                                     of what is new; hours; CI leaves it out (docs/nightly.md)
+#   make nightly                      hours: a night of campaigns, the slow tests on more examples, and a report (docs/nightly.md)
 #   make docs                         build the documentation as a site in build/site
 #   make bench                        count and measure what the simulated machine does; some minutes (benchmarks/RESULTS.md)
 #   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)

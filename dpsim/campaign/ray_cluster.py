@@ -60,7 +60,7 @@ class RayCluster:
                 "Ray is not installed here; install it: pip install -e '.[ray]' in a clone of dpsim"
             ) from None
         if address != "auto" and find_spec("grpc") is None:
-            raise NoCluster(f"{address} needs the client of Ray; install it: pip install 'ray[client]'")
+            raise NoCluster(f"{address} needs the client of Ray; install that extra of ray, too")
         return cls(address, jobs)
 
     def on(self, sources: Sequence[Source]) -> RayUnits:

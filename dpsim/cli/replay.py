@@ -57,15 +57,10 @@ def replay(
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
     with one_line_errors(), json_alone(as_json):
-        import dpsim.trace as traces
-        from dpsim.campaign.replay import replay as replay_trace
-        from dpsim.campaign.replay import replay_token
         from dpsim.campaign.stepping import StoppedAt
-        from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
         from dpsim.explore.strategies.replay import Mismatch
-        from dpsim.runner import warm_backends
         from dpsim.scenario.params.files import allow
 
         allow_memory(memory, quiet)
@@ -74,14 +69,7 @@ def replay(
         for one in file or ():
             allow(one)
         try:
-            if is_token(trace):
-                if backend != "sim":
-                    fail(f"a token is replayed on sim, not on {backend}: for that, keep a trace (--trace)", BAD_INPUT)
-                replayed = replay_token(read_token(trace), looks)
-            else:
-                with warm_backends():
-                    read = traces.read_trace(trace)
-                    replayed = replay_trace(read, strict=not fallback, backend=backend, looks=looks)
+            replayed = _replayed(trace, backend, looks, strict=not fallback)
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
         except StoppedAt as stopped:
@@ -96,6 +84,22 @@ def replay(
         else:
             say(two_lines.of_replay(replayed) if quiet else replay_text.as_text(replayed, extras, full, folder))
         raise typer.Exit(0 if replayed.same else NOT_MET)
+
+
+def _replayed(trace: str, backend: str, looks: Stepping, strict: bool) -> Replayed:
+    """The run of a token or a trace, made again."""
+    from dpsim import trace as traces
+    from dpsim.campaign.replay import replay as replay_trace
+    from dpsim.campaign.replay import replay_token
+    from dpsim.campaign.token import is_token, read_token
+    from dpsim.runner import warm_backends
+
+    if not is_token(trace):
+        with warm_backends():
+            return replay_trace(traces.read_trace(trace), strict=strict, backend=backend, looks=looks)
+    if backend != "sim":
+        fail(f"a token is replayed on sim, not on {backend}: for that, keep a trace (--trace)", BAD_INPUT)
+    return replay_token(read_token(trace), looks)
 
 
 def _again(trace: str, backend: str, more: list[str], full: bool) -> str:

@@ -59,7 +59,8 @@ def test_the_folder_of_latest_never_goes(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_goes_at_that_moment_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real, gone = os.utime, []
+    real = os.utime
+    gone: list[Path] = []
 
     def utime(path: Path) -> None:
         if not gone:
