@@ -8,6 +8,7 @@ Upwards, each file knows those above it:
     reached.py    the probes, modes and rows of tables that runs reached
     repeats.py    some runs are made again, and have to come out the same
     in_time.py    the run of a world as written, judged before a search
+    polling.py    a loop that polls, of which a search of a world has no end in sight
     searches.py   run after run under a strategy, and what is noted of them
     pasts.py      a run that keeps what each rank has learned
     lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?

@@ -109,7 +109,7 @@ class _Levels:
                     break
         except KeyboardInterrupt as error:
             done = done_before(error)
-            with_done(error, Done(done.schedules + self.before + self.total.runs, done.failures))
+            with_done(error, Done(done.schedules + self.before + self.total.runs, done.failures, polls=done.polls))
             raise
         subject = Subject.of(self.scenario, self.base)
         explored = Explored(subject, self.total)

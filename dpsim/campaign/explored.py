@@ -77,7 +77,18 @@ class Shown:
         return (f"{what if steps else 'no choice has to do with it'}, {found}", *folded(steps))
 
 
-@dataclass
+class Known(str):
+    """A verdict as a word. `hint`: what to do so that a proof is possible; the plugin of pytest shows it."""
+
+    hint: str
+
+    def __new__(cls, word: str, hint: str) -> Known:
+        known = super().__new__(cls, word)
+        known.hint = hint
+        return known
+
+
+@dataclass(repr=False)
 class Explored:
     """What is known of a subject. `shown`: its failures, in the order in which they were found. `looked`: what came of
     running its ranks alone. `standing`: how far the exploration of it went, in units.
@@ -89,9 +100,27 @@ class Explored:
     looked: Looked = Looked()  # noqa: RUF009  # immutable
     standing: HowFar | None = None
 
+    def __repr__(self) -> str:
+        """One line: it stands in the message of an assertion that failed."""
+        return (
+            "; ".join(
+                [f"<{self.subject.name}, {self.exploration.summary()}", *[self.to_prove()] * bool(self.to_prove())]
+            )
+            + ">"
+        )
+
+    def to_prove(self) -> str:
+        """What to do so that a proof is possible, where the number of schedules ended the search; else empty."""
+        found = self.exploration
+        if found.verdict != "sampled":
+            return ""
+        polls = f"; {found.polls}" if found.polls else ""
+        runs = f"not proven after {counted(found.runs, 'schedule')}"
+        return f'{runs}: raise `schedules`, take strategy="dpor", or bound the parameters{polls}'
+
     @property
     def verdict(self) -> str:
-        return self.exploration.verdict
+        return Known(self.exploration.verdict, self.to_prove())
 
     @property
     def failure(self) -> Failure | None:

@@ -204,7 +204,7 @@ def explore_whole(
             all_explored = explore_some(worlds, options, seconds, share=SHARE, begun=verdicts.total())
         except KeyboardInterrupt as error:
             done = done_before(error)
-            with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total)))
+            with_done(error, Done(done.schedules + runs, done.failures, (verdicts.total(), total), done.polls))
             raise
         for scenario, one in zip(some, all_explored, strict=True):
             if one.exploration.lost:

@@ -13,13 +13,16 @@ from dpsim.explore.estimate import TreeEstimate
 
 
 class HowFar(NamedTuple):
-    """`units`: that were done; `open`: that are known and were not. `seconds`: since the exploration began."""
+    """`units`: that were done; `open`: that are known and were not. `seconds`: since the exploration began. `polls`: a
+    loop that polls (`dpsim.campaign.polling`).
+    """
 
     schedules: int
     units: int
     open: int
     seconds: float
     estimate: TreeEstimate | None = None
+    polls: str = ""
 
     @property
     def speed(self) -> float:
@@ -35,7 +38,7 @@ class HowFar(NamedTuple):
         units = f"{counted(self.units, 'unit')} done, {self.open:,} open"
         estimate = "" if self.estimate is None else self.estimate.words()
         line = f"{counted(self.schedules, 'schedule')}, {self.speed:,.0f} a second; {units}"
-        return f"{line}; {estimate}" if estimate else line
+        return "; ".join(filter(None, (line, estimate, self.polls)))
 
     def as_json(self) -> dict[str, Any]:
         """As plain data. The numbers of the estimate are logarithms to the base of two."""

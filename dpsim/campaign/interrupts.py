@@ -14,12 +14,13 @@ from dpsim.contract.words import counted
 
 class Done(NamedTuple):
     """The schedules that were run, in all scenarios together, and the failures among them. `worlds`: how many of them
-    were finished, and of how many, where worlds are explored in turn.
+    were finished, and of how many, where worlds are explored in turn. `polls`: a loop that polls.
     """
 
     schedules: int
     failures: int
     worlds: tuple[int, int] | None = None
+    polls: str = ""
 
     def __str__(self) -> str:
         """As it is printed; empty if no schedule was run.
@@ -33,7 +34,8 @@ class Done(NamedTuple):
         failures = counted(self.failures, "failure") if self.failures else "no failure"
         worlds = f"{self.worlds[0]:,} of {self.worlds[1]:,} worlds, " if self.worlds is not None else ""
         verdict = "violated" if self.failures else "sampled"
-        return f"{verdict}: {worlds}{counted(self.schedules, 'schedule')}, {failures}"
+        polls = f"; {self.polls}" if self.polls else ""
+        return f"{verdict}: {worlds}{counted(self.schedules, 'schedule')}, {failures}{polls}"
 
 
 def with_done(error: KeyboardInterrupt, done: object) -> None:

@@ -19,6 +19,7 @@ bounds is shared out (`dpsim.explore.strategies.frontier`). So one proof keeps m
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import replace
 
 from dpsim.campaign.units import Unit, UnitResult, merge
@@ -69,6 +70,7 @@ class Plan:
         self._seed = seed * 1_000_003
         self._size = 1
         self._begun = False
+        self._classes = set[Hashable]()  # that the units of the proof saw
 
     def next(self) -> Unit | None:
         """A unit to give out; None if there is none now."""
@@ -118,6 +120,7 @@ class Plan:
             result = self._branched(result)
         merge(self.exploration, result)
         self.seconds += result.seconds
+        self._classes.update(result.keys if proving else ())
         self.left[proving] += result.unit.schedules - result.exploration.runs
         if proving:
             self._proved += result.exploration.runs
@@ -138,6 +141,8 @@ class Plan:
             self.exploration.verdict = "vacuous"
         elif proven or bounded:
             self.exploration.verdict = "proven" if proven else "bounded"
+            if proven:  # a sampling strategy counts some classes more than once
+                self.exploration.classes = self._classes
 
     def _next_size(self, result: UnitResult) -> int:
         """How many schedules the next unit has: at most twice as many as this one."""

@@ -103,7 +103,9 @@ def explore_all(
         for one in plans:
             one.close()
         found = [one.plan.exploration for one in plans]
-        with_done(error, Done(sum(one.runs for one in found) + begun, sum(len(one.failures) for one in found)))
+        polls = next((one.polls for one in found if one.polls), "")
+        runs, failures = sum(one.runs for one in found) + begun, sum(len(one.failures) for one in found)
+        with_done(error, Done(runs, failures, polls=polls))
         raise
     for one in plans:
         one.close()
@@ -119,7 +121,9 @@ def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFa
     """How far all are together. There is an estimate of one tree alone."""
     estimate = plans[0].plan.estimate if len(plans) == 1 else None
     schedules = sum(one.runs for one in plans) + under_way
-    return HowFar(schedules, sum(one.done for one in plans), sum(one.open for one in plans), seconds, estimate)
+    done, left = sum(one.done for one in plans), sum(one.open for one in plans)
+    polls = next((one.plan.exploration.polls for one in plans if one.plan.exploration.polls), "")
+    return HowFar(schedules, done, left, seconds, estimate, polls)
 
 
 def _results(

@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
+    from dpsim.campaign.replay import Replayed
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.token import Token
     from dpsim.scenario import Scenario
@@ -154,7 +155,8 @@ def _explored(
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """The failure of a token: first along its schedule, then in every schedule, as `holds` found it. Raises DoesNotHold
-    if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from.
+    if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from. If another
+    schedule fails now, the command gets the word of that, and the results are of the run that failed now.
     """
     __tracebackhide__ = True
     from dpsim.campaign.replay import replay_token
@@ -163,19 +165,29 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     from dpsim.diagnose.variants import extras_of_choice
     from dpsim.explore.strategies.replay import Mismatch
 
-    scenario, told, unmet = token.scenario, "", None
+    scenario, told, unmet, now, results = token.scenario, "", None, token, list[Path]()
     with suppress(Mismatch):  # the run polls without end now: exploring says so
         again = replay_token(token)
         if again.findings:
             told = f"{report(again.run, again.findings, extras_of_choice(scenario.protocol))}\n\n{again.summary()}"
             unmet = scenario.expected_of_all.unmet("violated", again.findings[0])
+            if unmet is not None:
+                if again.schedule is not None and (again.skipped or not again.same):
+                    now = token._replace(steps=tuple(again.schedule.steps), klass=again.findings[0].klass)
+                results = _results_again(again, told)
     if unmet is None:
         scenario, explored = _explored(scenario, Subject.of(scenario), token.strategy, token.schedules, None)
         unmet = explored.unmet_where(explored.never_applied(delays=False))
         if unmet is None or _nothing_to_hold(explored):
             return explored
         told = explored.report(extras_of_choice(scenario.protocol)) or f"{scenario.name}: {unmet}"
-    raise DoesNotHold(_told(told, scenario, unmet, saved), replay)
+        if explored.shown:
+            shown = explored.shown[0]
+            now = token._replace(scenario=scenario, steps=tuple(shown.schedule), klass=shown.failure.problem.klass)
+            results = _results(scenario, explored, Path(FOLDER))
+    if now != token and (word := str(now)):
+        replay = replay.replace(str(token), word) if str(token) else replay
+    raise DoesNotHold(_told(told, scenario, unmet, saved), replay, results=results[0] if results else None)
 
 
 def _nothing_to_hold(explored: Explored) -> bool:
@@ -262,6 +274,14 @@ def _results(scenario: Scenario, explored: Explored, save: Path) -> list[Path]:
     from dpsim.campaign.results import results_of_explored
 
     return results_of_explored(scenario, explored, save / "results")
+
+
+def _results_again(again: Replayed, report: str) -> list[Path]:
+    from dpsim.campaign.results import results_of_replayed
+    from dpsim.campaign.subject import Subject
+
+    kept = results_of_replayed(again, Subject.of(again.scenario).world, report, Path(FOLDER, "results"))
+    return [kept] if kept is not None else []
 
 
 def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:

@@ -31,14 +31,17 @@ from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
-from dpsim.contract.schedule import CutOff
+from dpsim.contract.schedule import CutOff, failing_rank
+from dpsim.contract.words import counted
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Mismatch
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.onlooker import looking_on
 from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
+
+CHANGED = "the schedule does not fit any more, for the program or the scenario has changed"
 
 
 @dataclass
@@ -47,8 +50,8 @@ class Replayed:
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
     `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
-    stands. `schedule`: what was chosen, of a run of the simulation
-    without time.
+    stands. `draws`: how many of the steps are draws, which a report does not count. `schedule`: what was chosen, of a
+    run of the simulation without time.
     """
 
     name: str
@@ -63,6 +66,7 @@ class Replayed:
     backend: str = SIMULATION
     stalled: list[str] = field(default_factory=list)
     simulated: Replayed | None = None
+    draws: int = 0
     schedule: Schedule | None = None
 
     @property
@@ -73,17 +77,25 @@ class Replayed:
 
     def summary(self) -> str:
         """How it went, in a line."""
-        how = "in time, without a schedule" if self.steps is None else f"along {self.steps} steps"
+        how = "in time, without a schedule"
+        if self.steps is not None:
+            how = f"along {self.steps - self.draws} steps" + (
+                f" and {counted(self.draws, 'draw')}" if self.draws else ""
+            )
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.simulated is not None:
             how += f"; then on {self.backend}, in the same order"
             if not self.simulated.same:
                 how += " (which was NOT the same run)"
-        if self.same:
+        if self.same and not self.skipped:
             return f"replayed {how}: the same run again"
         klass = self.findings[0].klass if self.findings else "no finding"
-        return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
+        if klass != self.klass:
+            return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
+        if self.same:
+            return f"replayed {how}: {CHANGED}, and the run shows {klass} all the same"
+        return f"replayed {how}: NOT the same run; the finding is {klass} as before, but its records differ"
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
@@ -158,6 +170,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         steps,
         follow.skipped,
         follow.added,
+        draws=draws_of(follow),
         schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
     )
 
@@ -182,9 +195,12 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
     with_calls_along(subject, run, findings, follow.schedule)
     schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
     if not (findings or token.steps):
-        schedule = None
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
-        run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))
+        one = next((one for one in shown if one.run is not None), None)
+        schedule = None
+        if one is not None and one.run is not None:
+            run, findings = one.run, one.findings
+            schedule = None if one.failure.in_time else Schedule(one.failure.by, tuple(one.schedule))
     return Replayed(
         "the token",
         token.klass,
@@ -194,8 +210,15 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         steps=len(token.steps),
         skipped=follow.skipped,
         added=follow.added if token.steps else [],
+        draws=draws_of(follow),
         schedule=schedule,
     )
+
+
+def draws_of(follow: ScheduleReplay) -> int:
+    """How many words of the schedule are the draws of a run that followed it, and no steps."""
+    steps, noted = {step.label for step in follow.order.steps}, {*follow.noted}
+    return sum(word in noted and word not in steps and failing_rank(word) is None for word in follow.schedule)
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:

@@ -17,6 +17,7 @@ from dpsim.backend.journal.trouble import trouble
 from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.assumptions.facts import Fact, note
 from dpsim.campaign.in_time import failure_in_time
+from dpsim.campaign.polling import Polls
 from dpsim.campaign.reached import Reached
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
@@ -24,6 +25,7 @@ from dpsim.checks import nondeterminism, unordered
 from dpsim.checks.judge import switch_off
 from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
 from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
+from dpsim.contract.words import with_services
 from dpsim.contract.world import Lost
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
@@ -72,6 +74,7 @@ class Runs:
         self._number = self._idle = 0
         self._did: set[Fact] = set()
         self._stood = self._lost = ""
+        self._polls = Polls()
         self._in_time: Failure | None = None
         self._raced: tuple[SimRun, list[str]] | None = None
 
@@ -110,6 +113,7 @@ class Runs:
             run, findings = self._subject.run(asked, self._tick, self._number <= WATCHED)
         except CutOff as error:
             note(self._did, error.run)
+            self._polls.note(error.run.journals)
             if not asked.redundant:
                 self._stood = _stood(error)
             raise
@@ -125,6 +129,7 @@ class Runs:
     def _note(self, run: SimRun) -> None:
         """Of a whole run."""
         note(self._did, run)
+        self._polls.note(run.journals)
         self._idle += run.vacuous
         self._reached.note(self._subject.program, run.journals)
         for one, alone in list(self._waiting.items()):
@@ -134,6 +139,10 @@ class Runs:
                 del self._waiting[one]
             elif run.finished:  # a run that stopped early may not have reached it
                 self._injected.setdefault(one, why[0])
+
+    def _polls_in_words(self) -> str:
+        world = self._subject.world
+        return with_services(self._polls.text, world.size, world.services)
 
     def diverged(self, error: Unrepeatable, current: Picker) -> Problem:
         """A schedule that the search cannot repeat."""
@@ -175,7 +184,7 @@ class Runs:
         if self._lost:
             found.lost, found.verdict = self._lost, "lost"
         found.repeated = self._repeats.made
-        found.in_time = self._in_time
+        found.in_time, found.polls = self._in_time, self._polls_in_words()
         found.probes, found.decided = self._reached.probes, self._reached.decided
         found.injected.update(self._injected)
 

@@ -122,7 +122,8 @@ class Stepping:
         """A choice was made, and the run went on from it."""
         if self.say is not None:
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
-            self.say("\n".join([f"choice {number} of {of}: {word}{others}", *(f"  {line}" for line in self.lines())]))
+            named = word if self.world is None else with_services(word, self.world.size, self.world.services)
+            self.say("\n".join([f"choice {number} of {of}: {named}{others}", *(f"  {line}" for line in self.lines())]))
 
     def frame_of(self, rank: int) -> FrameType | None:
         """The innermost line of a rank's program at which it stands; None where there is no coroutine."""

@@ -15,7 +15,7 @@ import copy
 import os
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -44,7 +44,7 @@ class Origin:
 
     protocol: str
     args: Any
-    environment: dict[str, str]
+    environment: dict[str, str] = field(repr=False)  # it may hold secrets, and a repr ends in logs
 
     def modules(self) -> list[Module]:
         """The modules that register the protocol, its variant and its forms."""

@@ -125,9 +125,25 @@ def bare(state: Any) -> Any:
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
-    """A class by its labels: the same in every process."""
-    steps = sorted((labels.named(bit), sorted(labels.named(causes))) for bit, causes in key)
-    return hashlib.sha256(repr(steps).encode()).digest()[:12]
+    """A class by its labels: the same in every process. Of the causes of a step, only the last are written: those that
+    are causes of no other cause. These say the rest, and a run of thousands of steps stays cheap.
+    """
+    ordered = sorted(key, key=lambda step: step[1].bit_count())  # a step has more causes than each of them
+    steps, known = 0, list[tuple[int, int]]()
+    lines = list[tuple[str, list[str]]]()
+    for bit, causes in ordered:
+        left, last = causes & ~bit & steps, causes & ~bit & ~steps  # draws are no steps: all of them are written
+        for other, before in reversed(known):
+            if not left:
+                break
+            if left & other:
+                last |= other
+                left &= ~before
+        lines.append((labels.named(bit)[0], sorted(labels.named(last))))
+        if causes:
+            steps |= bit
+            known.append((bit, causes))
+    return hashlib.sha256(repr(sorted(lines)).encode()).digest()[:12]
 
 
 def merge(total: Exploration, result: UnitResult) -> None:
@@ -155,6 +171,7 @@ def join(total: Exploration, one: Exploration) -> None:
     total.idle += one.idle
     total.did |= one.did
     total.stood = one.stood or total.stood
+    total.polls = total.polls or one.polls
     total.in_time = total.in_time or one.in_time
     total.bounds.update(one.bounds)
     total.outgrown |= one.outgrown

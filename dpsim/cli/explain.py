@@ -9,6 +9,7 @@ The exit code is 0 if there is an explanation, whatever it says.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -93,4 +94,5 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
         raise TraceError(f"{path}: its scenario is none that this dpsim runs: {error}") from None
     program, _, prepared = prepare(scenario)
     told = world(scenario, program, prepared)
+    run = replace(run, services=told.services)  # a trace has no names of services
     return told, run, judge(told, run)

@@ -13,8 +13,8 @@ Schedules = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="At most this number of each scenario; the portfolio samples as many more. 1000 if left out, and no "
-        "bound where --budget bounds dpor.",
+        help="At most this number of schedules of each scenario; the portfolio tries this number by DPOR and this "
+        "number of samples. 1000 if left out, and no bound where --budget bounds dpor.",
     ),
 ]
 Budget = Annotated[

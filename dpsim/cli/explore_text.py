@@ -97,7 +97,13 @@ def as_text(
     """The block of one scenario, but for the line that says whether it is as expected. `next`: what to type after a
     failure.
     """
-    rows = [("scenario", scenario.name), *params_row(scenario), *table(explored)]
+    world = explored.subject.world
+
+    def named(text: str) -> str:
+        return with_services(text, world.size, world.services)
+
+    own = [("scenario", scenario.name), *params_row(scenario)]  # the scenario's own words: "ranks 2" is a number there
+    rows = [*own, *((name, named(value)) for name, value in table(explored))]
     failed = bool(explored.shown)
     lines = [] if failed else [*columns(rows), ""]
     for number, shown in enumerate(explored.shown, 1):
@@ -108,15 +114,16 @@ def as_text(
                 else [f"failure 1 of {len(explored.shown)}", ""]
             )
         extras = _extras(explored, shown, scenario, next(shown.failure))
-        lines.append(painted(shown.report(extras, full), good=False))
+        lines.append(painted(named(shown.report(extras, full)), good=False))
     if failed:
-        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {table(explored)[0][1]}")])]
+        lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {rows[len(own)][1]}")])]
     if explored.failure is None or explored.exploration.lost:
-        lines.append(painted(verdict_line(explored), good=not explored.exploration.lost))
+        lines.append(painted(named(verdict_line(explored)), good=not explored.exploration.lost))
         lines += assumes_line(explored.assumes)
-        lines += explored.exploration.stood.replace("\n", "\n  ").splitlines()
-    world = explored.subject.world
-    return with_services("\n".join(lines), world.size, world.services)
+        unknown = explored.verdict in ("sampled", "bounded")
+        lines += [f"polls: {explored.exploration.polls}"] * (unknown and bool(explored.exploration.polls))
+        lines += named(explored.exploration.stood).replace("\n", "\n  ").splitlines()
+    return "\n".join(lines)
 
 
 def totals(all_explored: Sequence[Explored]) -> str:

@@ -5,14 +5,15 @@ replayed along 3 steps: the same run again
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsim.cli.console import painted
-from dpsim.contract.words import printable
+from dpsim.contract.words import counted, printable
 from dpsim.diagnose.evidence import NOTHING, Extras, evidence
 from dpsim.diagnose.report import report
-from dpsim.explore.normal_form import folded
+from dpsim.explore.normal_form import folded, switches
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, folder: Path | None = None) -> str:
     """What does not hold in the run, and whether it is that of the trace. `folder`: of its results."""
+    if full and replayed.schedule is not None:
+        extras = extras._replace(schedule=_schedule(replayed.schedule.steps))
     lines = [report(replayed.run, replayed.findings, extras, full), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {printable(line)}" for line in folded(words)]
@@ -29,6 +32,11 @@ def as_text(replayed: Replayed, extras: Extras = NOTHING, full: bool = False, fo
         lines.append(str(replayed.difference))
     lines += [f"results: {folder}"] * (folder is not None)
     return "\n".join(lines)
+
+
+def _schedule(words: Sequence[str]) -> tuple[str, ...]:
+    """The steps that the run took, as `dpsim explore --full` prints them."""
+    return (f"{counted(len(words), 'choice')} with {counted(switches(words), 'switch', 'switches')}", *folded(words))
 
 
 def as_json(replayed: Replayed, extras: Extras = NOTHING, folder: Path | None = None) -> dict[str, Any]:

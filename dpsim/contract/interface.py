@@ -709,14 +709,15 @@ class Store(ABC):
 
     @abstractmethod
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Awaitable[Frozen]:
-        """Wait until the key has a value, and learn it; None when the time is up, or the listener has left. Without a
-        time-out the wait may last without end; with a time-out of 0 it looks once.
+        """Wait until the key has a value, and learn it; None when the time is up, or the listener has closed the store.
+        The end of the listener's program does not close it. Without a time-out the wait may last without end; with a
+        time-out of 0 it looks once.
         """
 
     @abstractmethod
     def add(self, key: str, amount: int, site: str) -> Awaitable[int | None]:
         """Add to the number of a key, 0 if it has none, and learn the sum. Like the next two calls, it reads and
-        changes the key in one step, behind the earlier sets of this rank. None if the listener has left.
+        changes the key in one step, behind the earlier sets of this rank. None if the listener has closed the store.
         """
 
     @abstractmethod

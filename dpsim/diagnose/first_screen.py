@@ -203,7 +203,7 @@ def _schedule(schedule: Sequence[str]) -> list[str]:
 def _turning(extras: Extras) -> list[str]:
     """The point of no return, and the swap with which the run finishes."""
     lines = folded(f"point of no return: {extras.no_return}", 1) if extras.no_return else []
-    return [*lines, *(folded(f"the run finishes if these are swapped: {extras.swap}") if extras.swap else [])]
+    return [*lines, *(folded(f"here {extras.swap}; the other way round, the run finishes") if extras.swap else [])]
 
 
 def _fitted(parts: list[Passage]) -> list[str]:

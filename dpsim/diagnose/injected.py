@@ -48,6 +48,12 @@ _HOST = frozenset({"launch", "read", "alloc", "flag", "flag_wait", "thread", "as
 NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
 """Kinds of record whose site is a word of the protocol's source."""
 
+NEVER_LATE = (
+    ": calls on stores, ports and events, allocations and decisions are never late. Delay the start of the rank (leave "
+    "`at` out) or a call before; `dpsim explore` tries all orders without a delay"
+)
+"""Why a delay that a rank reached did not happen."""
+
 SHOWN = 20
 """The largest number of sites of a rank or service in a message, if no site has nearly the same name."""
 
@@ -174,7 +180,7 @@ def _in_vain(
         sizes = list(journal[index][COLLECTIVE_SIZES])
         return f"{who} reached {at}, but a count changes nothing where sizes say what moves: {sizes}"
     if index is None or of is None or not meant:
-        return f"{who} reached {at}, but there it changes nothing"
+        return f"{who} reached {at}, but there it changes nothing{NEVER_LATE if kind == 'delay' else ''}"
     came = f"{who} reached {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
     if kind not in CHANGES:
         return f"{came}. A replay goes out as a whole: name the replay, or the call in the capture"

@@ -1,7 +1,8 @@
 """Steps of a schedule in words, and two lines about the failure: the point of no return, and the events to swap.
 
     point of no return: rank 1 looks into input (engine.input[0]); 16 random schedules from there fail, too
-    the run finishes if these are swapped: rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2
+    here rank 1 looks into input (engine.input[0]) before rank 0 gets 'WAKE' of rank 2; the other way round, the run
+    finishes
 
 A label names the op of a step (`dpsim.contract.schedule`). The journals of the failing run have the contents of the op.
 """

@@ -102,10 +102,11 @@ class Exploration:
 
     The caller that makes the runs fills in the rest. `injected`: for what is planted in the world, why a run that
     finished went without it; empty once it happened in any run. `idle`: runs in which nothing was issued
-    (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `did`:
-    facts of what the runs did (`dpsim.campaign.assumptions.facts`). `decided`: in how many runs a rank decided each
-    mode and each row of a table of the program. `in_time`: what is wrong with the run in time. `lost`: what the machine
-    took away, so that there is no verdict; earlier failures are still here.
+    (`Run.vacuous`). `stood`: where the ranks stood in the last run that was cut off, or that ran out of time. `polls`:
+    a loop that polls, and what to do instead. `did`: facts of what the runs did (`dpsim.campaign.assumptions.facts`).
+    `decided`: in how many runs a rank decided each mode and each row of a table of the program. `in_time`: what is
+    wrong with the run in time. `lost`: what the machine took away, so that there is no verdict; earlier failures are
+    still here.
     """
 
     verdict: Verdict = "sampled"
@@ -123,6 +124,7 @@ class Exploration:
     injected: dict[Planted, str] = field(default_factory=dict)
     idle: int = 0
     stood: str = ""
+    polls: str = ""
     did: set[tuple[Any, ...]] = field(default_factory=set)
     decided: Counter[str] = field(default_factory=Counter)
     bounds: dict[str, None] = field(default_factory=dict)
@@ -193,6 +195,7 @@ def explore(
     unless `diverged` makes a problem of it. Then that is the last run, since all others depend on it.
     """
     result = Exploration(longest=search.longest)
+    proved = set[Hashable]()
     while result.runs < budget.schedules and not budget.expired() and search.begin():
         current = search.current
         whole, over, problems = True, False, ()  # type: tuple[bool, bool, Sequence[Problem]]
@@ -210,7 +213,9 @@ def explore(
             if diverged is None:
                 raise
             over, problems = True, [diverged(error, current)]
-        _count(result, current, whole)
+        key = _count(result, current, whole)
+        if key is not None and current.proves:
+            proved.add(key)
         current.failed = bool(problems)
         try:
             if not over:
@@ -228,13 +233,15 @@ def explore(
     if result.failures:
         result.verdict = "violated"
     elif search.exhausted:
-        result.verdict = "proven"
+        result.verdict, result.classes = "proven", proved
     elif search.bounded:
         result.verdict = "bounded"
     return result
 
 
-def _count(result: Exploration, current: Picker, whole: bool) -> None:
+def _count(result: Exploration, current: Picker, whole: bool) -> Hashable:
+    """Count a run. The answer is its class, None for one that was cut off."""
+    key = None
     result.runs += 1
     result.steps += len(current.order.steps)
     result.redundant += current.redundant
@@ -246,6 +253,7 @@ def _count(result: Exploration, current: Picker, whole: bool) -> None:
     for step in current.order.steps:
         for other in step.races:
             result.races[site(other.label), site(step.label)] += 1
+    return key
 
 
 def _fail(result: Exploration, current: Picker, problem: Problem) -> None:

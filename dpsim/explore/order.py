@@ -44,7 +44,12 @@ class Labels:
 
     def named(self, mask: int) -> list[str]:
         """The labels of a mask, in the order in which they were first seen."""
-        return [name for index, name in enumerate(self.names) if mask >> index & 1]
+        names = list[str]()
+        while mask:
+            least = mask & -mask
+            names.append(self.names[least.bit_length() - 1])
+            mask ^= least
+        return names
 
 
 class Step:
@@ -102,28 +107,26 @@ class Order:
         """
         edges, touched = causes, self._touched
         found: list[Step] = []
-        acquires = releases = 0  # among those found, where this one acquires
+        seen = acquires = releases = 0  # those found; among them, where this one acquires
         for resource, mode in footprint:
             for other, was in touched.get(resource, ()):
                 if was == mode and mode not in "wa":  # `conflict`, written out: every pick comes here
                     continue
                 causes |= other.causes
                 if not edges & other.bit:
-                    if other not in found:
+                    if not seen & other.bit:
+                        seen |= other.bit
                         found.append(other)
                     if mode == was == "a":
                         acquires |= other.bit
                     elif mode == "a" and was == "l":
                         releases |= other.bit
         if len(found) > 1:
-            found = [
-                one
-                for one in found
-                if not any(
-                    other is not one and other.causes & one.bit and not (acquires & one.bit and releases & other.bit)
-                    for other in found
-                )
-            ]
+            lie = lie_but_releases = 0  # what lies before one of them
+            for one in found:
+                lie |= one.causes & ~one.bit
+                lie_but_releases |= 0 if releases & one.bit else one.causes & ~one.bit
+            found = [one for one in found if not (lie_but_releases if acquires & one.bit else lie) & one.bit]
         return causes, found
 
     def class_key(self) -> ClassKey:

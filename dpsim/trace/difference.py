@@ -258,7 +258,8 @@ def _op(raw: RawRecord) -> str:
 def _outcome(parting: _Parting) -> str:
     if parting.a is None or parting.b is None or parting.a[SITE] != parting.b[SITE]:
         return f"rank {parting.rank} awaits its ops in another order"
-    return f"rank {parting.rank} made the same op but was given another result: some rank brought other data to it"
+    why = "some rank brought other data to it, or it came at another time than what others did (a store, an event)"
+    return f"rank {parting.rank} made the same op but learned something else: {why}"
 
 
 def _sites(sequence: Sequence[RawRecord], step: int) -> list[tuple[str, str]]:

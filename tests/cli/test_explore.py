@@ -145,8 +145,10 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     answer = explore("t_polls")
     line = polls_for_long.__code__.co_firstlineno + 2
     assert answer.code == 1
-    assert answer.out.splitlines()[-4:] == [
+    polls = "each look is a choice of the schedule; poll once a step, or wait with `get`"
+    assert answer.out.splitlines()[-5:] == [
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
+        f"polls: rank 0 polls in a loop at poll, tests/cli/test_explore.py:{line}: {polls}",
         "a run stood here after 50 steps, where it was cut off:",
         f"  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/test_explore.py:{line}",
         "expected: held; NOT met: no schedule was judged",

@@ -71,7 +71,7 @@ def test_all_that_is_known_in_ten_lines() -> None:
         "waits     rank 0 -> rank 1 (dp #2); rank 1 -> rank 0 (ep #2)",
         "agreed    all steps up to 1",
         "turning   point of no return: rank 2 posts hidden.receive[2]",
-        "          the run finishes if these are swapped: rank 0 takes RESUME before START_WAVE 1",
+        "          here rank 0 takes RESUME before START_WAVE 1; the other way round, the run finishes",
         "ground    step tags differ in 7 of 7 later pairs; rank 1 made agree in 8 of 8 other steps",
         "next      dpsim run x.yaml --full       dpsim replay x.jsonl",
     ]

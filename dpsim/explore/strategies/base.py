@@ -71,6 +71,8 @@ class Picker(Search, Strategy):
 
     exhausted = False
     bounded = False
+    proves = False
+    """Whether it may see every class: then it alone counts the classes of a world that is proven."""
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
         super().__init__(labels, longest, seed)

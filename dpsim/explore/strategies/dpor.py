@@ -65,6 +65,7 @@ class Dpor(Picker):
     """Every class once."""
 
     name = "dpor"
+    proves = True
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
         super().__init__(labels, longest, seed)

@@ -64,6 +64,7 @@ class Within(Picker):
     """Every class that has a schedule within the bounds. `beyond`: something was left out for a bound."""
 
     name = NAME
+    proves = True
 
     def __init__(self, most: BoundUse, labels: Labels | None = None, longest: int = LONGEST) -> None:
         super().__init__(labels, longest)

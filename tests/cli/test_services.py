@@ -1,0 +1,84 @@
+"""Worlds with a service: commands name it, and leave numbers that are no ranks as they are."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import BaseModel
+
+from dpsim import Program, Rank
+from dpsim.contract.registry import register_protocol
+from tests.cli.commands import dpsim_
+
+MODULE = "--module", __name__
+"""The service is actor 2 in a world with `ranks 2`."""
+
+
+class Pair(BaseModel):
+    ranks: int = 2
+
+
+@register_protocol("t_trained")
+class Served(Program[Any]):
+    """A service sets a key; each rank looks once. A rank that looks early leaves a barrier out."""
+
+    Params = Pair
+
+    @staticmethod
+    def ranks(params: Pair) -> int:
+        return params.ranks
+
+    def services(self, args: Any) -> tuple[str, ...]:
+        return ("trainer",)
+
+    async def serve(self, rank: Rank, args: Any) -> None:
+        store = await rank.open_store(5, "open")
+        assert store is not None
+        store.set("key", 1, "publish")
+
+    async def run(self, rank: Rank, args: Any) -> None:
+        store = await rank.join_store(0, 5, "join")
+        assert store is not None
+        rank.step = 0
+        seen = await store.get("key", "look", timeout_ns=0)
+        await rank.host("world").broadcast(np.array([1], np.int32), 0, site="tell")
+        if seen is not None:
+            await rank.host("world").barrier(site="forward")
+
+
+@pytest.fixture(autouse=True)
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("served.yaml").write_text("name: served\nprotocol: {name: t_trained}\n")
+
+
+def test_parameters_stay_as_they_are() -> None:
+    for command in ("run", "explore"):
+        assert re.search(r"^params +ranks 2$", dpsim_(command, "served.yaml", *MODULE, "--full").out, re.MULTILINE)
+
+
+def test_a_replay_names_the_service_and_counts_as_the_report() -> None:
+    out = dpsim_("explore", "served.yaml", *MODULE, "--full").out
+    steps = out.partition("\nschedule:\n")[2].partition("\n\n")[0].splitlines()
+    (trace,) = Path(".dpsim").glob("*.jsonl")
+    replayed = dpsim_("replay", trace, *MODULE, "--step", "--full").out
+    assert "trainer sets publish[0]" in replayed
+    assert "rank 2" not in replayed
+    assert re.search(rf"replayed along {len(steps)} steps and \d draws?: the same run again", replayed)
+    assert steps[0] in replayed.partition("\nschedule:\n")[2].splitlines()
+
+
+def test_a_picture_of_a_trace_names_the_service() -> None:
+    dpsim_("run", "served.yaml", *MODULE, "--trace", "served.jsonl")
+    assert dpsim_("export", "served.jsonl", *MODULE).code == 0
+    assert '"actors":["rank 0","rank 1","trainer"]' in Path("served.html").read_text()
+
+
+def test_a_delay_of_a_store_says_why_it_never_happens() -> None:
+    Path("served.yaml").write_text(
+        "name: served\nprotocol: t_trained\ndelays: [{rank: 1, by: 5ms, at: {site: look}}]\n"
+    )
+    out = dpsim_("run", "served.yaml", *MODULE).out
+    assert "rank 1 reached look, but there it changes nothing: calls on stores, ports and events" in out
