@@ -1,7 +1,8 @@
-"""An event that a stream records again behind a wait: an unintended record holds a host up.
+"""An event that a stream records again behind a wait: the second record makes a host hang.
 
-A host that waits for an event waits for its last record. If that record lies behind a stream's wait for a flag, and the
-host sets the flag only after its own wait, both hang. The earlier record would have released the host.
+`event.synchronize()` waits for the event's most recent record. In the failure below, that record lies on a stream
+behind a wait for a flag. The host sets this flag only after `synchronize` returns. So the stream and the host both
+hang. The event's earlier record is not behind the wait: without the later record, the host would continue.
 
     main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 

@@ -51,8 +51,8 @@ NOT_DECIDED = "not decided: no majority and no other evidence"
 
 
 class Passage(NamedTuple):
-    """Some lines with a rank of use: the screen drops those of the lowest rank first. `least`: the number of lines that
-    stay. `marked`: the rest says that the screen cut it.
+    """Some lines with a priority, `rank`: the screen drops those of the lowest priority first. `least`: the number of
+    lines that stay. `marked`: the rest says that the screen cut it.
     """
 
     rank: int

@@ -17,17 +17,18 @@ possible that contradicts another content. Then it knows less than it could.
 In addition, the message just taken is the next one of *some* sender. Take the first such post of each possible sender.
 What all of these posts knew is known.
 
-A post that the walk has not reached may depend on this take. So it may be in the box or not, and the host waits. When
-nothing else can move, `walk` decides. If only one host could continue, it assumes that the box had nothing else.
+The *walk* (`walk.py`) is the pass over all journals. It may reach the record of a take before it has reached all posts
+to that mailbox. Such a post may come before the take, or depend on it. If this matters, the walk stops this host at its
+take and continues with other hosts. When all hosts have stopped, the walk decides. If the reached posts explain the
+take of only one host, that mailbox had no other posts. Otherwise it may have had any of them.
 
 If several host threads of a rank post to a box, hosts do not take these in the order of the journal. If several take
 from it, one thread does not know what another took. Then this module does not count: a message may be any post of its
 content.
 
-A message from outside has a separate sender, which knows what the rank knew at the op where the machine sent it.
-
-A notice that an actor is gone is a message without a post. In the box it has a separate sender with one post. That post
-knows what the actor knew at its end, and what the watcher knew at the beginning of its watch.
+A message from outside has a separate sender, which knows what the rank knew at the op where the machine sent it. A
+notice that an actor is gone is a message without a post, from a separate sender. It carries what the actor knew at its
+end, and what the watcher knew at the beginning of its watch.
 
 Messages of a dead rank may be lost, so this module does not count in a box to which the rank posts. After a message
 without an explanation, or too many messages (`MANY`), it does not count either. It explains each separately.

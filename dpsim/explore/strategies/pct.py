@@ -1,13 +1,13 @@
 """PCT: probabilistic concurrency testing. Actors have random priorities, and d - 1 times the leading one is put last.
 
-A bug of depth d needs d ordering constraints. A run with n actors and k steps finds it with a chance of at least `1 /
-(n k^(d-1))`. It finds shallow bugs far more often. Its weakness is a bug that needs a low actor to come in between at
-one place while decoys abound.
+A bug of depth d needs d ordering constraints. A run with n actors and k steps finds it with a probability of at least
+`1 / (n k^(d-1))`. In practice PCT finds shallow bugs far more often than this bound says. PCT is weak if a low-priority
+actor has to run at one certain place. A priority change at any other place does not show such a bug.
 
-An actor is what goes on by itself (`dpsim.contract.schedule.actor`). It is a rank ("rank 3"), a communicator, or the
-messages of a rank to one place ("rank 3 delivers wake"). So a late message does not hold up its sender, nor the
-sender's other messages. Under the sender's own priority no message would ever be late. k is the longest run so far; for
-the first run a guess.
+An actor continues independently of the others (`dpsim.contract.schedule.actor`). It is a rank ("rank 3"), a
+communicator, or the messages of a rank to one place ("rank 3 delivers wake"). So a late message delays neither its
+sender nor the sender's other messages. Under the sender's own priority no message would ever be late. k is the length
+of the longest run so far; for the first run it is a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.

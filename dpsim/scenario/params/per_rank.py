@@ -8,8 +8,9 @@
 
     args.params.slots[rank.rank]
 
-The model says by this type that a parameter may differ; the scenario says where. Pydantic checks each value as it
-checks a field of the type in brackets. A scenario that names a rank which its world does not have is refused.
+By this type, the model of a program declares that a parameter may differ between ranks. The scenario says which ranks
+have which value. Pydantic checks each value like a field of the type in brackets, here `int`. If a scenario names a
+rank that is not below the world size, dpsim refuses it.
 """
 
 from __future__ import annotations

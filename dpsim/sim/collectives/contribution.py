@@ -1,8 +1,8 @@
-"""What one member brings to a collective or transfer, and how it takes what comes.
+"""What one member sends in a collective or transfer, and how it receives.
 
-A collective has one contribution for each member, a transfer has two. The machine makes one when a host issues the
-call, and keeps it until all of it was sent and received. An op sends all of its elements before it receives any, since
-the memory of both may be the same.
+A collective has one contribution for each member, a transfer has two. The simulator creates a contribution when a host
+issues the call, and keeps it until the op has sent and received all its elements. Input and output buffers may alias,
+so an op sends all of its elements before it receives any.
 """
 
 from __future__ import annotations

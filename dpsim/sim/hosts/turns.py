@@ -1,13 +1,18 @@
-"""The turns of a host thread: it stands still before each of its calls, until it is the one to go on.
+"""The turns of a host thread: before each of its calls, the thread waits until the schedule picks it.
 
-A turn is an op. All turns of a rank touch one resource, so a search tries them in every order. That order includes
-whatever the threads share in Python.
+A turn is one scheduler step of one thread, an op of the simulated machine. All turns of a rank write one resource, so a
+search tries them in every order. So it also tries all orders in which the threads use shared Python variables.
 
-With three threads a search can rarely finish. A program that says `ordered_by_objects = True` promises that only two
-calls on one object conflict. A program that says `ordered_by_flags = True` promises that what its threads share in
-Python is ordered by flags, starts and joins where the order matters. Then a turn touches what the call is on: a flag, a
-thread, a communicator that is aborted, or one resource for all the rest. A thread that takes a number which other
-threads take too declares that by a call on a flag.
+With three threads such a search rarely finishes, so a program may promise which orders do not matter:
+
+* `ordered_by_objects = True` promises that the order of two calls matters only if both are on one object;
+* `ordered_by_flags = True` promises that flags, starts and joins order the shared Python state, where its order
+  matters.
+
+With a promise, a turn reads or writes only the object of its call. For `ordered_by_objects`, objects are flags,
+threads, communicators, streams, stores and mailboxes. For `ordered_by_flags`, they are flags, threads, and
+communicators that may be aborted; all other calls together count as calls on one further object. In such a program, a
+thread that increments a shared counter declares this with a call on a flag.
 """
 
 from __future__ import annotations

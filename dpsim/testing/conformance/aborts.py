@@ -1,7 +1,8 @@
-"""Communicators that a rank aborts: the program `conformance_aborts`, since a program says that it does.
+"""The program `conformance_aborts`: each rank aborts its communicators. A program has to declare this (`aborts`).
 
-All ranks abort both communicators, the odd ones in the midst of something. The effect on a peer is not defined, so each
-rank looks only at itself: wherever it waits or calls then, it gets Aborted.
+Each rank aborts its host communicator and its device communicator in step 1. A rank with an odd index aborts them while
+a barrier and a sum are under way. The contract does not define the effect of an abort on other ranks, so each rank
+checks only itself. After its abort, every wait or call on either communicator raises `Aborted`.
 """
 
 from __future__ import annotations

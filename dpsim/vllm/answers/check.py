@@ -3,8 +3,10 @@
     stored(place)                                  # every release with stored answers
     live(place, "0.33.0", as_release="0.33.0")     # stored questions of the nearest release, and drawn ones
 
-If a kind cannot be asked, the check reports it and goes on with the others. That is *trouble*, unless the kind is not
-meant to be asked. With trouble the check has no verdict, because that kind may differ.
+The check may be unable to ask the installed release one kind of question, such as `dispatch`. It then reports this kind
+and continues with the others. Some kinds are not meant to be asked, for example those with stored answers only; then
+nothing is wrong. In all other cases this is *trouble*. With trouble, and no difference in the other kinds, the check
+gives no verdict, since the model may differ from vLLM in this kind.
 """
 
 from __future__ import annotations

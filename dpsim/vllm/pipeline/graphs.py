@@ -2,11 +2,13 @@
 
     hidden -> [ embed, project ] -> attention -> [ mix, project ] -> attention -> [ mix ] -> output
 
-Each pair of brackets is a *piece*. In mode PIECEWISE each piece is its own graph, and attention runs eagerly between
-the pieces. In mode FULL all of it is one graph, which ends with the copy into the output. A graph cannot ask which
-request a token belongs to, or how many tokens there are. So buffers hold, for each token, its id, its position and the
-slot of its request. Padding tokens write to one spare slot behind the last one, and no rank reads their results
-(I-CG-11).
+In the diagram above, each bracketed section is a *piece*. In mode PIECEWISE each piece is a separate graph, and
+attention runs eagerly between the pieces. In mode FULL all sections and attention are one graph, which ends with the
+copy into the output.
+
+A captured graph cannot branch on the request of a token, or on the number of tokens. So buffers hold, for each token,
+its id, its position and the cache slot of its request. The cache has one spare slot behind the slots of requests, and
+padding tokens write into it. Invariant I-CG-11 says that padded rows have no effect: no rank reads their results.
 
 The stages need no agreement before a capture. All have the same configuration, so all capture the same sizes, the
 largest first. The first dummy run allocates the output buffers (I-CG-13). In a capture no stage sends or receives

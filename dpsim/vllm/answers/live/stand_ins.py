@@ -1,8 +1,9 @@
 """Surroundings of the engine's functions without an engine: settings as plain fields, a group of ranks without
 processes, and an all-reduce without a peer.
 
-A rank's function is pure but for its one all-reduce. So the check calls it twice: first until it sends a table, then
-with the sum in place of that table.
+The function of a rank is pure except for one all-reduce. So the check calls the function of each rank twice. The first
+call ends when the rank passes its tensor to the all-reduce. The check adds the tensors of all ranks. In the second
+call, the all-reduce writes this sum into the tensor, and the function returns its answer.
 
     reduction = Reduction()
     with replaced(module, dist=reduction):
