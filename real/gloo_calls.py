@@ -5,9 +5,9 @@ builds the missing ones from the others, at the price of some traffic. An uneven
 and a reduce_scatter is an all_reduce of which each member keeps its piece. All members issue the parts of one in a row,
 so they stay together.
 
-Every call starts at once and gives a `Pending`. Starting takes no time; a transfer to a peer that is not there yet
-is no exception, gloo notes it down. A send ends when the peer receives. All transfers of a communicator have one
-tag, so those between two ranks match in the order of their issue.
+Every call starts immediately and returns a `Pending`. A transfer may start before its peer connects: gloo queues it and
+raises no exception. A send ends when the peer receives. All transfers of a communicator have one tag, so the transfers
+between two ranks pair up in the order of their issue.
 
     pending = start(group, Issue("all_reduce", 4, "int32"), tensor, tensor)
     pending.wait()

@@ -10,10 +10,11 @@ Hypothesis draws the scenario, and `holds` explores the schedules inside. So the
 no test is flaky. A failing scenario shrinks to the smallest world that shows a failure, and its schedules never have to
 be shrunk. A seed or a schedule that is drawn beside the scenario would change under every step of shrinking.
 
-A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as it could be saved, and
-a command. The command makes the same run again wherever the source is: the failure itself is a word of it
-(`dpsim.campaign.token`). The scenario is saved as well, and tried first in the next run of a test that failed with it
-(`dpsim.campaign.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
+A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
+that repeats the run. The command contains a token, one word with the scenario and its schedule
+(`dpsim.campaign.token`). So it works on any machine that has the source. dpsim also saves the scenario, and the next
+run of this test tries it first (`dpsim.campaign.saved`). While Hypothesis shrinks, dpsim saves only the smallest
+example.
 
 `holds` reports what it saw to Hypothesis. Events are the verdict, every pair of sites that raced and every probe that
 was reached (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events). A target is the number

@@ -4,9 +4,9 @@
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-The simulation runs without time. Where races are looked for, accesses of memory are no choices. A run without a race
-computes the same whatever the order, and a run with one is a failure already. With the races switched off, accesses are
-choices, and a race shows as what it does.
+The simulation runs without time. If the checks look for races, a search does not reorder accesses of memory. The
+reason: in a run without a race, their order does not change the result, and a run with a race is a failure already. If
+a scenario switches the race check off, a search reorders accesses, and a race shows as a wrong result.
 """
 
 from __future__ import annotations

@@ -3,9 +3,10 @@
     result = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
     merge(total, result)
 
-What crosses processes is plain: where DPOR stands, and classes in words (labels), which mean the same in every process.
-Merged, the results of units are what one search in one process would have found. Classes are counted once, and a
-failure that several units saw is one. What happened in one run of a unit happened.
+A unit and its result travel between processes as plain data: the state of DPOR, and classes of schedules as labels.
+Labels mean the same in every process. The merged results of all units equal those of one search in one process. A class
+that two units saw counts once, and so does a failure. The merged result also has every event, such as a planted fault,
+that happened in a run of some unit.
 """
 
 from __future__ import annotations

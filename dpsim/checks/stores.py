@@ -6,8 +6,8 @@
 
 If a rank sets a key with nearly this spelling, and no rank asks for that key, the check assumes a spelling error.
 
-A wait with a time-out ends when nothing else can happen, and is no hang. The journals show the listeners. If a rank
-joined a port at which no rank of the world listens, another program listens there.
+A wait with a time-out ends by this time-out at the latest, so it is no hang. The journals show which ranks listen at
+which port. If a rank joined a port at which no rank of the world listens, another program listens there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Transfers: a rank sends what its peer receives, in number and type of elements.
 
-The k-th send of a rank to a peer on a communicator belongs to the peer's k-th receive from it, on every backend. So the
-check compares the two lists in order. If they do not match, hardware copies the bytes that fit, and the run continues
-with wrong numbers.
+On every backend, a rank's k-th send to a peer on a communicator pairs with the peer's k-th receive from this rank. So
+the check compares the two lists in order. If they do not match, hardware copies the bytes that fit, and the run
+continues with wrong numbers.
 
     rank 0   send float32[64] to rank 1      send float32[64] to rank 1
     rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT

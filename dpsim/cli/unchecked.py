@@ -3,9 +3,9 @@
     HELD  2 steps on 2 ranks (sim)
     note: no rank calls rank.decide, so no check compares values; ...
 
-A program that prints its result holds whatever the result is: the agreement check compares decisions alone. The notes
-are no findings, so they change no verdict. Only a program with `Params` gets them. They are for the user who writes a
-first protocol, and such a protocol has a step loop and decisions in nearly all cases.
+The check of agreement compares decisions (`rank.decide`) and nothing else. So a program that only prints its result
+holds, even if the result is wrong. The notes are no findings and change no verdict. Only a program with `Params` gets
+them: they help a user who writes a first protocol. Nearly all such protocols have a step loop and decisions.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as records have it
     issue.rules                             # all that holds for an all_reduce
 
-Most issues are the same in every step, and for all members of a group. So `plan` makes one issue for equal arguments.
-An `Issue` has plain fields, because each collective reads it a dozen times, and a named tuple takes ten times as long
-to read.
+Most issues are the same in every step, and for all members of a group. So `plan` returns one shared object for equal
+arguments. An `Issue` is a class with plain fields, because each collective reads it a dozen times. To read a field of a
+named tuple takes ten times as long.
 """
 
 from __future__ import annotations

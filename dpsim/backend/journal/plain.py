@@ -1,9 +1,10 @@
 """Plain data, and whole numbers: what the contract asks of values that a program hands over.
 
-Messages, decisions and the arguments of kernels are handed on, to other processes too, and compared between ranks. So
-they are of the types that mean the same everywhere: int, float, bool, str, None, and tuples of these. A number of numpy
-is refused as well. It overflows where an int does not, and a rank in another process would get an int. So is a named
-tuple in a message: a rank in another process would get one without names.
+A program hands messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
+compares them between ranks. So they must have types that mean the same everywhere: int, float, bool, str, None, and
+tuples of these. dpsim refuses a number of numpy: it overflows where an int does not, and a rank in another process
+would get an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple
+without names.
 
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)

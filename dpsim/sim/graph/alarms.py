@@ -10,8 +10,8 @@ ends before it**. It lasts from the latest end among the sleeps and time-outs be
 pass before what lies behind a sleep of 10 ms. It need not pass first, as its own host may be slow. Of several time-outs
 the one passes first whose time is up first; which of several at one time is a choice.
 
-Beyond these a world may let some time-outs of a run pass early (`World.early_timeouts`). Whether one may is drawn when
-it is set. Then it may pass at any time, whatever it is for.
+A world may also let a limited number of time-outs in a run pass early (`World.early_timeouts`). When a host sets a
+time-out, a draw decides whether this one may. If so, it may pass at any time, whatever the host waits for.
 
     machine.alarms.set(op, 30_000_000_000, causes, lives)
     machine.alarms.cancel(op, by)

@@ -11,17 +11,17 @@ The run does not draw every combination. A *line* is a sequence of ops one after
 or what a rank puts on a device communicator. On each line, ops are eager up to the first rendezvous, and all later ones
 are rendezvous. So `k` ops have `k + 1` outcomes.
 
-That leaves nothing out. In any run a line stands without end in at most one op, and all ops before it on the line have
-ended. A run in which an op ended late shows nothing else than one in which it ended early. What came after it came
-late, too, and other actors see only steps, which may come late by themselves. So every run equals one in which all ops
-before that op are eager and that op is a rendezvous. What comes behind it on the line does not happen, whatever is
-drawn. (A coalesced group ends as one: if one of its transfers never ends, no rank sees which of the others ended.)
+These outcomes suffice. In any run, at most one op of a line never ends, and all ops before it have ended. An op that
+ended late shows nothing else than one that ended early. The ops after it came late, and any step may come late without
+a reason. So every run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous.
+The ops after it on the line never happen, so their draws have no effect. (A coalesced group ends as one: if one of its
+transfers never ends, no rank sees which of the others ended.)
 
-For the same reason a rendezvous shows something new only where it never ends. A run can tell whether it would
-(`MayWait`). All ops behind it carry a bit, which says whether the last of its peers came because of it.
+For the same reason a rendezvous shows something new only if it never ends. A run can tell whether it would (`MayWait`).
+All ops behind it carry a bit, which says whether the last of its peers came because of it.
 
-A draw belongs to where it can be seen. A host that starts a send runs on, so it draws when it awaits the end. A device
-draws when the op is issued.
+A draw happens when the program can first see its effect. A host that starts a send continues, so the run draws when the
+host awaits the end. On a device, the run draws when a host issues the op.
 
 Rejected: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next.
 Also rejected: a draw for each op, since eight ops make 256 schedules that show no more than nine.

@@ -1,6 +1,6 @@
-"""The program `conformance`: rounds, each of which goes through the parts of the contract; and `conformance_threads`,
-the same with the part that starts host threads. The latter is separate, because a program with threads may be held up
-in every call, and costs more.
+"""The program `conformance`: in each round, it checks all parts of the contract except host threads.
+`conformance_threads` also checks these. It is separate because the simulation can stop a program with threads before
+every call, which costs more.
 
     protocol: {name: conformance}
 

@@ -1,11 +1,10 @@
-"""Locks of a rank whose threads are held (`dpsim.torch.child.threads`): dpsim knows who waits for one.
+"""Locks of a rank with several threads (`dpsim.torch.child.threads`): dpsim knows which thread waits for which lock.
 
-One thread of the process runs at a time, so the state of a lock is a plain variable. A thread that finds it taken
-stands in the simulation, until the thread that gives it back lets it go on. `threading` makes its conditions and
-barriers of these locks by itself.
+One thread of the process runs at a time, so the state of a lock is a plain variable. A thread that finds the lock taken
+waits in the simulation until the owner releases it. The conditions and barriers of `threading` consist of these locks.
 
-Which of two threads takes a lock first is a choice where a line of the user takes it. What a library does with its own
-locks is tried in one order.
+If two threads try to take a lock at a line of the user's program, a search tries both orders. For locks that a library
+takes for itself, it tries one order.
 """
 
 from __future__ import annotations

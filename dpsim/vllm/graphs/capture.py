@@ -1,8 +1,9 @@
 """The inputs of a capture, and the forwards that it takes (specification 5.6, "capture inputs"; I-CG-11).
 
-A rank captures a graph with a batch that stands for all later ones. The batch has the most requests that the graph may
-hold, and they share its tokens. The persistent buffers behind the last request have to be inert, so that a kernel that
-runs over them does nothing. So query starts stay flat at the end, and sequence lengths are 0.
+A rank captures a graph with one batch, and replays it for all later batches of this size. The batch of the capture has
+the largest number of requests that the graph may hold, and divides the tokens among them. In the persistent buffers,
+rows behind the last request must be inert: a kernel that processes them must have no effect. So each query start behind
+the last request equals the end of that request, and the sequence length is 0.
 
 Source page 004 and release 0.17 fill the buffers differently:
 
