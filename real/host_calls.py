@@ -1,17 +1,17 @@
 """Collectives and transfers on the host, over gloo.
 
-They go out on a copy of the array, on both backends, as inference engines do it. Each starts at once; the await waits
-for it. A *skipped* one has nothing to wait for and gives its own input. An *altered* one goes out with the count and
-type that it announces, and its result is copied as far as it fits. gloo ends the process for a difference of size, and
-that is then what happens on this backend.
+Each call sends a copy of the array, on both backends, as inference engines do. Each starts at once; the await waits for
+its end. A call that a fault *skips* waits for nothing and returns its own input. A call that a fault *alters* uses the
+changed count and type, and dpsim copies as much of its result as fits. If sizes differ between ranks, gloo ends the
+process, and so does this backend.
 
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work
 
-Where the program aborts communicators each wait polls, and looks whether this rank has given up. gloo itself has no
-abort. In torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if the peers
-come. So the rank leaves it behind, and later jobs do not use the process group. gloo raises an exception when a peer's
-process is gone. Here that ends no wait, as on other backends: the rank stands until it aborts.
+If a program aborts communicators, each wait polls and checks whether this rank has aborted. gloo itself has no abort.
+In torch 2.13 `ProcessGroupGloo.abort` and `shutdown` do not affect ops under way, which end if the peers arrive. So the
+rank abandons the op, and later jobs do not use the process group. If a peer's process ends, gloo raises an exception.
+Here this ends no wait, as on other backends: the rank waits until it aborts.
 """
 
 from __future__ import annotations

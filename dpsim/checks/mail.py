@@ -3,8 +3,8 @@
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
-A get with a time-out ends by itself. A gate (`World.gates`) names the message that a look has to take, as in another
-run. If this message does not arrive, this run differs from that one.
+A get with a time-out is never such a hang. A gate (`World.gates`) names the message that a get or poll has to take, so
+that this run repeats another one. If this message does not arrive, this run differs from the other one.
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ it needs that member. The check removes the collectives that wait for no unfired
 Transfers stand on streams, too: a receive waits for its send, and a send perhaps for its receive. Beside collectives
 the check treats them as collectives. A cycle of transfers alone has another class (`crossed_transfers`).
 
-Members need not wait for all (`dpsim.contract.rules.wait_set`), nor senders for their receivers, and journals do not
-show whether they do. A hang without such waits is a proof. The check assumes them only if nothing else explains a hang.
+A member may wait for all others or only for those whose elements it gets (`dpsim.contract.rules.wait_set`). A sender
+may wait for its receiver or not. Journals do not show which they do. A hang that needs no such optional wait is a
+proof. The check assumes optional waits only if nothing else explains a hang.
 """
 
 from __future__ import annotations

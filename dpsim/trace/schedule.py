@@ -1,8 +1,9 @@
-"""The total order of a run without time, as a section of its trace: what was picked and drawn, word by word.
+"""The total order of an untimed run, as a section of its trace: each op that the strategy picked and each value that it
+drew.
 
-Ranks have no common order on real hardware, so the body of a trace has none. On the simulation the order is all that
-there was to choose, and this list, given to `dpsim.explore.strategies.replay`, makes the run again. It has its own
-digest: two schedules of one class have equal bodies.
+Real ranks have no common order, so the body of a trace has none either. In the simulation, this list of picks and draws
+is the only input of a run. With it, `dpsim.explore.strategies.replay` repeats the run. The list has a separate digest,
+because two schedules of one class have equal bodies.
 
     >>> schedule = Schedule("dpor", ("rank 2 delivers wake[0]", "rank 0 poll[0]"))
     >>> line = json.dumps({"section": "schedule", "schedule": schedule.content()}).encode()

@@ -3,9 +3,10 @@
     tell_place("train:step+3.all_reduce", (("step", "train.py:12"), ("main", "train.py:40")))
     raise raised_elsewhere("ValueError", "no such layer", (("forward", "model.py:7"),))
 
-A program that stands for such a process issues ops in its own frames, which say nothing to its user. So records of a
-site have the place that the process sends, and its calls (`call_site.place_of`). An error has its own name, place and
-calls.
+dpsim runs a program of torch by a counterpart in its own process, which issues the ops. The frames of the counterpart
+mean nothing to the user. So the records of a site have the place in the user's program, which the other process sends,
+and the calls that led there (`call_site.place_of`). An error has the name, the place and the calls of the user's
+exception.
 """
 
 from __future__ import annotations

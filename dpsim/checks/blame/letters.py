@@ -6,9 +6,9 @@ No record says which actor should have sent a message, but the run shows which a
     letters.posters(2, "outputs")           # actors that posted to outputs of actor 2, or got posts of actor 2
     letters.setters(2, (0, 49152), "up/1")  # actors that set this key of the store at port 49152, or listen there
 
-If an actor got no post and made none, the actors that post to an equal mailbox of others count. An actor may listen at
-a store itself. Then it waits for actors that set no key of that form: those that joined, or those to which it posted
-the port.
+If an actor neither posted nor got a post, the check looks at mailboxes of the same name on other actors, and takes
+their senders. An actor may listen at a store itself and wait there for a key. If no actor sets such a key, it waits for
+the actors that joined the store, or for those to which it posted the port.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     brings 1 2 | 10 20 | 100 200, root 1    ->    10 20 | 10 20 | 10 20
 
-The root gives and gets nothing, so its memory is only read; the others get, and theirs is only written. They wait for
-the root, and the root waits for no member. Op, count, dtype and root have to match.
+The root sends and gets nothing, so the op only reads its memory. The others only get, so the op only writes theirs.
+They wait for the root, and the root waits for no member. Op, count, dtype and root have to match.
 """
 
 from __future__ import annotations

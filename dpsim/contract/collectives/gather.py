@@ -2,10 +2,10 @@
 
     brings 1 2 | 10 20 | 100 200, root 1    ->    nothing | 1 2 10 20 100 200 | nothing
 
-All give. The root waits for all, unless there are no elements. The others get nothing and wait for no member. Op,
-count, dtype and root have to match.
+All members send elements. The root waits for all, unless there are no elements. The others get nothing and wait for no
+member. Op, count, dtype and root have to match.
 
-On a device the output counts on the root alone, so the others may give None for it (`torch.distributed.gather`).
+On a device only the root needs an output, so the others may pass None (`torch.distributed.gather`).
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     brings 1 2 3 | 10 20 30 | 100 200 300, root 1    ->    10 | 20 | 30
 
-Only the root gives, and gets its own piece. The others wait for the root, and the root waits for no member. Op, count,
-dtype and root have to match; the count is that of all pieces together.
+Only the root sends elements, and it also gets its own piece. All other members wait for the root, and the root waits
+for no member. Op, count, dtype and root have to match; the count is that of all pieces together.
 
-On a device the source counts on the root alone, so the others may give None for it (`torch.distributed.scatter`). On
-the host the others bring an array of the same shape, of which nothing is read, as for a broadcast.
+On a device only the root needs a source, so the others may pass None (`torch.distributed.scatter`). On the host the
+others pass an array of the same shape, whose contents no rank reads, as for a broadcast.
 """
 
 from __future__ import annotations

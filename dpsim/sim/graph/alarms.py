@@ -16,9 +16,9 @@ time-out, a draw decides whether this one may. If so, it may pass at any time, w
     machine.alarms.set(op, 30_000_000_000, causes, lives)
     machine.alarms.cancel(op, by)
 
-What happens at a time-out comes after all that had happened when it was the next to pass. Sleeps that it could have
-passed before are the exception: it conflicts with these. So a host at which a time-out passes knows of every event that
-had passed by then.
+When a time-out passes, its host comes after all ops that ended before. So the host knows of every event that passed
+before. Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a
+search tries both orders.
 """
 
 from __future__ import annotations

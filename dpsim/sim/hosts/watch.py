@@ -15,16 +15,16 @@ before. A sleep, a mark on a stream and a probe always are. All else is progress
   each; in untimed mode ASKS, since there every poll is a choice. What came last may still answer, so half of these
   records have to come after the look that found nothing under way.
 
-So a poll loop whose message is under way is never called endless, however long a schedule holds the message back. Such
-a run is cut off after SAME steps that brought nothing new (`still`). A loop that gives up before that is not.
+So the watch never calls a poll loop endless while its message is under way, however long a schedule holds the message
+back. It cuts such a run off after SAME steps without progress (`still`). A loop that gives up before is not affected.
 
 A run without end that makes progress is stopped by the memory that the process has taken since the run began. A record
 has some 200 bytes, and an op that waits on a device three times as many. The size of a message is up to its sender. In
 untimed mode each op knows what came before it, so memory grows faster than the run. The number of records also stops
 such a run; it is the same on every machine, and no other schedule is tried.
 
-The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal.journal`). So the journals
-know nothing of this watch, and a run that ends pays a comparison an op. `overtime` ends a loop that issues no op.
+The journals call `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), and know nothing else of this
+watch. So an op costs one comparison. `overtime` ends a loop that issues no op.
 
 Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
 """

@@ -1,7 +1,8 @@
 """Receives from any source: each takes the next message of some member, and which member is open.
 
-Each message is taken once, with the rank that sent it. Those of one sender are taken in the order in which they were
-sent. So this part counts what came, and does not say from whom it came first.
+The contract fixes three things. A receive takes each message once, it names the rank that sent it, and it takes the
+messages of one sender in their order. It leaves open which sender comes first, so this part counts the messages of each
+sender.
 """
 
 from __future__ import annotations

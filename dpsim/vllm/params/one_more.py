@@ -3,9 +3,9 @@
     requests of 2 ranks, in turn     a b | c d | e
     requests of 3 ranks, in turn     a b b | c d d | e
 
-Requests go to data-parallel ranks in turn, by arrival. So each request of the last rank stands twice, and the other
-ranks keep theirs. Settings of single ranks are those of the last data-parallel rank. A front end that balances by load
-may choose otherwise.
+vLLM distributes requests to data-parallel ranks in turn, by arrival. So this module writes each request of the last
+rank twice, and the other ranks keep theirs. The new rank gets the settings of the last data-parallel rank. A front end
+that balances by load may distribute them otherwise.
 """
 
 from __future__ import annotations
