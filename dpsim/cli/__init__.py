@@ -6,6 +6,7 @@
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
+    exit_codes.py the exit codes that `--help` shows
     misspelt.py   suggestions for commands and options
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
