@@ -8,6 +8,7 @@
     json_fields/      the keys of each object that --json prints
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
+    exit_codes.py the exit codes that `--help` shows
     misspelt.py   suggestions for commands and options
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
