@@ -29,6 +29,7 @@
     museum_card.py                   what one of them is, and how to run it
     list.py       list_text.py       what there is to run; the schema of scenario files
     show.py       show_text.py       what a name means
+    hooks.py                         what a variant of a program may replace
     new.py        new_files.py       a protocol to begin with
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.

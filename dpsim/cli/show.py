@@ -5,6 +5,7 @@
     dpsim show M-DP-1                                # a variant: what it does wrong, and what finds it
     dpsim show HANG:COLLECTIVE:MISSING_RANK          # a class of findings
     dpsim show gloo                                  # a backend
+    dpsim show agreed_mode                           # a method that a variant may override
 
 A name may mean several of these, such as a scenario and a protocol. Then the command shows each of them.
 """
@@ -20,11 +21,11 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A scenario, protocol, variant, class of findings or backend.")],
+    name: Annotated[str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend or hook.")],
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend."""
+    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend, a hook."""
     with one_line_errors():
         from dpsim.cli import show_text as text
         from dpsim.contract.words import nearest, question
@@ -33,6 +34,6 @@ def show(
         found = text.meanings(name)
         if not found:
             hint = question(nearest(name, text.names(), 3))
-            expected = "expected a scenario, protocol, variant, class of findings or backend of `dpsim list`"
+            expected = "expected a scenario, protocol, variant, class of findings or backend of `dpsim list`, or a hook"
             fail(f"{name}: dpsim does not know this name{hint}; {expected}", BAD_INPUT)
         say_json({"meanings": found}) if as_json else say(text.as_text(found))
