@@ -119,7 +119,7 @@ def holds(
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
     extras = extras_of_choice(scenario.protocol)
-    if final and explored.shown:  # the turning takes runs of its own, so only the example that is printed has it
+    if final and explored.shown:  # the turning costs more runs, so only the example that is printed has it
         extras = of_shown(extras, subject, explored.shown[0], scenario)
     told = _told(explored.report(extras), scenario, unmet, saved)
     if unnamed:
