@@ -37,6 +37,7 @@
     campaign.py   campaign_text.py   a night of campaigns, and what is new in the newest
     list.py       list_text.py       what there is to run; the schema of scenario files
     show.py       show_text.py       what a name means
+    hooks.py                         what a variant of a program may replace
     new.py        new_files.py       a protocol to begin with
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.

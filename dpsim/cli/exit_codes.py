@@ -1,4 +1,4 @@
-"""The exit codes of `dpsim`, each with its outcome: for the commands, their `--help`, and the table of docs/exit-codes.md.
+"""The exit codes of `dpsim`, each with its outcome: for commands, their `--help`, and the table of docs/exit-codes.md.
 
     >>> CODES[BAD_INPUT].outcome[0][:9]
     'bad input'

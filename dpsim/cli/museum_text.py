@@ -37,7 +37,7 @@ def as_text(shown: Exhibition) -> str:
         lines += ["", *columns([head_of_total, *((name, *_total(searches, limit)) for name, searches in total)])]
         lines += ["", *LEGEND.format(seeds=SEEDS, limit=limit).splitlines()]
     harmless = [(f"{row.entry.name}:", row.entry.reason) for row in shown.rows if row.entry.expected is None]
-    lines += ["", "registered as harmless, since", *columns(harmless)] if harmless else []
+    lines += ["", "registered to hold, since", *columns(harmless)] if harmless else []
     lines += ["", f"without an exhibit: {', '.join(shown.without)}"] if shown.without else []
     lines += ["", f"not reached in time: {', '.join(shown.left)}"] if shown.left else []
     return "\n".join([*lines, "", verdict(shown)])
