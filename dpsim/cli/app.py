@@ -153,7 +153,7 @@ app.command("explain")(explain)
 app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
-app.add_typer(campaign, name="campaign")
+app.add_typer(campaign, name="campaign", epilog=ALL)
 add_commands(app, COMMANDS)
 
 scenario = typer.Typer(
@@ -168,4 +168,4 @@ def _scenario() -> None:
 
 if add_commands(scenario, SOURCES):
     app.add_typer(scenario, name="scenario", epilog=ALL)
-in_help(app, scenario)
+in_help(app, scenario, campaign)
