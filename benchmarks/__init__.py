@@ -22,6 +22,9 @@ Counts do: one more call in each step is a count above its floor, on every proce
     dumps.py         a hung job of 512 ranks, explained: `python -m benchmarks.dumps`
     exploring.py     schedules and small worlds a second; tokens.py the same for pipelines
     startup.py       CPU seconds of commands
+    ways.py          one exploration in eight ways, which have to agree: `python -m benchmarks.ways`
+    speed_up.py      what several processes lose by scheduling: `python -m benchmarks.speed_up`
+    ray_cost.py      what Ray costs beside the units: `python -m benchmarks.ray_cost`
     torch_ranks.py   programs of torch.distributed: start-up, a schedule, memory
     report.py        writes RESULTS.md and results.json
 

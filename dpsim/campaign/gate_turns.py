@@ -62,9 +62,10 @@ def turns_of_threads(run: Run) -> list[Turn]:
 
 
 def _before_an_end(rank: int, threads: dict[str, list[RawRecord]]) -> set[Point]:
-    """The points behind which a thread waits for an outcome next, and runs no Python until then."""
+    """The points behind which a thread does no more, or waits for an outcome and runs no Python until then."""
     pairs = [pair for records in threads.values() for pair in pairwise(records)]
-    return {_point(rank, raw) for raw, later in pairs if later[KIND] == "learned"}
+    last = {_point(rank, records[-1]) for records in threads.values()}
+    return last | {_point(rank, raw) for raw, later in pairs if later[KIND] == "learned"}
 
 
 def _point(rank: int, raw: RawRecord) -> Point:
@@ -81,7 +82,7 @@ def _chained(points: list[Point], waits: set[Point]) -> list[Turn]:
         last[thread] = point
     turns = []
     for before, point in pairwise(points):
-        runs_on = before in next_of and not next_of[before].end and before not in waits
+        runs_on = before not in waits and not (before in next_of and next_of[before].end)
         turns.append(Turn("thread", point.at, before.at, point.end, before.end, runs_on))
     return turns
 
@@ -124,10 +125,10 @@ def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Ite
 
 
 def _in_journal(rank: int, journal: list[RawRecord]) -> list[Point]:
-    """Records of a replayed graph have no turns, so a rank that replays one has no turns."""
-    if any(raw[KIND] == "replay" for raw in journal):
-        return []
-    return [_point(rank, raw) for raw in journal if raw[KIND] not in _NO_TURN]
+    """Records of a replayed graph have no turns, so a rank that replays one has those of its calls on flags."""
+    replays = any(raw[KIND] == "replay" for raw in journal)
+    having = [raw for raw in journal if (raw[KIND] == "flag" if replays else raw[KIND] not in _NO_TURN)]
+    return [_point(rank, raw) for raw in having]
 
 
 def turns_at_stores(run: Run) -> list[Turn]:

@@ -59,7 +59,7 @@ HARMLESS_LIMIT = 5_000
 class Row:
     """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
     that of DPOR alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
-    before. `broken`: what was found in the twin. `subjects`: the variant's world and its twin's.
+    before. `broken`: what was found in the twin. `subjects`: the worlds of variant and twin; none from other machines.
     """
 
     entry: VariantEntry
@@ -69,7 +69,7 @@ class Row:
     instead: list[str]
     twin: Exploration
     broken: Finding | None
-    subjects: tuple[Subject, Subject]
+    subjects: tuple[Subject, ...]
 
     @property
     def wrong(self) -> list[str]:

@@ -95,6 +95,7 @@ def holds(
     be read (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     __tracebackhide__ = True
+    from dpsim.campaign.alternatives import of_shown
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.ray_cluster import NoCluster
     from dpsim.campaign.subject import Subject
@@ -124,7 +125,10 @@ def holds(
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
-    told = _told(explored.report(extras_of_choice(scenario.protocol)), scenario, unmet, saved)
+    extras = extras_of_choice(scenario.protocol)
+    if final and explored.shown:  # the turning costs more runs, so only the example that is printed has it
+        extras = of_shown(extras, subject, explored.shown[0], scenario)
+    told = _told(explored.report(extras), scenario, unmet, saved)
     if unnamed:
         told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
     folders = _results(scenario, explored, Path(save)) if final else []

@@ -29,6 +29,8 @@ from dpsim.campaign.remote import Source, sources_of
 from dpsim.contract.words import BadInput
 from dpsim.contract.world import BackendUnavailable
 
+INSTALL = "pip install -e '.[ray]' in a clone of dpsim"
+
 OURS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
 """What lets a Ray that starts here take the loopback address, as it does on Windows and macOS."""
 
@@ -56,11 +58,9 @@ class RayCluster:
         try:
             import ray  # noqa: F401
         except ImportError:
-            raise NoCluster(
-                "Ray is not installed here; install it: pip install -e '.[ray]' in a clone of dpsim"
-            ) from None
+            raise NoCluster(f"Ray is not installed here; install it: {INSTALL}") from None
         if address != "auto" and find_spec("grpc") is None:
-            raise NoCluster(f"{address} needs the client of Ray; install that extra of ray, too")
+            raise NoCluster(f"{address} needs the client of Ray; install it: {INSTALL}")
         return cls(address, jobs)
 
     def on(self, sources: Sequence[Source]) -> RayUnits:

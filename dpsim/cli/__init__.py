@@ -8,6 +8,7 @@
     json_fields/      the keys of each object that --json prints
     streams.py    stderr; whether a stream is a terminal
     progress.py   how far a command is
+    exit_codes.py the exit codes that `--help` shows
     misspelt.py   suggestions for commands and options
     timer.py      what has progress shown where no step is reported
     options.py    options that several commands have
@@ -36,6 +37,7 @@
     campaign.py   campaign_text.py   a night of campaigns, and what is new in the newest
     list.py       list_text.py       what there is to run; the schema of scenario files
     show.py       show_text.py       what a name means
+    hooks.py                         what a variant of a program may replace
     new.py        new_files.py       a protocol to begin with
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.

@@ -37,7 +37,7 @@ from dpsim.cli.console import (
     say_error,
     silence,
 )
-from dpsim.cli.exit_codes import ASK_TO_END, BUG
+from dpsim.cli.exit_codes import ALL, ASK_TO_END, BUG, in_help
 from dpsim.cli.explain import explain
 from dpsim.cli.explore import explore
 from dpsim.cli.export import export
@@ -77,8 +77,7 @@ app = typer.Typer(
     name="dpsim",
     cls=Commands,
     help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
-    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there. "
-    "Also 70 a bug in dpsim, 130 interrupted, 141 nothing reads the output, 128 + N ended by signal N.",
+    epilog=ALL,
     no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -154,7 +153,7 @@ app.command("explain")(explain)
 app.command("export")(export)
 app.command("import")(import_job)
 app.command("museum")(museum)
-app.add_typer(campaign, name="campaign")
+app.add_typer(campaign, name="campaign", epilog=ALL)
 add_commands(app, COMMANDS)
 
 scenario = typer.Typer(
@@ -168,4 +167,5 @@ def _scenario() -> None:
 
 
 if add_commands(scenario, SOURCES):
-    app.add_typer(scenario, name="scenario")
+    app.add_typer(scenario, name="scenario", epilog=ALL)
+in_help(app, scenario, campaign)

@@ -16,12 +16,14 @@ import typer
 from dpsim.cli import campaign_options as options
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say, say_json
 from dpsim.cli.json_alone import json_alone
+from dpsim.cli.misspelt import NamedCommands
 from dpsim.cli.options import AsJson, Modules, budget_seconds, import_modules
 
 if TYPE_CHECKING:
     from dpsim.campaign.nights.sizes import Size
 
 campaign = typer.Typer(
+    cls=NamedCommands,
     help="Run a night of campaigns, and report what is new in it.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -29,7 +31,7 @@ campaign = typer.Typer(
 )
 
 
-@campaign.command()
+@campaign.command("nightly")
 def nightly(
     scenarios: options.Scenarios = None,
     out: options.Out = options.NIGHTS,
@@ -48,10 +50,7 @@ def nightly(
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run the museum, a swarm, small worlds and the scenarios, and add a row for each to the file of this night.
-
-    The exit code is 1 if something failed, known or new, and 3 if the machine took away what a part needs.
-    """
+    """Run the museum, a swarm, small worlds and the scenarios, and add a row for each to the file of this night."""
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.nights.night import PARTS, Night, run_night
         from dpsim.campaign.nights.rows import file_of
@@ -84,15 +83,12 @@ def nightly(
         raise typer.Exit(NOT_MET if failed else CANNOT_RUN if lost else 0)
 
 
-@campaign.command()
+@campaign.command("report")
 def report(
     folder: Annotated[Path, typer.Argument(metavar="[FOLDER]", help="The folder of all nights.")] = options.NIGHTS,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is new in the newest night, and what no world of it reached.
-
-    The exit code is 1 if something failed in it, known or new, and 3 if the machine took away what a part needs.
-    """
+    """Say what is new in the newest night, and what no world of it reached."""
     with one_line_errors(), json_alone(as_json):
         from dpsim.campaign.nights.report import report_of
         from dpsim.cli import campaign_text as text

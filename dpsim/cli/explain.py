@@ -32,7 +32,7 @@ def explain(
     dumps: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER", help="Dumps, a file for each rank; a second folder of later ones; or a trace."
+            metavar="FOLDER", help="Dumps, a file for each rank; a second folder of later ones; or a trace or token."
         ),
     ],
     module: Modules = None,
@@ -40,9 +40,11 @@ def explain(
 ) -> None:
     """Explain a hung job from the dumps of its flight recorders: which rank, which call, which line."""
     with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.token import is_token
         from dpsim.diagnose.dumps import text
 
-        found = _of_trace(dumps[0], module) if len(dumps) == 1 and dumps[0].is_file() else job_of_folder(*dumps)[1]
+        one_run = len(dumps) == 1 and (is_token(str(dumps[0])) or dumps[0].is_file())
+        found = _of_trace(dumps[0], module) if one_run else job_of_folder(*dumps)[1]
         if as_json:
             say_json(text.as_json(found))
         else:
@@ -74,7 +76,10 @@ def _of_trace(path: Path, modules: list[str] | None) -> Explanation:
 
 
 def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
-    """A trace is judged again, as it was recorded. A dump alone is no job. Raises BadInput and OSError."""
+    """A trace is judged again, as it was recorded, and the run of a token is made again. A dump alone is no job. Raises
+    BadInput and OSError.
+    """
+    from dpsim.campaign.token import is_token
     from dpsim.checks.judge import judge
     from dpsim.cli.console import BAD_INPUT, fail
     from dpsim.diagnose.dumps.beginning import HEAD, is_dump
@@ -82,6 +87,8 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
     from dpsim.scenario.to_world import prepare, world
     from dpsim.trace import TraceError, read_trace
 
+    if is_token(str(path)):
+        return _of_token(str(path), modules)
     with path.open("rb") as file:
         if is_dump(file.read(HEAD)):
             fail(f"{path}: the dump of one rank; expected the folder of all: dpsim explain {path.parent}", BAD_INPUT)
@@ -96,3 +103,21 @@ def judged_trace(path: Path, modules: list[str] | None) -> tuple[World, Run, Seq
     told = world(scenario, program, prepared)
     run = replace(run, services=told.services)  # a trace has no names of services
     return told, run, judge(told, run)
+
+
+def _of_token(word: str, modules: list[str] | None) -> tuple[World, Run, Sequence[Finding]]:
+    """The run of a token, with what does not hold in it. Raises BadInput."""
+    from dpsim.campaign.replay import replay_token
+    from dpsim.campaign.token import read_token
+    from dpsim.cli.console import BAD_INPUT, fail
+    from dpsim.explore.strategies.replay import Mismatch
+    from dpsim.scenario.to_world import prepare, world
+
+    import_modules(modules)
+    token = read_token(word)
+    try:
+        replayed = replay_token(token)
+    except Mismatch as error:
+        fail(f"the token: {error}", BAD_INPUT)
+    program, _, prepared = prepare(token.scenario)
+    return world(token.scenario, program, prepared), replayed.run, replayed.findings

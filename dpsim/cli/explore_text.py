@@ -65,7 +65,9 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
         never = f"; never: {', '.join(missed)}" if missed else ""
-        rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}"))
+        others = sorted({fact[1] for fact in found.did if fact[0] == "probe"}.difference(probes))
+        also = f"; also {', '.join(others)}" if others else ""
+        rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}{also}"))
     return rows
 
 

@@ -36,7 +36,8 @@ SUFFIXES = {PictureFormat.HTML: ".html", PictureFormat.PERFETTO: ".json"}
 
 def export(
     source: Annotated[
-        Path, typer.Argument(metavar="TRACE|FOLDER", help="A trace, or a folder of recordings or dumps of a job.")
+        Path,
+        typer.Argument(metavar="TRACE|FOLDER", help="A trace or token, or a folder of recordings or dumps of a job."),
     ],
     output: Annotated[
         Path | None,
@@ -52,8 +53,11 @@ def export(
 ) -> None:
     """Draw a run or a hung job: who waits for whom, and which call is missing."""
     with one_line_errors():
-        target = output or Path(source.resolve().name).with_suffix(SUFFIXES[form])
-        if target.is_dir() or target.resolve() == source.resolve():
+        from dpsim.campaign.token import is_token
+
+        token = is_token(str(source))
+        target = output or Path("token" if token else source.resolve().name).with_suffix(SUFFIXES[form])
+        if target.is_dir() or (not token and target.resolve() == source.resolve()):
             what = "a folder" if target.is_dir() else "the source"
             fail(f"{target}: {what}; expected another file for the picture: -o FILE", BAD_INPUT)
         picture = picture_of(source, module, in_ticks)
@@ -64,7 +68,10 @@ def export(
 
 def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = False) -> Picture:
     """The picture of a trace, or of a folder of recordings or dumps. Raises BadInput and OSError."""
-    if source.is_dir():
+    from dpsim.campaign.token import is_token
+
+    token = is_token(str(source))
+    if not token and source.is_dir():
         from dpsim.cli.explain import job_of_folder
         from dpsim.diagnose.pictures.of_job import picture_of_job
 
@@ -72,7 +79,8 @@ def picture_of(source: Path, modules: list[str] | None = None, in_ticks: bool = 
     from dpsim.cli.explain import judged_trace
     from dpsim.diagnose.pictures.of_run import picture_of_run
 
-    return picture_of_run(*judged_trace(source, modules), source.name, in_ticks)
+    name = "token" if token else source.name
+    return picture_of_run(*judged_trace(source, modules), name, in_ticks)
 
 
 def text_of(picture: Picture, form: PictureFormat = PictureFormat.HTML) -> str:

@@ -70,7 +70,7 @@ def as_text(shown: Sequence[Mapping[str, Any]]) -> str:
 def _rows(card: Mapping[str, Any]) -> list[tuple[str, str]]:
     without = f"no exhibit: a scenario {card['id'].lower()}.yaml in a folder that --exhibits names"
     rows = [
-        ("mistake", card["mistake"]),
+        ("mistake" if card["class"] else "change", card["mistake"]),
         ("shown by", without if card["exhibit"] is None else card["shown_by"]),
         ("made from", f"{card['protocol']}, form {card['form']}" + (f", by {card['twin']}" if card["twin"] else "")),
         ("caught as", card["class"] or f"nothing: {card['reason']}"),

@@ -1,7 +1,7 @@
 """The table of `dpsim.campaign.museum` as text and as one JSON object: what catches what, and after how many schedules.
 
-    entry    class                         by      twin        schedules until found
-    M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven (1)  1 by every strategy
+    entry    class                         by      twin                schedules until found
+    M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven, 1 schedule  1 by every strategy
 
 Where strategies differ, each is named with the median of its searches and, after a slash, the worst, `random:3/17`. A
 miss stays in the table, and counts as worse than any number. `>200` means that the limit ended the search. `-` means
@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsim.campaign.museum import SEEDS, Exhibition, Row
 from dpsim.cli.console import columns
+from dpsim.contract.words import counted
 from dpsim.explore import STRATEGIES, Exploration
 
 LEGEND = """\
@@ -32,11 +33,11 @@ def as_text(shown: Exhibition) -> str:
     sought = [row for row in shown.rows if row.entry.expected is not None]
     if sought:
         total = [(name, [one for row in sought for one in row.searches[name]]) for name in STRATEGIES]
-        head_of_total = ("strategy", "searches", "found", "median", "worst")
+        head_of_total = ("strategy", "searches", "found", "median schedules", "worst schedules")
         lines += ["", *columns([head_of_total, *((name, *_total(searches, limit)) for name, searches in total)])]
         lines += ["", *LEGEND.format(seeds=SEEDS, limit=limit).splitlines()]
     harmless = [(f"{row.entry.name}:", row.entry.reason) for row in shown.rows if row.entry.expected is None]
-    lines += ["", "registered as harmless, since", *columns(harmless)] if harmless else []
+    lines += ["", "registered to hold, since", *columns(harmless)] if harmless else []
     lines += ["", f"without an exhibit: {', '.join(shown.without)}"] if shown.without else []
     lines += ["", f"not reached in time: {', '.join(shown.left)}"] if shown.left else []
     return "\n".join([*lines, "", verdict(shown)])
@@ -55,15 +56,19 @@ def _cells(row: Row, limit: int) -> tuple[str, str, str, str, str]:
         row.entry.name,
         found.klass if found else "-",
         found.check if found else "-",
-        f"{twin.verdict} ({twin.runs})",
+        _explored(twin),
         _needed(row, limit),
     )
+
+
+def _explored(search: Exploration) -> str:
+    return f"{search.verdict}, {counted(search.runs, 'schedule')}"
 
 
 def _needed(row: Row, limit: int) -> str:
     if row.entry.expected is None:
         (searched,) = row.searches["dpor"]
-        return f"{searched.verdict} ({searched.runs})" + ("" if row.found else ", nothing to find")
+        return _explored(searched) + ("" if row.found else ", nothing to find")
     cells = {name: cell(searches, limit) for name, searches in row.searches.items()}
     texts = list(cells.values())
     same = texts.count(texts[0]) == len(texts)

@@ -29,7 +29,12 @@ def record(
         int, typer.Option(min=16, max=1 << 24, metavar="N", help="Calls that are kept of each process, 64 bytes each.")
     ] = SLOTS,
     quiet: Annotated[
-        float, typer.Option(min=0.5, metavar="SECONDS", help="Without a call for so long, its lines are written.")
+        float,
+        typer.Option(
+            min=0.5,
+            metavar="SECONDS",
+            help="Write the lines of a process that made no call for this number of seconds.",
+        ),
     ] = 15.0,
 ) -> None:
     """Run a job and record what each of its ranks calls: for `dpsim explain`, while it hangs or afterwards."""

@@ -6,6 +6,7 @@
     dpsim show HANG:COLLECTIVE:MISSING_RANK          # a class of findings
     dpsim show gloo                                  # a backend
     dpsim show I-DP-6                                # a key that a message names
+    dpsim show agreed_mode                           # a method that a variant may override
 
 A name may mean several of these, such as a scenario and a protocol. Then the command shows each of them.
 """
@@ -21,11 +22,13 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend or key.")],
+    name: Annotated[
+        str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend, key or hook.")
+    ],
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend, a key."""
+    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend, a key, a hook."""
     with one_line_errors():
         from dpsim.cli import show_text as text
         from dpsim.contract.words import nearest, question
@@ -34,6 +37,8 @@ def show(
         found = text.meanings(name)
         if not found:
             hint = question(nearest(name, text.names(), 3))
-            expected = "expected a scenario, protocol, variant, class of findings, backend or key"
+            expected = (
+                "expected a scenario, protocol, variant, class of findings, backend or key of `dpsim list`, or a hook"
+            )
             fail(f"{name}: dpsim does not know this name{hint}; {expected}", BAD_INPUT)
         say_json({"meanings": found}) if as_json else say(text.as_text(found))

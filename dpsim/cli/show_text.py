@@ -14,6 +14,8 @@ from typing import Any
 from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
+from dpsim.cli.hooks import hooks as hooks_of
+from dpsim.cli.hooks import how_to_replace, lines_of, of_name
 from dpsim.contract import registry
 from dpsim.contract.keys import keys
 from dpsim.diagnose.class_cures import class_cure
@@ -31,9 +33,11 @@ def names() -> list[str]:
 def meanings(name: str) -> list[Meaning]:
     """What `name` means. Each meaning has `kind` and `name`, and what `dpsim list --json` has for the kind.
 
-    A scenario adds `text`, the contents of its file; a protocol adds `doc`, `file` and the names of its `variants`.
+    A scenario adds `text`, the contents of its file. A protocol adds `doc`, `file`, the names of its `variants`, and
+    the `hooks` that a variant may replace. A name that means nothing else may be a method of a hook.
     """
-    return [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
+    found = [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
+    return found or [{"kind": "hook", **hook} for hook in of_name(name)]
 
 
 def _scenario(name: str) -> Iterator[Meaning]:
@@ -49,7 +53,8 @@ def _protocol(name: str) -> Iterator[Meaning]:
             place = inspect.getsourcefile(program)
             variants = [one.name for one in registry.variants(name)]
             doc = inspect.cleandoc(program.__doc__ or "")
-            yield {"kind": "protocol", **entry, "doc": doc, "file": place, "variants": variants}
+            more = {"doc": doc, "file": place, "variants": variants, "hooks": hooks_of(name)}
+            yield {"kind": "protocol", **entry, **more}
 
 
 def _variant(name: str) -> Iterator[Meaning]:
@@ -100,7 +105,14 @@ def _protocol_lines(one: Meaning) -> list[str]:
     rows = [("protocol", one["name"]), ("file", one["file"]), ("forms", ", ".join(one["forms"]))]
     rows += [("parameter", f"{name}: {values}") for name, values in one.get("params", {}).items()]
     rows += [("variants", ", ".join(one["variants"]))] * bool(one["variants"])
-    return [*columns(rows), "", *one["doc"].split("\n")]
+    pieces = [line for hook in one["hooks"] for line in ["", *lines_of(hook)]]
+    if pieces:
+        pieces[:0] = ["", "A variant derives from the program, or from one of these classes, and overrides methods:"]
+    return [*columns(rows), "", *one["doc"].split("\n"), *pieces]
+
+
+def _hook_lines(one: Meaning) -> list[str]:
+    return [*columns([("hook of", ", ".join(one["protocols"]))]), *lines_of(one), "", *how_to_replace(one)]
 
 
 def _variant_lines(one: Meaning) -> list[str]:
@@ -133,4 +145,5 @@ _LINES = {
     "variant": _variant_lines,
     "class": _class_lines,
     "backend": _backend_lines,
+    "hook": _hook_lines,
 }

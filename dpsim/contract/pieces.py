@@ -14,6 +14,9 @@ from typing import Any
 from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import variant
 
+ASKED: dict[type[Program[Any]], dict[type[Any], dict[type[Any], None]]] = {}
+"""By program: the pieces for which it has asked so far, each with the classes that stood in its place."""
+
 
 def with_variant(
     program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
@@ -21,6 +24,9 @@ def with_variant(
     """For `prepare`: each piece of a program under the class from which a piece in its place must be derived. The piece
     of the variant stands in the place of the one that it replaces. Raises Unsuitable if it replaces none.
     """
+    asked = ASKED.setdefault(type(program), {})
+    for base, made in pieces.items():
+        asked.setdefault(base, {})[made] = None
     if args.variant is None:
         return dict(pieces)
     entry = variant(args.variant)

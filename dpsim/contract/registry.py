@@ -105,16 +105,16 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 def register_variant(
     name: str, *, protocol: str, form: str | None = None, expected: str | None, reason: str = "", twin: str = ""
 ) -> Callable[[VariantClass], VariantClass]:
-    """Class decorator: register a variant under a name. A variant that no check has to catch (`expected=None`) needs a
-    reason. `form`: by default, the protocol's default. `twin`: the healthy variant that this one changes, if the
-    protocol itself has no such place.
+    """Class decorator: register a variant under a name. A variant that has to hold (`expected=None`), as a healthy form
+    of a user, needs a reason. `form`: by default, the protocol's default. `twin`: the healthy variant that this one
+    changes, if the protocol itself has no such place.
 
     Raises UnknownName if the form is left out and the protocol is not registered yet.
     """
     if type(name) is not str:
         raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
     if expected is None and not reason:
-        raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
+        raise ValueError(f"variant {name}: expected=None needs a reason (a healthy form of yours? performance only?)")
 
     def register(make: VariantClass) -> VariantClass:
         if not isinstance(make, type):

@@ -194,8 +194,10 @@ def _judge(wiring: Wiring, run: SimRun) -> None:
     if not run.endless:
         run.standing = tuple(rank.rank for rank in wiring.ranks if ends[rank.rank] == "blocked" and rank.cut())
         run.occupied = tuple(full for one in wiring.slots if (full := one.full()) is not None)
-    run.elapsed_ns, run.times = wiring.machine.now, wiring.times()
+    if wiring.record_times:
+        run.times = tuple(one.found() for one in wiring.record_times)
     wiring.forget()
+    run.elapsed_ns = wiring.machine.now
     run.observed = f"lost: {run.lost}" if run.lost else _observed(ends, run.endless, run.overdue)
 
 

@@ -20,7 +20,6 @@ from dpsim.backend.journal.journal import RankJournal
 from dpsim.backend.journal.own_raise import untraced
 from dpsim.contract.ops import RawRecord
 from dpsim.contract.program import Program
-from dpsim.contract.times import ActorTimes
 from dpsim.contract.undefined import Undefined
 from dpsim.contract.world import CommunicatorSpec, End, Progress, World
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -50,7 +49,9 @@ from dpsim.sim.services.ports import Ports
 
 
 class Wiring:
-    """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything."""
+    """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything.
+    `record_times`: of each rank and service, where the world asks for it and there is time; else empty.
+    """
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Wiring:
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
         timed = world.times and machine.timed
-        self._times = [RecordTimes(own, machine.env) for own in self.journals] if timed else []
+        self.record_times = [RecordTimes(own, machine.env) for own in self.journals] if timed else []
         self._shared = self._share_journals(program)
         watched = sharing and program.threaded and program.ordered_by_flags and not machine.timed
         promise: Promise = "objects" if program.ordered_by_objects else "flags" if program.ordered_by_flags else ""
@@ -133,7 +134,9 @@ class Wiring:
         for rank, own in enumerate(self.journals):
             append = own.append if bound is None else bound.append_to(rank)
             append = append if looks is None else looked_at(looks, rank, append)
-            shared.append(RankJournal(rank, world, self._times[rank].append_to(append) if self._times else append))
+            shared.append(
+                RankJournal(rank, world, self.record_times[rank].append_to(append) if self.record_times else append)
+            )
         for one in shared:
             one.aborts = program.aborts
         return shared
@@ -150,8 +153,8 @@ class Wiring:
             device = Device(host.rank, machine, costs, expandable, self.world)
             rank = SimRank(host, device, self.boxes, self.notices, self.ports, several, begin)
             device.tell(host)
-            if self._times:
-                self._times[host.rank].chains = device.chains
+            if self.record_times:
+                self.record_times[host.rank].chains = device.chains
             self._shared[rank.rank].injections.post = rank.from_outside
             ranks.append(rank)
         return ranks
@@ -174,10 +177,6 @@ class Wiring:
     def steps_set(self) -> tuple[int, ...]:
         """The highest step tag that the threads of each rank have set."""
         return tuple(max(own.step for own in one.threads.values()) for one in self._shared)
-
-    def times(self) -> tuple[ActorTimes, ...]:
-        """When each rank and service wrote its records, if the world asks for it and there is time."""
-        return tuple(one.found() for one in self._times)
 
     def begin(self, program: Program[Any], prepared: Any) -> None:
         """Every rank begins to live, and those that may be killed may be."""

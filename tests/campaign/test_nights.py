@@ -131,6 +131,15 @@ def test_a_failure_does_not_end_small_worlds(tmp_path: Path, monkeypatch: pytest
     assert (twin.verdict, twin.worlds, twin.failures) == ("proven", 3, ())
 
 
+@pytest.mark.parametrize(("most", "explored", "verdict"), [(2, 2, "sampled"), (3, 3, "proven"), (None, 3, "proven")])
+def test_some_small_worlds_prove_nothing_of_the_others(
+    most: int | None, explored: int, verdict: str, tmp_path: Path
+) -> None:
+    size = SMALL._replace(small=most)
+    [row] = worlds.small_worlds([(LOOKS, tmp_path)], size, Options, "load=3")
+    assert (row.worlds, row.verdict) == (explored, verdict)
+
+
 def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
     assert a_night(tmp_path, FIRST, LOOKS, parts=("small",)) == []
     [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="no_such=2")

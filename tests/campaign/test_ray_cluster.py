@@ -64,7 +64,8 @@ def test_without_the_client_of_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", ModuleType("ray"))
     monkeypatch.setattr("dpsim.campaign.ray_cluster.find_spec", lambda name: None)
     answer = dpsim_("explore", "x.yaml", *MODULE, "--cluster", "ray://head:10001")
-    said = "--cluster: ray://head:10001 needs the client of Ray; install it: pip install 'ray[client]'"
+    install = "install it: pip install -e '.[ray]' in a clone of dpsim"
+    said = f"--cluster: ray://head:10001 needs the client of Ray; {install}"
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
 
 

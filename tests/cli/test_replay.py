@@ -288,6 +288,21 @@ def test_a_token_after_the_protocol_was_mended(token: str, monkeypatch: pytest.M
     assert answer.out.splitlines()[-1].endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
 
 
+def test_a_token_is_explained_and_drawn(token: str, tmp_path: Path) -> None:
+    explained = dpsim_("explain", token, *MODULE, "--json").json
+    assert explained["class"] == "HANG:MAILBOX:NO_MESSAGE"
+    picture = tmp_path / "token.html"
+    answer = dpsim_("export", token, *MODULE, "-o", picture)
+    assert (answer.code, answer.err) == (0, "")
+    assert picture.read_text().startswith("<!doctype html>") or "<html" in picture.read_text()
+
+
+@pytest.mark.parametrize("command", ["explain", "export"])
+def test_a_bad_token_is_neither_explained_nor_drawn(command: str) -> None:
+    answer = dpsim_(command, "dpsim1.AAAA")
+    assert (answer.code, answer.err) == (2, bad("dpsim1.AAAA"))
+
+
 @pytest.mark.parametrize("word", ["dpsim1.", "dpsim1.AAAA", "dpsim7.AAAA", "dpsim1." + "A" * 20_000])
 def test_a_bad_token(word: str) -> None:
     assert bad(word).startswith("dpsim: the token ")

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dpsim.contract.ops import RawRecord
 from real import journal_file
 from real.journal_file import HEAD, LENGTH, WINDOW, JournalFile, NoJournal
-from real.journal_reader import journal_size, last_step, read_journal, step_set
+from real.journal_reader import journal_size, last_step, read_journal, read_timed_journal, step_set
 from tests.records import raw
 
 pytest.importorskip("msgspec")
@@ -47,6 +47,19 @@ def in_a_fork(act: Callable[[], object]) -> int:
         finally:
             os._exit(0)
     return process
+
+
+def test_each_record_has_the_time_at_which_it_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One look at the clock a record, in the order of the records."""
+    clock = iter(range(100, 200, 7))
+    monkeypatch.setattr("time.monotonic_ns", lambda: next(clock))
+    path = tmp_path / "journal"
+    file = JournalFile(str(path))
+    for record in (RECORD, LAUNCH, RECORD):
+        file.write(record)
+    assert read_timed_journal(path) == ([RECORD, LAUNCH, RECORD], [100, 107, 114])
+    assert last_step(path) == RECORD[1]
+    file.close()
 
 
 def test_a_journal_is_read_as_it_was_written(path: Path) -> None:

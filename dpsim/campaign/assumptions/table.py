@@ -18,8 +18,8 @@ OPENING = """\
 # What hardware may do, and what the simulation does
 
 A verdict is about a world, and about what the runs of this world did. The line `assumes:` below a proof names what the
-proof takes for granted, and this page says what each of its words means. The line leaves out what no run of the world
-can meet: a world without graphs prints nothing of graphs.
+proof takes for granted, and this page says what each of its words means. The line has only what matters for the calls
+that the ranks made. If no rank chooses or replays a graph, it says nothing of graphs.
 
 *Always* means that the simulation does it wherever it may, and exploring tries each way. *Option* means that a world
 has to ask for it. *No* means that a proof says nothing of it. The last column has the words that `assumes:` prints;

@@ -77,7 +77,9 @@ def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str 
         except ScenarioError as error:
             yield NightRow(part="small", name=scenario.name, left_out=str(error))
             continue
-        yield _row("small", scenario.name, small.worlds(), small.total, folder, size, options, _violates)
+        yield _row(
+            "small", scenario.name, islice(small.worlds(), size.small), small.total, folder, size, options, _violates
+        )
 
 
 def without_faults(scenario: Scenario) -> Scenario:

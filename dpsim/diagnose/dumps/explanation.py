@@ -41,3 +41,5 @@ class Explanation(NamedTuple):
     undecided_ranks: tuple[int, ...]
     confidence: Literal["high", "medium", "low"]
     ground: tuple[str, ...]
+    simulated: bool = False
+    """Whether this is a run of dpsim, whose calls count from 0, and which has no process to look at."""

@@ -24,7 +24,7 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
     """What the findings of a run say."""
     if not findings:
         outcome: Outcome = "finished" if run.finished else "undecided"
-        return Explanation(outcome, "", None, "", (), (), (), "high", ("no check finds anything",))
+        return Explanation(outcome, "", None, "", (), (), (), "high", ("no check finds anything",), simulated=True)
     first = findings[0]
     hangs = "blocked" in run.ends
     culprit = None if first.culprit is None else _suspect(run, first.culprit)
@@ -38,6 +38,7 @@ def explained(world: World, run: Run, findings: Sequence[Finding]) -> Explanatio
         undecided_ranks=() if culprit is not None or not hangs else _blocked(run),
         confidence="high" if culprit is not None else "low",
         ground=tuple(in_words(run, line) for line in first.ground),
+        simulated=True,
     )
 
 

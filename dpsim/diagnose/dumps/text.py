@@ -63,7 +63,8 @@ def _culprit(found: Explanation) -> list[str]:
             return []
         one_of = f"; one of {ranks_text(found.undecided_ranks)}" if found.undecided_ranks else ""
         return folded(f"not decided: no majority and no other evidence{one_of}", 1)
-    what = f", {culprit.op} #{culprit.seq} on {culprit.group}" if culprit.op else ""
+    seq = culprit.seq - 1 if found.simulated and culprit.seq is not None else culprit.seq  # as its sentence counts
+    what = f", {culprit.op} #{seq} on {culprit.group}" if culprit.op else ""
     where, calls = culprit.place.line, chain_text(culprit.place.chain).removeprefix(culprit.place.line)
     at = f" at {where}{calls}" if where else ""
     whole = f"{ranks_text(culprit.ranks)}{what}{at}"
@@ -72,15 +73,19 @@ def _culprit(found: Explanation) -> list[str]:
 
 def _sure(found: Explanation) -> str:
     return {
-        "high": "high: the recorders show it",
+        "high": "high: the trace shows it" if found.simulated else "high: the recorders show it",
         "medium": "medium: a majority or a habit says so",
-        "low": "low: other causes look the same in a dump",
+        "low": "low: no majority and no other evidence"
+        if found.simulated
+        else "low: other causes look the same in a dump",
     }[found.confidence]
 
 
 def _next(found: Explanation) -> str:
     """The next step for the user."""
     culprit = found.culprit
+    if found.simulated:
+        return "dpsim replay makes this run again, and --full prints the last ops of each rank"
     if found.outcome == "moving":
         return "dump again in a minute, and give both: dpsim explain FOLDER LATER"
     if found.outcome == "finished":

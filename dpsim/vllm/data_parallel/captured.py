@@ -82,7 +82,7 @@ class CapturedForward(GraphedLayers):
         inputs = self.capture_inputs(target)
         agreed = await self.agree_on(target, mode, inputs, agree)
         wanted = (mode, key if mode is not RuntimeMode.NONE else Descriptor(key.num_tokens))
-        assert (agreed.mode, agreed.key) == wanted, f"the rank wanted to run {wanted}, the agreement is {agreed} (5.6)"
+        assert (agreed.mode, agreed.key) == wanted, f"{agreed.mode.name} is agreed, not {mode.name} (5.6): {agreed}"
         self.put(key.num_tokens, (), stream)
         self.put_metadata(self.capture_metadata(inputs), self.refreshed((), target.mode, key), stream)
         piecewise = mode is RuntimeMode.PIECEWISE

@@ -1,0 +1,133 @@
+"""The hooks of a program: its pieces that a variant may replace, with their methods, for `dpsim show`.
+
+    hooks("waves")[0]["classes"]         # ["mine.waves.Source"]
+    of_name("next_wave")                 # the hooks with such a method
+
+A program asks for its pieces in `prepare` (`dpsim.with_variant`), and which ones depends on the scenario. So this
+module prepares each shipped scenario of the program, and collects what it asks for. A program of a user has the
+scenario with the defaults of its parameters.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any
+
+from dpsim.contract import registry
+from dpsim.contract.pieces import ASKED
+from dpsim.contract.program import Unsuitable
+from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
+from dpsim.scenario.locate import bundled_files
+from dpsim.scenario.to_world import prepare
+
+Hook = dict[str, Any]
+
+ANNOTATION = re.compile(r"(: |-> )'([^']*)'")
+"""Of a signature: source text, which Python prints in quotes."""
+
+
+def hooks(protocol: str) -> list[Hook]:
+    """The pieces of a program, the first one first. Each has the import paths of the `classes` from which a variant
+    derives, the `rule` of the piece, and its `methods`: name, `signature`, `arguments`, `rule`.
+    """
+    entry = registry.protocol(protocol)
+    with suppress(ScenarioError, Unsuitable):
+        prepare(scenario_from({"name": "hooks", "protocol": protocol}), None)
+    shipped = [one for one in _shipped() if one.protocol.name == protocol]
+    for scenario in sorted(shipped, key=lambda one: one.protocol.form not in (None, entry.forms[0])):
+        with suppress(ScenarioError, Unsuitable):
+            prepare(scenario, None)
+    return [_hook(base, [*made]) for base, made in ASKED.get(entry.program, {}).items()]
+
+
+def of_name(name: str) -> list[Hook]:
+    """The hooks with a method of this name, or of `Class.method`, each once; `protocols`: the programs with it."""
+    kind, _, method = name.rpartition(".")
+    found: dict[str, Hook] = {}
+    for entry in sorted(registry.protocols(), key=lambda one: -len(registry.variants(one.name))):
+        for hook in hooks(entry.name):
+            methods = [one for one in hook["methods"] if one["name"] == method]
+            if methods and kind in ("", *(path.rpartition(".")[2] for path in hook["classes"])):
+                same = found.setdefault(hook["classes"][0], {**hook, "methods": methods, "protocols": []})
+                same["protocols"].append(entry.name)
+    return list(found.values())
+
+
+@functools.cache
+def _shipped() -> tuple[Scenario, ...]:
+    found = []
+    for path in bundled_files().values():
+        with suppress(ScenarioError):
+            found.append(load_scenario(path))
+    return tuple(found)
+
+
+def _hook(base: type[Any], made: list[type[Any]]) -> Hook:
+    """`made`: the classes that stand in the place of `base`, in the forms of the program."""
+    variants = {entry.make for entry in registry.variants()}
+    classes = [one for one in made if one not in variants and _importable(one)] or [base]
+    return {
+        "name": base.__qualname__,
+        "classes": [f"{one.__module__}.{one.__qualname__}" for one in classes],
+        "rule": _first_sentence(base),
+        "methods": [*_methods(classes[0])],
+    }
+
+
+def _importable(piece: type[Any]) -> bool:
+    return getattr(sys.modules.get(piece.__module__), piece.__qualname__, None) is piece
+
+
+def _first_sentence(method_or_class: Any) -> str:
+    words = " ".join((inspect.getdoc(method_or_class) or "").partition("\n\n")[0].split())
+    return words[: words.index(". ") + 1] if ". " in words else words
+
+
+def _methods(piece: type[Any]) -> Iterator[dict[str, str]]:
+    """The methods that a variant may override, in the order of the source; those of the base class first."""
+    package = piece.__module__.partition(".")[0]
+    names = [name for base in reversed(piece.__mro__) if base.__module__.startswith(package) for name in vars(base)]
+    for name in dict.fromkeys(names):
+        method = inspect.getattr_static(piece, name)
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        arguments = ", ".join(inspect.signature(method).parameters)
+        signature = ANNOTATION.sub(r"\1\2", str(inspect.signature(method)))
+        begins = "async " if inspect.iscoroutinefunction(method) else ""
+        rule = _first_sentence(getattr(piece, name))
+        yield {"name": name, "signature": f"{begins}{name}{signature}", "arguments": arguments, "rule": rule}
+
+
+# ---- text
+
+
+def lines_of(hook: Hook) -> list[str]:
+    """A hook for people: where it is, and a line for each method."""
+    first, *others = hook["classes"]
+    also = f" (also {', '.join(path.rpartition('.')[2] for path in others)})" if others else ""
+    lines = [f"{first}{also}", f"    {hook['rule']}"] if hook["rule"] else [f"{first}{also}"]
+    for method in hook["methods"]:
+        lines += [f"    {method['signature']}"] + [f"        {method['rule']}"] * bool(method["rule"])
+    return lines
+
+
+def how_to_replace(hook: Hook) -> list[str]:
+    """A variant that overrides the first method of a hook, to copy."""
+    module, _, name = hook["classes"][0].rpartition(".")
+    method = hook["methods"][0]
+    begins = "async def" if method["signature"].startswith("async ") else "def"
+    passed = method["arguments"].partition(", ")[2]
+    return [
+        "from dpsim import register_variant",
+        f"from {module} import {name}",
+        "",
+        f'@register_variant("MINE-1", protocol="{hook["protocols"][0]}", expected=None, reason="mine")',
+        f"class Mine({name}):",
+        f"    {begins} {method['name']}({method['arguments']}):",
+        f"        {'return await' if begins != 'def' else 'return'} super().{method['name']}({passed})",
+    ]

@@ -1,0 +1,18 @@
+"""A failing property names the turning of its failure, as `dpsim explore` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.scenario import parse_scenario
+from dpsim.testing import holds
+from tests.cli.protocols import scenario
+
+
+def test_the_turning_of_a_failing_property(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError) as raised:
+        holds(parse_scenario(scenario("t_lost", 3)))
+    assert "\nturning   " in str(raised.value)
