@@ -5,14 +5,14 @@ second. A pool starts all its workers again after every hang on CPUs and every c
 It gets the environment and the output of the moment, as a new process would. Only what was read from the environment
 during those imports is that of the server's start.
 
-The server makes no group, no stream and no thread, so there is nothing that a fork could tear apart. A process that has
-started CUDA could not be forked, and this one starts none; each worker starts its own. Should an installed protocol
-have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
+The server has no process groups, streams or threads, so a fork is safe. A process that has started CUDA must not fork.
+The server starts no CUDA; each worker starts its own. If an installed protocol asked for a GPU when the server imported
+it, a copy notices this. It then executes Python anew in its place.
 
-The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
-leave with it (`worker.listen`). A parent that was killed leaves a folder, which the server removes last. A worker is
-not waited for before the parent asks: until then its number is its own. A server that was ended or stopped is `Lost`,
-and so are its workers.
+The server is the parent of its workers, so dpsim asks it how they ended. It ends with dpsim's process, and its workers
+end with it (`worker.listen`). If dpsim's process was killed, the server removes the folder at its end. The server reaps
+a worker only when dpsim asks, so until then no other process gets the worker's number. If a signal ended or stopped the
+server, it is `Lost`, and so are its workers.
 
     server = ForkServer(os.environ, "cpu")
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill

@@ -1,11 +1,11 @@
-"""A timer that calls a function now and then in the main thread, whatever that computes.
+"""A timer that calls a function periodically in the main thread, even during a long computation.
 
     timer = Timer(1.0, show)
     timer.start()               # SIGALRM each second
     timer.stop()
 
-It gives way: where this is not the main thread, or where SIGALRM has a handler, it never rings. A call of the system
-that it interrupts is made again. A forked process has no timer.
+The timer does nothing outside of the main thread, or if SIGALRM already has a handler. Python repeats a system call
+that the signal interrupts. A forked process has no timer.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Flags between the host threads of a rank.
 
-A flag is an edge: a wait for it comes after the turn in which a thread set it. A flag takes no time. A wait begins, and
-a query looks, when the thread issues it. A search orders that turn against others. The turns between that call and the
-await are further turns.
+A set of a flag is an edge: a wait comes after the turn in which a thread set the flag. (A *turn* is one scheduler step
+of a thread.) A flag takes no time. A wait begins, and a query looks, when the thread issues it. A search orders that
+turn against others. The turns between that call and the await are further turns.
 
 Streams see a flag as a `FlagWord`. It is memory that hosts write and the device reads, each later than the call. It
 exists from the first wait of a stream for the flag, with the value that the flag has then.
@@ -11,8 +11,8 @@ exists from the first wait of a stream for the flag, with the value that the fla
     the word                 written                written        written
     stream       ... launch a     looks: goes on                  (had it looked here: goes on with the third write)
 
-Looking and going on are two ops. A set before the stream looks and a set after it have the same effect. A clear before
-the look has another effect, so a look conflicts with what clears.
+A wait of a stream is two ops: a look at the flag, and a continuation. A set before the look and a set after it have the
+same effect. A clear before the look has another effect, so a look conflicts with ops that clear the flag.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""Time-outs: what happens when a rank has waited in vain.
+"""Time-outs: when a wait of a rank ends without a result.
 
-A time-out is longer than all that goes on, but for sleeps and planted delays. Where there is time it is an op with a
-cost. It is taken back when it is not needed, so that the run does not last until then.
+A time-out is longer than all ops under way except sleeps and planted delays. In the timed mode it is an op with a cost.
+If its wait ends earlier, the machine removes the op, so that the run does not last until the time-out.
 
 In untimed mode the rule is: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep under way
-ends before it**. It lasts from the latest end among the sleeps and time-outs before its call. So does a sleep
-(`dpsim.sim.graph.sleeps`): all else takes no time. So a time-out of 50 ms may pass before what lies behind a sleep of
-100 ms, or two of 30 ms. Messages, collectives, stores, ports and flags may lie between, any number of them. It does not
-pass before what lies behind a sleep of 10 ms. It need not pass first, as its own host may be slow. Of several time-outs
-the one passes first whose time is up first; which of several at one time is a choice.
+ends before it**. It begins at the latest end among the sleeps and time-outs before its call. So does a sleep
+(`dpsim.sim.graph.sleeps`): all other ops take no time. So a time-out of 50 ms may pass before ops behind a sleep of 100
+ms, or behind two of 30 ms. Any number of messages, collectives, stores, ports and flags may lie between. It does not
+pass before ops behind a sleep of 10 ms. It need not pass first, as its own host may be slow. The time-out with the
+earliest end passes first; if several end at one time, their order is a choice.
 
 A world may also let a limited number of time-outs in a run pass early (`World.early_timeouts`). When a host sets a
 time-out, a draw decides whether this one may. If so, it may pass at any time, whatever the host waits for.

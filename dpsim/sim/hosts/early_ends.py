@@ -1,11 +1,10 @@
 """Which parts of collectives and transfers end early, where there is no time: the first of each line, and no more.
 
-The contract lets a member wait for more peers than those whose elements it gets. A send may end before it is received,
-or with its receive, and two sends may differ in this. So where a member need not wait for all, the run draws one of
-two:
+The contract lets a member wait for more peers than those whose elements it gets. A send may end before its receive or
+with it, and two sends may differ in this. So if a member need not wait for all, a draw selects one of two:
 
-* *eager*: its part ends when the members have come for which it has to wait;
-* *rendezvous*: its part ends when all have come.
+* *eager*: its part ends when the members have arrived for which it has to wait;
+* *rendezvous*: its part ends when all members have arrived.
 
 The run does not draw every combination. A *line* is a sequence of ops one after the other: what a host thread awaits,
 or what a rank puts on a device communicator. On each line, ops are eager up to the first rendezvous, and all later ones

@@ -1,17 +1,17 @@
-"""Host threads of a rank, of which one goes on at a time.
+"""Host threads of a rank, of which one runs at a time.
 
-This module serves programs that say that they have threads. Each host thread is a coroutine that runs in its own
-greenlet, so a plain call can hold it up as well. Before each call of the contract, and before it goes on after a wait,
-it stands at its *turn* (`dpsim.sim.hosts.turns`). Between two turns a thread is alone.
+This module serves programs that declare threads. Each host thread is a coroutine that runs in its own greenlet, so a
+plain call can suspend it as well. Before each call of the contract, and before it continues after a wait, it waits for
+its *turn*. A turn is one scheduler step of a thread (`dpsim.sim.hosts.turns`). Between two turns no other thread runs.
 
     main            start u1 | launch a | join u1
     u1                       | starts | launch b | ends           # a before b, or b before a on the stream
 
-The objects of the contract hold the rank's *fronts*: a host and a journal whose fields are always those of the thread
-that runs. To let a thread go on is to change them.
+The objects of the contract refer to the rank's *fronts*: a host and a journal whose fields are always those of the
+running thread. The scheduler changes these fields before it resumes a thread.
 
-XX: what a thread does between two calls of the contract is one step. A race of two threads on a Python variable within
-such a step is not seen.
+XX: the code of a thread between two calls of the contract is one step. So dpsim misses a race of two threads on a
+Python variable within such a step.
 
 Prior art: Shuttle and loom run each thread of a test as a separate coroutine and choose which one goes on at each
 synchronising call. See also CHESS (Musuvathi and others, OSDI 2008).

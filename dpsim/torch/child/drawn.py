@@ -1,8 +1,8 @@
-"""Random numbers and names that the system would draw anew in each process: here each run draws the same.
+"""Random numbers and names that the system draws anew in each process: here each run draws the same ones.
 
-`random`, `numpy.random`, `uuid`, `os.urandom` and names of temporary files are seeded. Generators of torch are so by
-themselves. All ranks draw the same numbers from `random`, and each draws other bytes of the system. On a cluster two
-ranks that set no seed draw different numbers.
+This module seeds `random`, `numpy.random`, `uuid`, `os.urandom` and the names of temporary files. Generators of torch
+have a fixed seed by default. All ranks draw the same numbers from `random`, and each rank draws other bytes from the
+system. On a cluster, two ranks that set no seed draw different numbers.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     site("all_reduce")              # "train:Trainer.step+3.all_reduce", the same in each run and on each rank
 
-A site is module, function, line within the function, and call. Frames of torch, of Python's library and of dpsim are
-passed over. So a call that a library makes has the user's line that led there. dpsim gets the place of a site once,
-with the calls that led there first: at most three frames of the user's.
+A site consists of module, function, line within the function, and call. dpsim skips frames of torch, of Python's
+library and of dpsim. So a call that a library makes has the user's line that led there. The child sends the place of a
+site once, with the calls that led there: at most three frames of the user.
 """
 
 from __future__ import annotations
