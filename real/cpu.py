@@ -5,12 +5,13 @@ copies, collectives, events and waits for them. So the host runs ahead as it doe
 a member holds its stream and not its host. (Running each operation when it is issued, which is simpler, hangs programs
 that no GPU would hang.)
 
-A communicator that is used on several streams keeps the order of issue, as on NCCL. Every operation takes a *ticket*
-when the host issues it, and its stream's thread waits for its turn. An entry that fails poisons all streams of the
-rank. What comes after is left out, and the host gets the error at its next read or synchronise, as from CUDA.
+A communicator that several streams use keeps the order of issue, as on NCCL. Every operation takes a *ticket* when the
+host issues it, and its stream's thread waits for its turn. An entry that fails stops all streams of the rank. They skip
+later entries, and the host gets the error at its next read or synchronise, as from CUDA.
 
-Not claimed: reuse of freed memory. Python frees it with the last entry that uses it, so there is nothing to hold.
-The graphs of a pool share none either: what a later one would destroy is still there, and only the journals tell.
+This backend says nothing about reuse of freed memory. Python frees memory when the last queued op that uses it has
+ended, so no op ever finds it reused. The graphs of a pool share no memory either. So a later graph does not overwrite
+the memory of an earlier one, and only the journals show such a mistake.
 """
 
 from __future__ import annotations

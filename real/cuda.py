@@ -9,9 +9,9 @@ too. But it may wait for another abort that holds the stream, and it waits for t
 communicator. So afterwards an event on each stream shows whether the device is idle. If it is, the worker drops the
 graphs, and the aborts end. If not, the process has to go. A stream that waits for a flag is let go before that.
 
-Host threads of a program each have to say which device is theirs. What they wait for they poll in CUDA's relaxed mode:
-a wait that began before another thread's capture is no call within it. cuBLAS has a workspace for each handle and
-stream, and a handle for each thread: after a job with threads all are given back.
+Each host thread of a program has to select its device. Threads poll for device work in CUDA's relaxed capture mode:
+CUDA then does not count a poll as a call within another thread's capture. cuBLAS has a workspace for each handle and
+stream, and a handle for each thread. After a job with threads, the backend gives all of them back.
 
     python -m pytest -m gpu          (needs GPUs; CI runs cpu.py in its place)
 """

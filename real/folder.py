@@ -9,10 +9,10 @@ can be found, so that no other process removes it in between.
     folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e
     folder.remove()
 
-The folder lies in memory, where the system has a folder of that and much room in it, else where temporary files lie. On
-a disk the kernel watches each page of a mapped file. The first store to one is a fault, within some op of a rank.
-Another fault comes after each time that the page was written back. The parent reads all of the journals into its own
-memory anyway, where they take several times as much.
+The folder is in memory if the system has such a folder (/dev/shm) with enough room, and otherwise in the folder for
+temporary files. On a disk, the kernel tracks writes to each page of a mapped file. The first store to a page is then a
+page fault within some op of a rank. So is the first store after the kernel wrote the page to the disk. The parent reads
+all journals into its own memory anyway, where they take several times as much.
 
 Prior art: pytest's numbered temporary folders with their lock files, which go by age. POSIX shared memory in Ray and
 PyTorch is left to a helper process. A lock needs neither a clock nor a process.

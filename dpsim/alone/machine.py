@@ -1,7 +1,8 @@
 """A machine on which one rank runs without the others: streams, buffers, communicators that do nothing but journal.
 
-What an await returns comes from the rank's past, so no kernel runs and no peer is there. Each class here is the shared
-half of `dpsim.backend` with that answer: the addresses, records and injected faults are those of all backends.
+Each await returns the value that this rank got in the earlier run. So no kernel runs, and no other rank exists. Each
+class here derives from a shared class of `dpsim.backend` and adds this answer. The addresses, records and injected
+faults are those of all backends.
 
     rank = AloneRank(journal, answers)          # `answers`: gives what the awaited op returned (`dpsim.alone.answers`)
 """

@@ -12,9 +12,11 @@ The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rn
 without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators
 at each line, so it is for a run that is known to move them.
 
-Only what a program does itself counts. What the standard library does for it (the names of temporary files) does not,
-nor what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()`
-without a seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
+Only draws by the program itself count. Draws by the standard library for it (the names of temporary files) do not, nor
+draws during the import of a module.
+
+XX: dpsim sees some draws only if a repetition differs. These are numpy's `RandomState()`, `Generator(PCG64())` and
+`SeedSequence()` without a seed, and a `default_rng` that the program imports by name. The same holds for `secrets`,
 `os.urandom`, `uuid` and clocks; most programs only make names and logs of them.
 """
 

@@ -4,10 +4,10 @@
     replayed.same              # the records are equal, one by one
     replayed.findings          # what does not hold, judged anew
 
-A trace that has a schedule (the simulation without time, as `dpsim explore` writes it) is repeated step by step.
-*Strict* stops where the schedule does not fit any more; *fallback* goes on, and says what it skipped and what it had
-to add. For a trace without one, from the simulation in time or from gloo or NCCL, `replay` runs its scenario again on
-the simulation in time. For a real trace, that shows whether the model does what the hardware did.
+If a trace has a schedule (`dpsim explore` writes one), `replay` repeats the run step by step. In *strict* mode it stops
+if the schedule no longer fits. In *fallback* mode it continues, and reports the steps that it skipped and added. Timed
+runs, and runs on gloo or NCCL, have no schedule. For such a trace, `replay` runs the scenario again in the timed
+simulation. For a real trace, this shows whether the model acts as the hardware did.
 
 On a real backend a run has no schedule. `replay` runs it at the gates of the run that the simulation made again
 (`dpsim.campaign.gates`), so its races end as there. It raises NotForced for what has no gate.

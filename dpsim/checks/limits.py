@@ -7,9 +7,9 @@ then waits for a peer, and the peer waits for a later op of this host:
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0
 
-So a rank that peers wait for, and that stands in such a call, did not leave anything out. Only the machine knows which
-ranks stand so (`Run.standing`); their last record is the call. The journals of every backend show a first use: a rank
-stands in it until all members have made theirs.
+So if peers wait for a rank, and this rank stands in such a call, it did not leave a call out. Only the simulated
+machine knows these ranks (`Run.standing`); their last record is the call. For the first use of a communicator, the
+journals of every backend suffice: a rank stands in it until all members have made theirs.
 
 Slots for ops that run on a device at a time (`World.residency`) are another such limit. The machine also knows which
 ops hold them (`Run.occupied`). The report of each hang names these, whatever its cause (`takes_part`).

@@ -9,10 +9,10 @@ returns its result.
 
 The globals that a kernel reads are in `dpsim.backend.graphs.kernel_globals`.
 
-A kernel keeps to its footprint, on every backend. It may not write an array of `reads`, even if `writes` names the same
-buffer. It returns nothing. It keeps none of its arrays, since the program might use them later, and the machine would
-not see that. In the simulation the first calls of a kernel get new arrays on the same memory, whose references the
-simulation counts (`OnTrial`).
+A kernel uses only the arrays that its launch names, on every backend. It may not write an array of `reads`, even if
+`writes` names the same buffer. It returns nothing. It keeps no reference to its arrays, since the program might use
+them later without a record. In the simulation the first calls of a kernel get new arrays on the same memory, and the
+simulation counts the references to them (`OnTrial`).
 """
 
 from __future__ import annotations

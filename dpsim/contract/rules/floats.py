@@ -3,9 +3,9 @@
     order_matters([x, y, z])        # whether x + y + z, y + z + x, ..., z + y + x and the exact sum differ anywhere
     has_nan(x)
 
-numpy gives NaN as the maximum of a NaN and a number. gloo compares, so the order of the two decides whether it gives
-the NaN or the number; NCCL follows the GPU. So such a maximum is undefined. A sum of three terms or more is rounded
-after each of them, and each library adds in its own order. A ring begins each part of the array at another rank.
+The maximum of a NaN and a number is undefined here. numpy returns NaN. gloo compares the two, so their order decides
+between NaN and the number; NCCL follows the GPU. A sum of three terms or more is rounded after each term, and each
+library adds in its own order. A ring algorithm begins each part of the array at another rank.
 """
 
 from __future__ import annotations

@@ -6,14 +6,14 @@ or a flag, is a repetition if the place has had its outcome before. So is a deci
 before. A sleep, a mark on a stream and a probe always are. All else is progress of any rank, and all counts begin anew.
 
 * A get whose time-out has passed counts as a poll that found nothing.
-* A host collective with a result that it had at this place before is a repetition: ranks poll, and agree that there is
-  nothing to do. A rank that only agrees may count its agreements, so the watch never calls it endless.
+* A host collective with a result that it had at this place before is a repetition: ranks poll, and agree that they have
+  no work. A rank that only agrees may count its agreements, so the watch never calls it endless.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: no other rank can affect it. The
   watch ends the run after REPEATS such records. A rank with several threads is never deaf, since they share Python.
 * A rank that asks may get an answer. The watch calls it endless only while no op under way can change an answer: no
-  message, kernel or collective, and no rank that continues elsewhere. All ranks that still move then get REPEATS
-  further records each (ASKS in untimed mode, since there every poll is a choice). The last op may still answer, so half
-  of these records have to come after the look that found nothing under way.
+  message, no kernel, no collective and no other rank. All ranks that still move then get REPEATS further records each
+  (ASKS in untimed mode, since there every poll is a choice). The last op may still answer, so half of these records
+  have to come after the look that found nothing under way.
 
 So the watch never calls a poll loop endless while its message is under way, however long a schedule holds the message
 back. It cuts such a run off after SAME steps without progress (`still`). A loop that gives up before is not affected.

@@ -1,11 +1,12 @@
 """Time, as the simulation gives it: the same in each run of a schedule.
 
-A rank's clock starts at a fixed moment. It goes on by a microsecond when the rank looks at it, and by the time that the
-rank sleeps. Where the rank looks again and again and makes no call, each look counts more. So a loop until a deadline
-ends, and two looks differ. `time.sleep` is a sleep of the simulation. `datetime` reads this clock too.
+The clock of a rank starts at a fixed moment. It advances by a microsecond when the rank reads it, and by the time that
+the rank sleeps. If the rank reads it repeatedly and makes no call, each read advances it more. So a loop until a
+deadline ends, and two reads differ. `time.sleep` is a sleep of the simulation. `datetime` reads this clock too.
 
-The warm parent installs all of it before it imports torch, so modules that take a name from `time` or `datetime` take
-these. In the parent they give the true time. Python's own library keeps the true time where it took its names before.
+The warm parent process installs these functions before it imports torch. So modules that import a name from `time` or
+`datetime` get these functions. In the parent they return the real time. Modules of Python's own library that imported
+such a name earlier keep the real time.
 """
 
 from __future__ import annotations

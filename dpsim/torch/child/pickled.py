@@ -1,7 +1,7 @@
 """Pickles of tensors that are the same in each run: object collectives and stores send them.
 
-torch writes the storage of a tensor under the address of its memory there. Here it is written as `torch.save` writes a
-file: storages have numbers, and torch reads both.
+In such a pickle, torch names the storage of a tensor by its address in memory. This module names storages by numbers,
+as `torch.save` does in a file, and torch reads both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The agreement alone: what each rank of a group sends, and what it answers (specification 1.5).
 
-If one rank refuses before its all-reduce, the others wait without end, and the file asks them nothing more. `agreed` is
-the agreement of a group, for all that comes before and after it. `flow` has the whole way of the V1 runner.
+If one rank refuses before its all-reduce, the others wait without end, and the file has no further answers of them. The
+function `agreed` covers the agreement of a group, and not the code before and after it. The kind `flow` covers all of
+the V1 runner.
 """
 
 from __future__ import annotations

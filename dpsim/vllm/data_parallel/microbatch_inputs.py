@@ -1,8 +1,8 @@
 """The inputs of a microbatch, cut from its batch: attention metadata and inputs of the model (specification 3.6, 4.8).
 
-A cut of metadata does more than take rows. Query starts begin at zero in each microbatch and end with its tokens. If a
-request goes on in the next microbatch, its sequence is shorter here by the tokens to come. Tokens of an earlier
-microbatch have been computed by then, and count:
+To cut metadata for a microbatch, it does not suffice to take rows. Query starts begin at zero in each microbatch and
+end at its number of tokens. If a request continues in the next microbatch, its sequence is shorter here by the tokens
+that follow. Tokens of an earlier microbatch are computed before, and count:
 
     >>> from dpsim.vllm.data_parallel.microbatch import Slicing
     >>> whole = attention_metadata([3, 5], [10, 0])  # a request of 10 tokens so far, and a new one
