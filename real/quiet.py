@@ -1,8 +1,8 @@
 """How long the processes of a job have done nothing: not only by the clock, for a busy machine makes all of them late.
 
-After a rank has raised, its peers may wait for it without end, or they may raise as well a moment later. On a machine
-with more work than cores a moment takes seconds. So the watch counts only the time in which a process slept: what its
-threads ran, or waited for a core, counts as movement.
+After a rank has raised, its peers may wait for it without end, or raise as well a moment later. On a machine with more
+work than cores, a moment takes seconds. So the watch counts only the time in which a process slept. Time in which a
+thread ran or waited for a core counts as activity.
 
     quiet = Quiet(unfinished, now)
     quiet.ns(now)               # ns in which the busiest of them slept; 0 where the system does not say

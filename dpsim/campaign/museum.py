@@ -1,9 +1,9 @@
 """The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
 
-A check that has never caught anything proves nothing, and neither does one that also fires where nothing is wrong. So
-each registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the smallest world that shows
-it, named after it in lower case. The file of M-DP-1 is `scenarios/museum/m-dp-1.yaml`, and `dpsim run museum/m-dp-1`
-runs it. For each of them
+A check that never caught a mistake proves nothing, and neither does one that also reports healthy programs. So each
+registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the smallest world that shows it,
+and the variant's name in lower case. The file of M-DP-1 is `scenarios/museum/m-dp-1.yaml`, and `dpsim run
+museum/m-dp-1` runs it. For each variant
 
 * every strategy of exploration looks for a schedule whose primary finding has the registered class. A strategy that
   draws random numbers runs with `SEEDS` seeds. The table includes failed searches, and the random walk, which finds

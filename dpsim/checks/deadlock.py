@@ -10,9 +10,9 @@ A send without a receive may have ended (it is eager). So may the part of a memb
 members, such as a root. Such an op counts only for a rank that did not end and waits in no other op. A rank that stands
 in a `get` waits for a message. A rank in an idle take, which may last without end, does not hang.
 
-Two checks come first. Devices may block each other although every member has issued its part (`order_inversion`). A
-limit of the world may hold a host up in a plain call (`limits`). These checks, too, assume that members wait for more
-than they have to only if nothing else explains a hang.
+Two checks run before this one. `order_inversion` finds devices that block each other although every member issued its
+part. `limits` finds a host that a limit of the world stops in a plain call. A member may wait for more peers than it
+has to. These checks assume this only if nothing else explains a hang.
 
 If ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains why
 peers wait in vain. So does a stream that waits for a flag which no host sets (`stream_flags`).

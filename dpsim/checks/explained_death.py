@@ -5,8 +5,9 @@ gloo ends a process that receives more bytes than it has room for. The simulatio
     rank 0   send int32[2] to rank 1
     rank 1   recv int32[1] from rank 0      gloo: SIGABRT       ->   MISMATCH:TRANSFER:COUNT, then DEATH:RANK
 
-So the primary finding is the same on every backend. Effects of the death on others come behind the mismatch, too. The
-scenario is the cause of a planted death, which stays at the start of its step.
+With the mismatch first, the primary finding is the same on every backend. Effects of the death on other ranks come
+after the mismatch, too. If the scenario planted the death, the mismatch did not cause it, so its finding stays at the
+start of its step.
 """
 
 from __future__ import annotations

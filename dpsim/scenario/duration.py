@@ -1,7 +1,7 @@
 """Durations: text with a unit in scenarios, integer nanoseconds everywhere else.
 
-dpsim refuses a bare number: it does not say whether it is milliseconds or seconds, and llm-d had to deprecate them. A
-fraction is fine as long as it is a whole number of nanoseconds, so nothing is ever rounded.
+dpsim refuses a bare number, because it does not say whether it is milliseconds or seconds. (llm-d had such settings and
+deprecated them.) A fraction is allowed if it is a whole number of nanoseconds, so dpsim never rounds.
 
     >>> parse_duration("1.5ms"), parse_duration("2m")
     (1500000, 120000000000)

@@ -4,9 +4,9 @@
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
 
-A scenario that a death is planted in, and that has to hold, is of a protocol that survives deaths. Its swarm has no
-planted fault, and draws deaths and delays. All other swarms draw delays and early time-outs. In each, a failure of one
-world does not end the others.
+Some scenarios plant a death and expect that the run holds: their protocols survive deaths. A swarm of such a scenario
+removes the planted fault, and draws deaths and delays. All other swarms draw delays and early time-outs. In each swarm,
+a failure of one world does not end the others.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@ later buffers of its pool.
 
 This module reads journals in their order, because a rank issues all of these ops in that order.
 
-Ranks of a world mostly do the same, each with its own numbers. The result depends only on the `outline` of a journal.
-So ranks with equal outlines have equal results, and a comparison of outlines takes a fifth of the time.
+Ranks of a world mostly make the same calls, with different values. The `outline` of a journal has only what this check
+reads. So ranks with equal outlines have equal results, and a comparison of outlines takes a fifth of the time of the
+check.
 """
 
 from __future__ import annotations

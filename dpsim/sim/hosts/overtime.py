@@ -1,8 +1,8 @@
 """The time is up, and a program goes on without a call that leaves a record: `while True: pass`, or `buffer.view()`.
 
-A clock is looked at where ops happen, and such a loop issues none. So while runs are made that have an end of their
-time, a thread of this process looks at what the main thread does. Once the time is up it raises `Overtime` there.
-It does so only where the program's own code runs within a run: the simulation itself is never broken off.
+dpsim looks at the clock when a program issues an op, and such a loop issues none. So during a search with a time limit,
+a thread of this process observes the main thread. After the limit, it raises `Overtime` in the main thread. It does so
+only while code of the program runs, so it never interrupts the simulation itself.
 
     with interrupted(lambda: time.monotonic() > end):
         backend.run_program(world, program, None)       # raises OutOfTime, which says at which line a rank stood

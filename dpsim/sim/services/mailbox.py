@@ -1,9 +1,9 @@
 """Mailboxes: messages between hosts, each delivered some time after it was sent.
 
-A delivery is an op: deliveries from one sender to one box are a chain, those of several senders come in any order.
-A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k, and
-a poll that looks at position k reads it. So a poll races only with the delivery that it just missed. The deliveries
-settle among themselves which of them is the k-th: all of them write the box.
+A delivery is an op. Deliveries from one sender to one mailbox are a chain, and deliveries of several senders come in
+any order. A poll finds the messages delivered before it. Each *position* of a mailbox is a resource: delivery k writes
+position k, and a poll that looks at position k reads it. So a poll races only with the delivery that it just missed.
+All deliveries also write the whole mailbox, so a search tries their orders.
 
 `taken` notes which look took which message, so that another run can have the same (`World.gates`). A look that has a
 gate is no choice.

@@ -9,9 +9,9 @@ Started by `dpsim.torch.nursery`, which sends requests on the socket of that des
     ["how", process]     -> ["ended", signal, code]
     ["warm", modules]       import these, without an answer
 
-A fork keeps one thread, and OpenMP hangs in a child whose parent has computed. So this process starts no thread and
-touches no tensor. When the socket closes it ends with all of its children. Then it removes the folder of their
-temporary files, as what started it may have been killed.
+A fork keeps only one thread, and OpenMP hangs in a child whose parent has computed. So this process starts no thread
+and touches no tensor. When the socket closes, it ends with all of its children. Then it removes the folder of their
+temporary files, because dpsim's process may have been killed.
 """
 
 from __future__ import annotations

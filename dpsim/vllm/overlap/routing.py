@@ -1,8 +1,8 @@
 """Which expert each token goes to: uneven sizes that all ranks know (specification 3.7 and 4.4).
 
-A router would look at the token, and ranks would exchange how many tokens go where. Here the place in the batch
-decides, so sizes follow from the counts of all ranks: wrong counts are wrong sizes. Each rank of the group has one
-expert.
+The router of a real model looks at the token, and ranks exchange how many tokens go where. In this model the place in
+the batch decides, so sizes follow from the counts of all ranks, and wrong counts give wrong sizes. Each rank of the
+group has one expert.
 
     >>> [owner(token, layer=0, ranks=2) for token in range(6)]
     [0, 1, 1, 0, 0, 1]

@@ -8,8 +8,8 @@
     some           FULL               there is one             replay
     some           NONE, PIECEWISE    -                        threads, eagerly
 
-A capture executes nothing. So a step that captures while serving has no outputs until a rank replays the graph. The
-pages and releases do this, and the witness of the program finds it.
+A capture executes no kernel. So if a step captures a graph while the engine serves requests, the step has no outputs
+until a replay. The source pages and releases do this, and the witness of the program finds it.
 
 Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. The wrapper keeps their
 outputs by number and concatenates them in that order.

@@ -1,7 +1,8 @@
 """Which rows of a batch need the token that they sample: two published rules (specification 6.4).
 
-Both ends of the broadcast compute this alone, from the same batch. A row that samples no token needs none: it is a
-chunk of a prompt whose rest follows. A row with which its request ends needs no token either.
+The sender and the receivers of the broadcast compute this separately, from the same batch. A row is a request's part of
+a batch. A row that samples no token needs none: it is a chunk of a prompt, and more of the prompt follows. If a request
+ends with its row, it needs no token either.
 
     needs_024   a decode also ends, by its computed count: an upper bound while the target model may reject drafts
     needs_033   a decode never counts as the end: only a prompt whose first token is its last ends here

@@ -11,10 +11,10 @@ services. Their workers are the ranks, replica after replica.
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so the participant nearest to the cause
-reports first. A child waits for its parent without a time-out: the parent's waits have one, and its end ends the
-child's wait. INIT is the exception: the program that listens at the port of a command line may not be a parent at all.
-Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
+Time-outs are nanoseconds. Inner waits have shorter time-outs than outer ones, so the participant nearest to the cause
+reports first. A child waits for its parent without a time-out: the parent's waits have one, and the end of the parent
+ends the child's wait. INIT is the exception, because the program that listens at the port of a command line may not be
+the parent. Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
 """
 
 from __future__ import annotations
