@@ -1,9 +1,9 @@
 """What every library's collectives have in common: torch's options, and how a tensor is made to fit.
 
-The collective's own file (`dpsim.contract.collectives`) says how many elements a result has. An issue that a fault has
-altered may have another count or type than the memory at hand, or be another collective altogether. Then it goes out on
-*staged* tensors of the size that it announces. The result is copied as far as it fits, as a library would read and
-write beside the memory that the program meant.
+The file of the collective (`dpsim.contract.collectives`) says how many elements a result has. If a fault altered the
+call, it may have another count or type than the memory, or be another collective. Then the backend uses *staged*
+tensors of the size in the call. It copies as much of the result as fits, as a library would read and write past the
+memory that the program meant.
 
     wire = staged_source(source, issue)             # `source` itself, where nothing is altered
 """

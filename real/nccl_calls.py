@@ -9,12 +9,12 @@ one broadcast a member, and a reduce_scatter is an all_reduce of which each keep
 receives in any case. A bitwise reduction is an all_gather, of which each member reduces all pieces. Types that NCCL
 does not know travel as bytes.
 
-**Transfers use the communicator of the group.** By default, torch makes a communicator of two ranks at the first lone
-send or receive between them, a rendezvous that blocks the host. A program that sends and then, before its peer
-receives, talks to it by other means would hang in its first step, and there alone. A group that has been connected
-eagerly takes the communicator that it has (`eager_connect_single_device`, which needs no default process group). In
-NCCL itself the first transfer between two ranks opens a channel and is a rendezvous too. So `connect` has every pair
-exchange something, outside of any journal.
+**Transfers use the communicator of the group.** By default, torch makes a communicator of two ranks at their first
+single send or receive. This is a rendezvous that blocks the host. Suppose that a program sends, and then communicates
+with its peer by other means before the peer receives. It would hang in its first step only. A group that was connected
+eagerly uses its existing communicator (`eager_connect_single_device`, which needs no default process group). In NCCL
+itself the first transfer between two ranks opens a channel and is a rendezvous too. So `connect` lets every pair
+exchange a message, which no journal has.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The order of one run: which of its steps happened before which, and which could have come the other way round.
 
-A *step* is an op that a strategy picked. An edge orders two steps (the machine carries the bits of earlier ops in
-`causes`), and so does a conflict of their footprints, or a chain of these. All other steps commute. Two runs whose
-steps have the same order have the same result, and make one **class** (a Mazurkiewicz trace).
+A *step* is an op that a strategy picked. Two steps are ordered by an edge, by a conflict of their footprints, or by a
+chain of these. (The machine carries the bits of earlier ops in `causes`.) All other steps commute. Two runs whose steps
+have the same order have the same result, and make one **class** (a Mazurkiewicz trace).
 
 Sets of steps are bit masks. A bit belongs to a label, not to a position, so two runs can compare their masks. A label
 gets its bit when it is first seen (`Labels`), and all strategies of an exploration share the bits.

@@ -2,8 +2,9 @@
 
     output_tokens: 16000000     ->  about 16,000,000 steps, 256,000,000 records, 107 GB; expected at most 8 GB
 
-A program estimates it from its arguments (`Program.estimate`). A run that takes more memory than is allowed is refused,
-whether a file, a trace or a stranger's token asks for it. One that is large and allowed is announced before it begins.
+A program estimates it from its arguments (`Program.estimate`). dpsim refuses a run that takes more memory than the
+limit, whether a file, a trace or a stranger's token describes it. It announces a large run within the limit before the
+run begins.
 
     allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the usual limit
     refuse_enormous("big", program, args)

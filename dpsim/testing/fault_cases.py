@@ -1,7 +1,7 @@
 """The cases of the conformance suite in which something is planted; see `dpsim.testing.cases`.
 
-Faults are planted in the last rank, in the middle of the program. These cases are slow on a backend with real
-processes: it has to see a hang and to recover from it, which is the point.
+The cases plant faults in the last rank, in the middle of the program. They are slow on a backend with real processes,
+because it has to detect a hang and to recover from it.
 """
 
 from __future__ import annotations

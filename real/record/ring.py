@@ -4,8 +4,9 @@
     number = file.call(op, group, place, ...)      # a call begins
     file.end(number)                               # it returns
 
-A record is one store of 64 bytes into mapped memory, a text is stored once. Nothing is flushed: the kernel keeps what a
-killed process wrote. (A power cut loses it.) When the table is full, a new text is 0, and the header counts it.
+A record is one store of 64 bytes into mapped memory, and each text is stored once. The recorder flushes nothing: the
+kernel keeps what a killed process wrote. (A power cut loses it.) If the table of texts is full, a new text gets the
+number 0, and the header counts it.
 """
 
 from __future__ import annotations

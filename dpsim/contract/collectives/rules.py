@@ -1,8 +1,7 @@
 """The questions about a collective that machines, libraries and checks ask, with the answers that most have.
 
-A call is a tuple: op, count, dtype, root, reduce and sizes, as records have them side by side
-(`dpsim.contract.ops.CALL`). Where the calls of members disagree, a check reports it, and the machine gives each rank
-what its own call asks for.
+A call is a tuple: op, count, dtype, root, reduce and sizes, in the order of a record (`dpsim.contract.ops.CALL`). If
+the calls of members differ, a check reports it, and the machine gives each rank the result that its own call asks for.
 
     RULES.awaits(call, rank, members)       # the ranks whose elements it gets
     RULES.result(call, index, sent)         # what it gets, in numpy

@@ -1,8 +1,8 @@
 """A chain of ops: a stream, as the device sees it.
 
-The tail is what the next op waits for. To wait for an event puts no op on the stream: the next op gets one edge more,
-from the event's point. So there is a moment when the stream's end is no op: after waits that nothing has followed yet.
-`end` gives an op at this place, one that does nothing if need be.
+The tail is the op for which the next op waits. A wait for an event puts no op on the stream: the next op gets an
+additional edge from the event's point. So after a wait the end of the stream may be no op. `end` returns an op at this
+place, and makes one without effect if necessary.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
 

@@ -1,8 +1,8 @@
 """Queues, events and semaphores of a rank whose threads are held, made of the locks of `dpsim.torch.child.locks`.
 
-Which of two threads is the first to put, and to get, is a choice for each queue. So is the order of one that gives back
-a semaphore and one that does not wait for it: executors are made of these. Of an event it is a choice where a line of
-the user uses it.
+A search tries both orders of two threads that put into one queue, or get from it. It also tries both orders of a thread
+that releases a semaphore and one that acquires it without waiting: executors do this. For an event it does so only if a
+line of the user's program uses the event.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Variants of expert load balancing: wrong counts, and experts that move beside the experts' own collectives.
 
-M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860. Two streams run transfers of
-experts, and an all-to-all whose blocks have to be on the device all at once. On one rank the transfers start first, on
-another one the all-to-all, and neither can go on. In vLLM a thread issues the transfers. Here the rank does so itself,
-as only the streams hang (the program `eplb` has the thread).
+M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860. One stream runs transfers of
+experts. Another runs an all-to-all, whose blocks have to be on the device at the same time. On one rank the transfers
+start first, on another one the all-to-all, and neither can finish. In vLLM a separate thread issues the transfers. Here
+the rank itself issues them, because only the streams hang (the program `eplb` has the thread).
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
 """
