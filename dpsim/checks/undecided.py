@@ -10,8 +10,8 @@ A member may leave out a `local` label (`Rank.decide`). Pipeline stages begin an
 last stage has results. But a member that decided it before and after a step has to decide it in that step. A member
 that decided it in a step has to decide it as often as the others.
 
-A rank that hangs, died or raised may not have reached its decision, and another check finds the cause. A rank in an
-idle get may still continue its step.
+This check ignores a rank that hangs, died or raised: it may not have reached its decision, and another check finds the
+cause. It also ignores a rank in an idle get, which may still continue its step.
 
 If one rank decides another label instead, one finding has both. The culprit is the minority. Of two members, it is the
 one whose label no other step has.

@@ -3,8 +3,9 @@
     main thread   step 2: new placement, start | step 3: all there? no | step 4: all there? yes, take over
     thread eplb                  send and receive, wait for the stream, set a flag
 
-All ranks have to use the new experts from the same step on, and no rank knows how far the thread of another one is. So
-while experts move, the ranks ask each other in every step (`eplb_cpu`). All take over together, or none does.
+All ranks have to use the new experts from the same step on, and no rank knows how far another rank's thread is. So
+while experts move, the ranks ask each other in every step (`eplb_cpu`). All switch to the new experts in one step, or
+none does.
 
 XX: the engine's thread lives as long as its rank and moves layer by layer; here there is one for each move.
 Sources: specification 10.1, row 17, and 9.2.

@@ -4,8 +4,8 @@
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
 Each request takes one step for each output token. Front ends (`_api_process_count`) get the requests in turn, in the
-order of their arrivals, and choose their engines. A run ends when all front ends have all outputs and have sent STOP.
-Then the coordinator stops, and each engine stops when it is idle.
+order of their arrivals, and choose an engine for each. A run ends when all front ends have all outputs and have sent
+STOP. Then the coordinator stops, and each engine stops when it is idle.
 
 Forms differ in when ranks sync, in which process wakes which, and in pauses (specification 2.11):
 
