@@ -107,7 +107,7 @@ def as_text(
     own = [("scenario", scenario.name), *params_row(scenario)]  # the scenario's own words: "ranks 2" is a number there
     rows = [*own, *((name, named(value)) for name, value in table(explored))]
     failed = bool(explored.shown)
-    lines = [] if failed else [*columns(rows), ""]
+    lines: list[str] = []
     for number, shown in enumerate(explored.shown, 1):
         if len(explored.shown) > 1:
             lines += (
@@ -120,12 +120,20 @@ def as_text(
     if failed:
         lines += ["", *columns(rows if full else [("explored", f"{scenario.name}: {rows[len(own)][1]}")])]
     if explored.failure is None or explored.exploration.lost:
-        lines.append(painted(named(verdict_line(explored)), good=not explored.exploration.lost))
-        lines += assumes_line(explored.assumes)
-        unknown = explored.verdict in ("sampled", "bounded")
-        lines += [f"polls: {explored.exploration.polls}"] * (unknown and bool(explored.exploration.polls))
-        lines += named(explored.exploration.stood).replace("\n", "\n  ").splitlines()
-    return "\n".join(lines)
+        lines += map(named, _verdict(explored))
+    return "\n".join(lines if failed else [*lines, "", *columns(rows)])
+
+
+def _verdict(explored: Explored) -> list[str]:
+    """The verdict, what it assumes, and what kept it from being a proof."""
+    found = explored.exploration
+    polls = found.polls if explored.verdict in ("sampled", "bounded") else ""
+    return [
+        painted(verdict_line(explored), good=not found.lost),
+        *assumes_line(explored.assumes),
+        *([f"polls: {polls}"] if polls else []),
+        *found.stood.replace("\n", "\n  ").splitlines(),
+    ]
 
 
 def totals(all_explored: Sequence[Explored]) -> str:
@@ -222,13 +230,13 @@ def whole_as_text(name: str, sizes: Scale, total: int, whole: Whole, possible: M
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
         *[("alone", f"ranks were run alone in {whole.alone:,} of {counted(whole.explored, 'world')}")] * holds,
     ]
-    lines = [*columns(rows), "", painted(said, good=whole.first is None and not whole.lost)]
+    lines = [painted(said, good=whole.first is None and not whole.lost)]
     if whole.first is not None:
-        lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
-    else:
-        lines += assumes_line(whole.assumes)
-        if whole.unmet is not None or whole.expected != HELD:
-            lines.append(expectation_line(whole.expected, whole.unmet))
+        world = [f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines()]
+        return "\n".join([*lines, "", *world, "", *columns(rows)])
+    lines += [*assumes_line(whole.assumes), "", *columns(rows)]
+    if whole.unmet is not None or whole.expected != HELD:
+        lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)
 
 

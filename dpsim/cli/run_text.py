@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
-ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
+ENDED = {"blocked": "hung", "raised": "raised", "died": "died"}
 
 
 def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | None, full: bool = False) -> str:
@@ -54,7 +54,7 @@ def as_text(result: Result, extras: Extras, trace: Path | None, digest: str | No
         lines = [painted(report(result.run, result.findings, extras, full), good=False), "", *columns(rows)]
         lines += result.scenario.own_settings()
     else:
-        lines = [*columns(rows), "", painted(verdict_line(result), good=True), *unchecked(result)]
+        lines = [painted(verdict_line(result), good=True), *unchecked(result), "", *columns(rows)]
     if not str(result.unmet).startswith("never applied"):  # else the last line says it
         lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])

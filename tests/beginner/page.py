@@ -89,8 +89,8 @@ def folder() -> Iterator[None]:
 LEFT_OUT = ("run ", "next ", "observed ", "expected: ", "explored ", "schedule ")
 """How lines begin that the page leaves out: they have times, or say the same for each mistake."""
 
-TABLE = re.compile(r"\A.*?^(?=HELD|PROVEN|VACUOUS)", re.MULTILINE | re.DOTALL)
-"""The figures before a good verdict, with the output of the program itself."""
+GOOD = re.compile(r"^(?:HELD|PROVEN|VACUOUS).*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+"""A good verdict with its notes. The output of the program itself comes before it, and the figures come after it."""
 
 BACKEND = re.compile(r" \((sim|gloo)\)$")
 """The end of a good verdict."""
@@ -101,7 +101,8 @@ DRAWN = re.compile(r"(chosen = |decided )\d+")
 
 def shown(output: str) -> str:
     """The lines of an output that the page has. Random numbers become N."""
-    lines = TABLE.sub("", output).splitlines()
+    good = GOOD.search(output)
+    lines = (good[0] if good else output).splitlines()
     kept = [BACKEND.sub("", line) for line in lines if line and not line.startswith(LEFT_OUT)]
     return DRAWN.sub(r"\1N", "\n".join(kept))
 

@@ -80,4 +80,6 @@ def test_gloo_may_not_differ_without_a_reason() -> None:
 def test_the_page_leaves_out_times_and_commands() -> None:
     lines = "VIOLATED  X\nobserved  no rank moved for 1 s\nnext      dpsim run\nrun  x on sim: 3 ms\nexpected: held\n"
     assert shown(lines) == "VIOLATED  X"
-    assert shown("steps  2\n\nHELD  2 steps on 2 ranks (sim)\nnote: n\n") == "HELD  2 steps on 2 ranks\nnote: n"
+    assert (
+        shown("printed\nHELD  2 steps on 2 ranks (sim)\nnote: n\n\nsteps  2\n") == "HELD  2 steps on 2 ranks\nnote: n"
+    )

@@ -74,7 +74,7 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
         words = ("explore", file, "--all-up-to", "ranks=2,steps=2", "--jobs", jobs)
         answer = dpsim_(*words)
         assert answer.code == 1
-        assert answer.out.splitlines()[-3:] == [
+        assert [*answer.out.splitlines()[:2], answer.out.splitlines()[-1]] == [
             "PROVEN  every one of these worlds holds in every schedule",
             ASSUMES,
             "expected: held; NOT met: never applied: "
@@ -91,7 +91,7 @@ def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
     """Smaller worlds do not reach it, and need not."""
     late = "delays: [{rank: 1, by: 1ms, at: {site: dp.agree, ordinal: 1}}]\n"
     answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,steps=2")
-    assert (answer.code, answer.out.splitlines()[-2][:6]) == (0, "PROVEN")
+    assert (answer.code, answer.out[:6]) == (0, "PROVEN")
 
 
 @pytest.mark.parametrize(("verdict", "code"), [("", 1), ("verdict: violated, ", 0)])

@@ -56,7 +56,7 @@ async def serve(rank: Rank) -> None:
             task = await rank.mailbox("tasks").get("conformance.serve", idle=True)
             rank.send(group.ranks[0], f"done.{rank.rank}", task, "conformance.done")
     for other in group.ranks[1:]:
-        rank.send(other, "left-over", "for nobody", "conformance.leave")
+        rank.send(other, "left-over", "for no rank", "conformance.leave")
         for number in range(2):
             rank.send(other, "tasks", number, "conformance.task")
             came = await rank.mailbox(f"done.{other}").get("conformance.answer")
