@@ -52,6 +52,7 @@ def nightly(
 ) -> None:
     """Run the museum, a swarm, small worlds and the scenarios, and add a row for each to the file of this night."""
     with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.nights.idle import ran_nothing
         from dpsim.campaign.nights.night import PARTS, Night, run_night
         from dpsim.campaign.nights.rows import file_of
         from dpsim.cli import campaign_text as text
@@ -60,12 +61,13 @@ def nightly(
         import_modules(module)
         for unknown in (one for one in part or () if one not in PARTS):
             fail(f"--part: there is no part {unknown!r} (there are {', '.join(PARTS)})", BAD_INPUT)
+        parts = tuple(part or (one for one in PARTS if one != "tests" or tests is not None))
         of_night, of_date = _dated(night)
         asked = Night(
             out,
             of_night,
             _sized(size, worlds, schedules),
-            tuple(part or PARTS),
+            parts,
             torch_target.chosen(None, None, None, scenarios) if scenarios else None,
             all_up_to,
             tuple(only or ()),
@@ -74,13 +76,15 @@ def nightly(
             budget_seconds(budget),
             of_date if seed is None else seed,
             jobs,
+            tuple(module or ()),
         )
         file = file_of(out, of_night)
         with Progress(f"night {of_night}", unit="row") as progress:
             rows = run_night(asked, lambda part, done: progress(done, None))
-        say_json(text.night_as_json(of_night, file, rows)) if as_json else say(text.night_as_text(file, rows))
+        say_json(text.night_as_json(of_night, file, rows)) if as_json else say(text.night_as_text(file, rows, parts))
         failed, lost = any(row.failures for row in rows), any(row.lost for row in rows)
-        raise typer.Exit(NOT_MET if failed else CANNOT_RUN if lost else 0)
+        idle = len(ran_nothing(parts, rows)) == len(set(parts))
+        raise typer.Exit(NOT_MET if failed or idle else CANNOT_RUN if lost else 0)
 
 
 @campaign.command("report")
@@ -95,7 +99,7 @@ def report(
 
         found = report_of(folder)
         say_json(found.as_json()) if as_json else say(text.report_as_text(found))
-        raise typer.Exit(NOT_MET if found.new or found.known else CANNOT_RUN if found.lost else 0)
+        raise typer.Exit(NOT_MET if found.new or found.known or found.idle else CANNOT_RUN if found.lost else 0)
 
 
 def _sized(name: str, worlds: int | None, schedules: int | None) -> Size:

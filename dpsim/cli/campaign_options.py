@@ -25,7 +25,10 @@ Worlds = Annotated[int | None, typer.Option(metavar="N", min=1, max=100_000, hel
 Schedules = Annotated[int | None, typer.Option(metavar="N", min=1, help="At most this number for each world.")]
 AllUpTo = Annotated[
     str | None,
-    typer.Option(metavar="SIZES", help="Sizes of small worlds, e.g. interval=3; the parameters have some if left out."),
+    typer.Option(
+        metavar="SIZES",
+        help="Sizes of small worlds, e.g. interval=3. Needed for fields of `Params`, which have none.",
+    ),
 ]
 Only = Annotated[
     list[str] | None, typer.Option(metavar="PATTERN", help="Variants of the museum, e.g. 'm-dp-*'; repeatable.")

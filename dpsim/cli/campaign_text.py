@@ -38,11 +38,14 @@ MOST = 5
 HEAD = ("part", "looked at", "left out", "worlds", "schedules", "failed", "lost", "seconds")
 
 
-def night_as_text(file: Path, rows: Sequence[NightRow]) -> str:
-    """What a night has done."""
+def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) -> str:
+    """What a night has done. `parts`: those that the user asked for."""
+    from dpsim.campaign.nights.idle import ran_nothing
+
     failures = [(row, found) for row in rows for found in row.failures]
     lines = [f"{row.part} {row.name}: {short(found.message or found.what, 160)}" for row, found in failures[:MOST]]
     lines += [f"and {counted(len(failures) - MOST, 'failure')} more"] if len(failures) > MOST else []
+    lines += [f"{part} ran nothing: {short(why, 160)}" for part, why in ran_nothing(parts, rows).items()]
     lines += [f"{counted(len(rows), 'row')} in {file}", f"next      dpsim campaign report {file.parent}"]
     return "\n".join(lines)
 
@@ -63,7 +66,10 @@ def report_as_text(report: Report) -> str:
     ]
     rows += [("lost" * (not at), f"{part} {name}: {short(why, 120)}") for at, (part, name, why) in _some(report.lost)]
     lines = [f"night {report.night}, {before}", "", *_table(report.totals), ""]
-    lines += columns(rows) if rows else ["no failure"]
+    ran = ", ".join(one.part for one in report.totals if one.part not in report.ran_nothing)
+    where = f" in {ran}" if report.ran_nothing else ""
+    lines += columns(rows) if rows else [f"no failure{where}"] if ran else [] if report.ran_nothing else ["no row"]
+    lines += [f"{part} ran nothing: {short(why, 160)}" for part, why in report.ran_nothing.items()]
 
     def remark(kind: str, name: str) -> str:
         last = report.reached_on.get((kind, name))

@@ -38,10 +38,10 @@ def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind,
     return "\n".join([title, *columns([*rows, ("reached", of)])])
 
 
-def say_covered(covered: Coverage | None) -> None:
-    """Print it, if the user asked for it."""
+def say_covered(covered: Coverage | None, stopped: str = "") -> None:
+    """Print it, if the user asked for it. `stopped`: where the search ended early, in words that come first."""
     if covered is not None:
-        say(f"\n{as_text(covered)}")
+        say(f"\n{stopped}\n{as_text(covered)}" if stopped else f"\n{as_text(covered)}")
 
 
 def covered_json(covered: Coverage | None) -> dict[str, Any]:

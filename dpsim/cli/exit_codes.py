@@ -87,8 +87,8 @@ FIRST = {
     "check-engine": "0 the engine answers as dpsim does, 1 it does not",
     "explain": "0 there is an explanation",
     "export": "0 there is a picture",
-    "nightly": "0 nothing failed, 1 something failed, known or new",
-    "report": "0 nothing failed in that night, 1 something failed, known or new",
+    "nightly": "0 nothing failed, 1 something failed, known or new, or no part ran anything",
+    "report": "0 nothing failed in that night, 1 something failed, known or new, or no part ran anything",
     "record": "that of the job",
 }
 """By command: what its result means. Other commands end with 0 if they are done."""

@@ -54,6 +54,10 @@ SCHEDULES = 1_000
 UNBOUNDED = sys.maxsize
 """DPOR goes on until its budget of seconds ends: it is the strategy that can finish, and the user wants it to."""
 
+STOPPED = "the search stopped at the first failure; --keep-going goes on"
+STOPPED_WORLD = "the search stopped at the first world that failed"
+"""Why coverage misses what later schedules reach."""
+
 
 def explore(
     scenarios: Annotated[
@@ -176,7 +180,8 @@ def _explore_each(
             say(f"\n{text.totals([one.explored for one in outcomes])}")
         for folder in (one for own in kept for one in own):
             say(f"results: {folder}")
-        coverage_text.say_covered(shown.covered)
+        stopped = not options.keep_going and any(one.explored.exploration.failures for one in outcomes)
+        coverage_text.say_covered(shown.covered, STOPPED if stopped else "")
     for one in outcomes:
         _warn(one)
     _end(any(one.explored.exploration.lost for one in outcomes), met)
@@ -275,7 +280,7 @@ def _explore_whole(
     if shown.as_json:
         say_json({"met": met, "scenarios": rows, **coverage_text.covered_json(shown.covered)})
     elif not shown.quiet:
-        coverage_text.say_covered(shown.covered)
+        coverage_text.say_covered(shown.covered, "" if first is None else STOPPED_WORLD)
     if first is not None:
         _warn(first)
     _end(lost, met)

@@ -11,10 +11,11 @@ import pytest
 
 from dpsim.campaign.files import Options
 from dpsim.campaign.nights import worlds
+from dpsim.campaign.nights.idle import ENDED, WITHOUT_ROWS, ran_nothing
 from dpsim.campaign.nights.night import PARTS, Night, run_night
 from dpsim.campaign.nights.pytest_report import rows_of_tests
 from dpsim.campaign.nights.report import Report, report_of
-from dpsim.campaign.nights.rows import BEGINS, NightRefused, NightRow, append, nights, read
+from dpsim.campaign.nights.rows import BEGINS, Found, NightRefused, NightRow, append, nights, read
 from dpsim.campaign.nights.sizes import SIZES, Size
 from dpsim.campaign.subject import Subject
 from dpsim.contract.registry import variant
@@ -120,7 +121,9 @@ def test_a_swarm_of_a_night(tmp_path: Path) -> None:
 
 
 def test_a_variant_has_no_swarm_and_no_small_worlds(tmp_path: Path) -> None:
-    assert a_night(tmp_path, FIRST, BREAKS, parts=("swarm", "small"), up_to="load=2") == []
+    rows = a_night(tmp_path, FIRST, BREAKS, parts=("swarm", "small"), up_to="load=2")
+    assert [(row.name, row.worlds) for row in rows] == [("swarm", 0), ("small", 0)]
+    assert all("no scenario that has to hold" in row.left_out for row in rows)
 
 
 def test_a_failure_does_not_end_small_worlds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +144,11 @@ def test_some_small_worlds_prove_nothing_of_the_others(
 
 
 def test_without_sizes_there_are_no_small_worlds(tmp_path: Path) -> None:
-    assert a_night(tmp_path, FIRST, LOOKS, parts=("small",)) == []
+    [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",))
+    assert (row.name, row.worlds) == ("wake", 0)
+    assert row.left_out == "no sizes: the parameters have none; give --all-up-to ranks=2,load=1"
+    [twin] = a_night(tmp_path, SECOND, LOOKS, parts=("small",), up_to="ranks=2,load=1")
+    assert (twin.worlds, twin.left_out) == (1, ""), "these sizes are some"
     [row] = a_night(tmp_path, FIRST, LOOKS, parts=("small",), up_to="no_such=2")
     assert row.left_out.startswith("--all-up-to: 'no_such' is no parameter")
 
@@ -190,7 +197,9 @@ def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:
         ("T-COVERED-BREAKS", "it has no exhibit"),
         ("T-COVERED-WAITS", "it has no exhibit"),
     ]
-    assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",))] == []
+    assert [(row.name, row.left_out) for row in a_night(tmp_path, FIRST, parts=("museum",))] == [
+        ("museum", "no variant")
+    ]
     assert [row.name for row in a_night(tmp_path, FIRST, parts=("museum",), only=["t-covered-w*"])] == [
         "T-COVERED-WAITS"
     ]
@@ -260,6 +269,44 @@ def test_the_time_of_a_night_ends_it(tmp_path: Path) -> None:
 def test_each_part_is_of_a_night() -> None:
     assert PARTS == ("scenarios", "swarm", "small", "museum", "tests")
     assert SIZES["night"].worlds == 1_000
+
+
+# ---- parts that ran nothing
+
+
+def test_a_part_that_ran_nothing_says_why(tmp_path: Path) -> None:
+    """The twin has sizes, so its small worlds ran."""
+    parts = ("scenarios", "small", "tests")
+    a_night(tmp_path, FIRST, LOOKS, parts=parts, up_to="load=2")
+    assert report_of(tmp_path).ran_nothing == {"tests": WITHOUT_ROWS["tests"]}
+    a_night(tmp_path, SECOND, LOOKS, parts=parts)
+    report = report_of(tmp_path)
+    assert [*report.ran_nothing] == ["small", "tests"]
+    assert report.ran_nothing["small"].startswith("no sizes: ")
+    assert not report.idle
+
+
+def test_a_part_that_the_night_did_not_reach(tmp_path: Path) -> None:
+    a_night(tmp_path, FIRST, LOOKS, parts=("scenarios", "swarm"), seconds=0.0)
+    assert report_of(tmp_path).ran_nothing["swarm"] == ENDED
+    a_night(tmp_path, FIRST, LOOKS, parts=("swarm",))
+    assert "swarm" not in report_of(tmp_path).ran_nothing, "a second run of the night did it"
+
+
+def test_a_part_with_one_row_that_ran_is_not_named() -> None:
+    """A failure, a loss and worlds each say that the part did something."""
+    left = NightRow(part="small", name="a", left_out="no sizes")
+    assert ran_nothing(("small",), [left, left.model_copy(update={"name": "b"})]) == {"small": "no sizes"}
+    for more in ({"worlds": 1}, {"lost": "no memory"}, {"failures": (Found(what="HANG"),)}):
+        assert ran_nothing(("small",), [left, left.model_copy(update=more)]) == {}
+
+
+def test_commands_have_the_modules_of_the_night(tmp_path: Path) -> None:
+    """The twin has none."""
+    [row] = a_night(tmp_path, FIRST, BREAKS, modules=("my programs.py",))
+    assert row.failures[0].show.endswith(".jsonl --module 'my programs.py'")
+    [twin] = a_night(tmp_path, SECOND, BREAKS)
+    assert twin.failures[0].show.endswith(".jsonl")
 
 
 # ---- files

@@ -42,8 +42,9 @@ def test_a_planted_failure_is_new_in_the_second_night() -> None:
     line = next(line for line in report.out.splitlines() if line.startswith("new "))
     assert line.startswith("new  scenarios wake: ")
     assert "(CRASH:ASSERTIONERROR rank 0 " in line
-    replay = next(line for line in report.out.splitlines() if "dpsim replay" in line).split()[2]
-    assert "CRASH:ASSERTIONERROR" in dpsim_("replay", replay, *MODULE).out
+    replay = next(line for line in report.out.splitlines() if "dpsim replay" in line).split()[1:]
+    assert replay[-2:] == [*MODULE]
+    assert "CRASH:ASSERTIONERROR" in dpsim_(*replay).out
     found = dpsim_("campaign", "report", "n", "--json").json
     assert [(one["part"], one["name"], one["since"]) for one in found["new"]] == [("scenarios", "wake", SECOND)]
     assert (found["known"], found["gone"], found["before"]) == ([], [], [FIRST])
@@ -65,6 +66,25 @@ def test_a_probe_that_only_an_earlier_night_reached_comes_first() -> None:
     answer = dpsim_("campaign", "report", "n", "--json")
     assert {"kind": "probes", "name": "t_covered: late", "reached_on": FIRST} in answer.json["never"]
     assert "probes   t_covered: late (reached on 2026-11-26)\n" in dpsim_("campaign", "report", "n").out
+
+
+def test_a_night_that_ran_nothing_is_not_green() -> None:
+    """Its twin has sizes."""
+    words = ("campaign", "nightly", write(Path("wake.yaml"), FILE.replace("VARIANT", "null")), *MODULE, "--out", "n")
+    answer = dpsim_(*words, "--night", FIRST, "--size", "minute", "--part", "small")
+    why = "small ran nothing: no sizes: the parameters have none; give --all-up-to ranks=2,load=1"
+    assert (answer.code, answer.out.splitlines()[:2]) == (1, [why, "1 row in n/2026-11-26.jsonl"])
+    report = dpsim_("campaign", "report", "n")
+    assert (report.code, "no failure" in report.out, f"\n{why}\n" in report.out) == (1, False, True)
+    assert [one["part"] for one in dpsim_("campaign", "report", "n", "--json").json["ran_nothing"]] == ["small"]
+    twin = dpsim_(*words, "--night", SECOND, "--size", "minute", "--part", "small", "--all-up-to", "load=2")
+    assert (twin.code, "ran nothing" in twin.out) == (0, False)
+    assert "\n\nno failure\n\n" in dpsim_("campaign", "report", "n").out
+
+
+def test_no_failure_names_the_parts_that_ran() -> None:
+    nightly(FIRST, "T-COVERED-WAITS")
+    assert "\n\nno failure in scenarios\nswarm ran nothing: no scenario" in dpsim_("campaign", "report", "n").out
 
 
 def test_a_night_as_json() -> None:

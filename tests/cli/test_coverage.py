@@ -41,5 +41,24 @@ def test_small_worlds_together() -> None:
     assert found["rows"]["never"] == ["t_covered: form newer", "t_covered: piece kind long"]
 
 
+def test_a_search_that_stopped_says_so_first() -> None:
+    """The twins go on after the failure, or have none."""
+    stopped = "\n\nthe search stopped at the first failure; --keep-going goes on\nnever reached by 1 world:\n"
+    write_file("T-COVERED-BREAKS")
+    answer = dpsim_("explore", "covered.yaml", *MODULE, "--coverage")
+    assert (answer.code, stopped in answer.out) == (1, True)
+    assert "search stopped" not in dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--keep-going").out
+    write_file("null")
+    assert "search stopped" not in dpsim_("explore", "covered.yaml", *MODULE, "--coverage").out
+
+
+def test_small_worlds_stop_at_the_first_world_that_fails() -> None:
+    said = "\n\nthe search stopped at the first world that failed\nnever reached by "
+    for variant in ("T-COVERED-BREAKS", "null"):
+        write_file(variant)
+        answer = dpsim_("explore", "covered.yaml", *MODULE, "--coverage", "--all-up-to", "load=2")
+        assert (said in answer.out) == (variant != "null")
+
+
 def write_file(variant: str) -> None:
     write(Path("covered.yaml"), FILE.replace("VARIANT", variant))

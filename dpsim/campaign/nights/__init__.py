@@ -5,6 +5,7 @@
 
     rows.py       a row of a night, and the files of nights
     sizes.py      how much a night does
+    idle.py       the parts that ran nothing, and why
     worlds.py     the parts that explore worlds: scenarios, swarm, small worlds
     mistakes.py   the part that visits the museum
     pytest_report.py  the part that reads what pytest reports of fuzzers, soaks and planted mistakes

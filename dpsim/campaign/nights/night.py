@@ -5,6 +5,7 @@ rows = run_night(Night(Path("nights"), "2026-11-27", size=SIZES["minute"]))
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ from dpsim.campaign import museum
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.files import Options
 from dpsim.campaign.interrupts import with_done
+from dpsim.campaign.nights.idle import row_of_none
 from dpsim.campaign.nights.mistakes import visits
 from dpsim.campaign.nights.pytest_report import rows_of_tests
 from dpsim.campaign.nights.rows import BEGINS, NightRow, append, file_of
@@ -35,7 +37,7 @@ Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
 class Night(NamedTuple):
     """The work of a night. `folder`: of all nights. `night`: a date. `scenarios`: None for all that come with dpsim.
     `up_to`: the sizes of small worlds. `only`: patterns of variants. `exhibits`: more folders of the museum. `tests`:
-    the report of pytest. `seconds`: of the whole night.
+    the report of pytest. `seconds`: of the whole night. `modules`: that register protocols; commands to type need them.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class Night(NamedTuple):
     seconds: float | None = None
     seed: int = 0
     jobs: int = 1
+    modules: Sequence[str] = ()
 
 
 def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
@@ -68,6 +71,7 @@ def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, 
     append(file, _begins(asked, bases, entries))
     try:
         for row in _rows(asked, bases, lambda expired: visits(entries, files, asked.size, expired), tests, end):
+            row = _with_modules(row, asked.modules)
             append(file, row)
             rows.append(row)
             progress(row.part, len(rows))
@@ -104,10 +108,22 @@ def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]
     return NightRow(part=BEGINS, name=" ".join(asked.parts), seed=asked.seed, reached=coverage.counts)
 
 
+def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
+    """Its commands of dpsim import what the night imported."""
+    words = [word for module in modules for word in ("--module", module)]
+    if not words:
+        return row
+    failures = [
+        one.model_copy(update={"show": f"{one.show} {shlex.join(words)}"}) if one.show.startswith("dpsim ") else one
+        for one in row.failures
+    ]
+    return row.model_copy(update={"failures": tuple(failures)})
+
+
 def _rows(
     asked: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
-    """Those of all parts. Raises OutOfTime after the row during which the time ended."""
+    """Those of all parts, at least one of each. Raises OutOfTime after the row during which the time ended."""
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end
@@ -128,7 +144,11 @@ def _rows(
     for part in PARTS:
         if part not in asked.parts:
             continue
+        none = True
         for row in makers[part]():
+            none = False
             yield row
             if expired():
                 raise OutOfTime
+        if none:
+            yield row_of_none(part)

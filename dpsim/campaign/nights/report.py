@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.campaign.coverage import KINDS, Coverage
+from dpsim.campaign.nights.idle import ran_nothing
 from dpsim.campaign.nights.rows import BEGINS, Found, NightRow, nights
 
 
@@ -51,7 +52,7 @@ class PartTotal(NamedTuple):
 class Report:
     """`before`: the dates of the nights before. `new`, `known`: failures of the newest night. `gone`: those of the
     night before that were looked for and not found. `reached_on`: by kind and name, the last earlier night that reached
-    it.
+    it. `ran_nothing`: for each part that the night began and that did nothing, why.
     """
 
     night: str
@@ -63,6 +64,12 @@ class Report:
     lost: Sequence[tuple[str, str, str]]
     coverage: Coverage
     reached_on: dict[tuple[str, str], str]
+    ran_nothing: dict[str, str]
+
+    @property
+    def idle(self) -> bool:
+        """Whether no part did anything."""
+        return all(one.part in self.ran_nothing for one in self.totals)
 
     def as_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -79,6 +86,7 @@ class Report:
             "known": [one.as_json() for one in self.known],
             "gone": [one.as_json() for one in self.gone],
             "lost": [dict(zip(("part", "name", "why"), one, strict=True)) for one in self.lost],
+            "ran_nothing": [{"part": part, "why": why} for part, why in self.ran_nothing.items()],
             "never": never,
             "coverage": self.coverage.as_json(),
         }
@@ -109,7 +117,13 @@ def report_of(folder: Path) -> Report:
             for name, worlds in names.items()
             if worlds
         },
+        ran_nothing(_announced(every[night]), (row for row in every[night] if row.part != BEGINS)),
     )
+
+
+def _announced(rows: Iterable[NightRow]) -> list[str]:
+    """The parts that the runs of a night began with."""
+    return [*dict.fromkeys(part for row in rows if row.part == BEGINS for part in row.name.split())]
 
 
 def _failures(rows: Iterable[NightRow]) -> list[tuple[tuple[str, str], Found]]:

@@ -21,6 +21,7 @@ from typing import TypeAlias
 from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.files import SHARE, Options, explore_some, kept
+from dpsim.campaign.nights.idle import without_sizes
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.campaign.swarm import swarm_of
@@ -70,7 +71,10 @@ def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str 
     """The small worlds of the scenarios that have to hold. `sizes`: of all; None for those of their parameters."""
     for scenario, folder in bases:
         up_to = sizes or scenario.small_sizes
-        if not up_to or not _holds(scenario):
+        if not _holds(scenario):
+            continue
+        if not up_to:
+            yield NightRow(part="small", name=scenario.name, left_out=without_sizes(scenario))
             continue
         try:
             small = all_up_to(without_faults(scenario).in_folder(folder), up_to)
