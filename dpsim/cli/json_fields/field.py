@@ -39,7 +39,7 @@ FINDINGS = (
     JsonField("culprit", "object or null", "the rank and the op to blame"),
     *below("culprit", CULPRIT),
     JsonField("details", "list of text", "further lines of the report"),
-    JsonField("ground", "list of text", "the evidence against the culprit; empty if the message says all"),
+    JsonField("ground", "list of text", "the evidence against the culprit; often empty"),
     JsonField(
         "waits",
         "list of text",
