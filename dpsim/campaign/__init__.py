@@ -41,6 +41,7 @@ Upwards, each file knows those above it:
     gate_turns.py which calls came after which, where threads or ranks at a store take turns
     stalled.py    at which gates a real run stands
     unforced.py   what of a run no gate can force
+    standing.py   where each rank of a run that goes on stands, in words
     stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
     replay.py     the run of a trace or of a token made again: is it the same?
     calls.py      the calls that led to a culprit's line, from a second run

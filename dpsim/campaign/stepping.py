@@ -17,16 +17,14 @@ from typing import Any, NamedTuple
 
 from dpsim.backend.journal.call_site import is_own_code
 from dpsim.backend.journal.own_raise import DebuggerQuit
-from dpsim.checks.blame.chain import ActorState, chain, told_of
-from dpsim.checks.run_index import RunIndex
-from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
+from dpsim.campaign.standing import NO_STEP, look_of, standing_lines
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord
 from dpsim.contract.schedule import Candidate, RunStopped
-from dpsim.contract.words import BadInput, counted, ranks_text, with_services
-from dpsim.contract.world import End, Run, World
+from dpsim.contract.words import BadInput, counted, short, with_services
+from dpsim.contract.world import World
 from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.graph.machine import Machine
 
-NO_STEP = 1_000_000
 _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d{1,18})\])?")
 
 
@@ -123,7 +121,8 @@ class Stepping:
         if self.say is not None:
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
             named = word if self.world is None else with_services(word, self.world.size, self.world.services)
-            self.say("\n".join([f"choice {number} of {of}: {named}{others}", *(f"  {line}" for line in self.lines())]))
+            first = f"choice {number} of {of}: {named}{others}{_outcome(word, self._journals or ())}"
+            self.say("\n".join([first, *(f"  {line}" for line in self.lines())]))
 
     def frame_of(self, rank: int) -> FrameType | None:
         """The innermost line of a rank's program at which it stands; None where there is no coroutine."""
@@ -182,26 +181,18 @@ def _innermost(program: Any) -> FrameType | None:
     return found
 
 
-# ---- where ranks stand
-
-
-def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
-    """Where the ranks of a run that goes on stand, a line for those that stand alike."""
-    ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
-    ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
-    size, services = world.size, world.services
-    run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
-    alike: dict[str, list[int]] = {}
-    for state in chain(RunIndex.of(world, run)).values():
-        alike.setdefault(_said(state), []).append(state.actor)
-    lines = [f"{ranks_text(ranks)}  {said}" for said, ranks in alike.items()]
-    return [with_services(line, size, services) for line in lines]
-
-
-def _said(state: ActorState) -> str:
-    raw = None if state.since is None else state.since.raw
-    step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
-    if state.state == "stopped":
-        return f"{step}can go on" + ("" if raw is None else f" behind {raw[SITE]}[{raw[ORDINAL]}]")
-    waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
-    return f"{step}{told_of(state)}{waits}"
+def _outcome(word: str, journals: Sequence[Sequence[RawRecord]]) -> str:
+    """What the look of a choice took, if its op is a look that has returned; else empty."""
+    try:
+        at = break_address(word)
+    except BadInput:
+        return ""
+    if at.rank is None or at.ordinal is None or at.rank >= len(journals):
+        return ""
+    journal = journals[at.rank]
+    looks = {raw[ADDRESS]: raw for raw in journal if _is_at(at, at.rank, raw) and look_of(raw) and raw[KIND] != "ask"}
+    for raw in journal:
+        if raw[KIND] == "learned" and raw[ADDRESS] in looks:
+            outcome = raw[LEARNED_OUTCOME]
+            return ", and found nothing" if outcome is None else f", and took {short(repr(outcome), 60)}"
+    return ""

@@ -98,7 +98,11 @@ def _replayed(trace: str, backend: str, looks: Stepping, strict: bool) -> Replay
         with warm_backends():
             return replay_trace(traces.read_trace(trace), strict=strict, backend=backend, looks=looks)
     if backend != "sim":
-        fail(f"a token is replayed on sim, not on {backend}: for that, keep a trace (--trace)", BAD_INPUT)
+        fail(
+            f"a token is replayed on sim, not on {backend}: replay it on sim first; "
+            "if it fails, its trace is .dpsim/results/latest/trace.jsonl",
+            BAD_INPUT,
+        )
     return replay_token(read_token(trace), looks)
 
 

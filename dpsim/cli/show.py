@@ -6,6 +6,7 @@
     dpsim show HANG:COLLECTIVE:MISSING_RANK          # a class of findings
     dpsim show gloo                                  # a backend
     dpsim show I-DP-6                                # a key that a message names
+    dpsim show 3                                     # an exit code
     dpsim show agreed_mode                           # a method that a variant may override
 
 A name may mean several of these, such as a scenario and a protocol. Then the command shows each of them.
@@ -23,12 +24,12 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 def show(
     name: Annotated[
-        str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend, key or hook.")
+        str, typer.Argument(help="A scenario, protocol, variant, class of findings, backend, key, exit code or hook.")
     ],
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a name means: a scenario, a protocol, a variant, a class of findings, a backend, a key, a hook."""
+    """Show what a name means: a scenario, protocol, variant, class of findings, backend, key, exit code or hook."""
     with one_line_errors():
         from dpsim.cli import show_text as text
         from dpsim.contract.words import nearest, question
@@ -40,5 +41,7 @@ def show(
             expected = (
                 "expected a scenario, protocol, variant, class of findings, backend or key of `dpsim list`, or a hook"
             )
+            if name.isdecimal():
+                expected += "; docs/exit-codes.md has all exit codes"
             fail(f"{name}: dpsim does not know this name{hint}; {expected}", BAD_INPUT)
         say_json({"meanings": found}) if as_json else say(text.as_text(found))

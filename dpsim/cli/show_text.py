@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from dpsim.checks.finding import CLASSES
 from dpsim.cli import list_text
 from dpsim.cli.console import columns
+from dpsim.cli.exit_codes import CODES
 from dpsim.cli.hooks import hooks as hooks_of
 from dpsim.cli.hooks import how_to_replace, lines_of, of_name
 from dpsim.contract import registry
@@ -37,6 +39,7 @@ def meanings(name: str) -> list[Meaning]:
     the `hooks` that a variant may replace. A name that means nothing else may be a method of a hook.
     """
     found = [*_scenario(name), *_protocol(name), *_variant(name), *_class(name), *_backend(name), *_key(name)]
+    found += _exit_code(name)
     return found or [{"kind": "hook", **hook} for hook in of_name(name)]
 
 
@@ -86,6 +89,12 @@ def _backend(name: str) -> Iterator[Meaning]:
 def _key(name: str) -> Iterator[Meaning]:
     if name in keys():
         yield {"kind": "key", "name": name, "meaning": keys()[name]}
+
+
+def _exit_code(name: str) -> Iterator[Meaning]:
+    code = CODES.get(int(name)) if re.fullmatch("[0-9]{1,3}", name) else None
+    if code is not None:
+        yield {"kind": "exit code", "name": name, "outcome": list(code.outcome), "output": code.output}
 
 
 # ---- text
@@ -138,7 +147,13 @@ def _key_lines(one: Meaning) -> list[str]:
     return columns([("key", one["name"]), ("meaning", one["meaning"])])
 
 
+def _exit_code_lines(one: Meaning) -> list[str]:
+    rows = [("exit code", one["name"]), *(("means", line) for line in one["outcome"])]
+    return columns([*rows, ("output", one["output"]), ("all codes", "docs/exit-codes.md")])
+
+
 _LINES = {
+    "exit code": _exit_code_lines,
     "key": _key_lines,
     "scenario": _scenario_lines,
     "protocol": _protocol_lines,

@@ -332,7 +332,16 @@ def test_a_terminal_obeys_nothing_of_a_trace(trace: str) -> None:
 
 def test_a_token_is_replayed_on_the_simulation() -> None:
     said = bad("dpsim1.AAAA", "--backend", "gloo")
-    assert said == "dpsim: a token is replayed on sim, not on gloo: for that, keep a trace (--trace)\n"
+    assert said.startswith("dpsim: a token is replayed on sim, not on gloo: replay it on sim first; ")
+    assert ".dpsim/results/latest/trace.jsonl" in said
+
+
+def test_the_replay_of_a_token_leaves_the_trace_that_the_refusal_names(
+    token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DPSIM_RESULTS", "1")
+    dpsim_("replay", token, *MODULE)
+    assert "the same run again" in dpsim_("replay", ".dpsim/results/latest/trace.jsonl", *MODULE).out
 
 
 def test_an_order_that_no_gate_can_force_is_refused() -> None:

@@ -63,3 +63,16 @@ def test_a_name_that_means_nothing(name: str, hint: str) -> None:
     assert (answer.code, answer.out) == (2, "")
     assert f"{name}: dpsim does not know this name" in answer.err
     assert hint in answer.err
+
+
+def test_an_exit_code() -> None:
+    [code] = shown("3")
+    assert (code["kind"], code["name"], code["outcome"][0][:10]) == ("exit code", "3", "no verdict")
+    assert dpsim_("show", "3").out.splitlines()[-1].split() == ["all", "codes", "docs/exit-codes.md"]
+
+
+@pytest.mark.parametrize("name", ["4", "999", "03x", "129"])
+def test_a_number_that_is_no_exit_code_of_the_table(name: str) -> None:
+    answer = dpsim_("show", name)
+    assert answer.code == 2
+    assert answer.err.rstrip().endswith("docs/exit-codes.md has all exit codes") == name.isdecimal()

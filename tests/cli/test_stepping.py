@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from dpsim.campaign.standing import look_of
 from dpsim.campaign.stepping import break_address
 from dpsim.cli.app import app
+from dpsim.contract.ops import Ask, Record, Stored, Take
 from dpsim.contract.words import BadInput
 from dpsim.sim.onlooker import onlooker
 from tests.agreeing import HEALTHY, SKIP
@@ -52,7 +54,7 @@ def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> 
     answer = typed(words, "replay", trace, "--break", "rank 1 dp.agree[1]")
     assert answer.code == 0
     assert "tests/agreeing.py" in answer.out
-    assert answer.out.count("ranks 0, 1  step 1: waits in world_cpu #1, for rank 2") == 2
+    assert answer.out.count("ranks 0, 1  step 1: wait in world_cpu #1, for rank 2") == 2
     assert "(1, 1)" in answer.out
     assert "*** 7: no rank that stands in its program" in answer.out
     assert "prepared = " in answer.out
@@ -112,6 +114,36 @@ def test_each_choice_is_told_and_who_waits_after_it() -> None:
     assert [line.partition(":")[0] for line in choices] == [f"choice {number} of 4" for number in range(1, 5)]
     assert "  rank 0  step 0: waits in other" in answer.out
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+
+
+def test_a_look_never_waits_and_says_what_it_took() -> None:
+    """The twin is the get behind the looks, which waits."""
+    write(Path("t_lost.yaml"), scenario("t_lost", 2))
+    dpsim_("explore", "t_lost.yaml", *MODULE)
+    (path,) = Path(".dpsim").glob("*.jsonl")
+    out = dpsim_("replay", str(path), "--step", *MODULE).out
+    assert "  rank 0  step 0: is at poll second[0]\n" in out
+    assert "  rank 0  step 0: waits in other" in out
+    assert "waits in box" not in out
+    assert "rank 0 first[0]  (of 2 possible ops), and found nothing\n" in out
+
+
+@pytest.mark.parametrize(
+    ("record", "look"),
+    [
+        (Take("take", 0, "main", "at", 0, "", "box", "poll"), "box"),
+        (Take("take", 0, "main", "at", 0, "", "box", "get", 0), "box"),
+        (Take("take", 0, "main", "at", 0, "", "box", "get", 5), ""),
+        (Take("take", 0, "main", "at", 0, "", "box", "get"), ""),
+        (Stored("store", 0, "main", "at", 0, "", 0, 80, "get", "k", 0), "key k"),
+        (Stored("store", 0, "main", "at", 0, "", 0, 80, "get", "k", None), ""),
+        (Stored("store", 0, "main", "at", 0, "", 0, 80, "set", "k", 0), ""),
+        (Ask("ask", 0, "main", "at", 0, "", "query", 1), "at"),
+        (Ask("ask", 0, "main", "at", 0, "", "synchronize", 1), ""),
+    ],
+)
+def test_which_ops_are_looks(record: Record, look: str) -> None:
+    assert look_of(record) == look
 
 
 def test_a_trace_without_a_schedule_has_no_choices(trace: str) -> None:

@@ -39,8 +39,12 @@ FINDINGS = (
     JsonField("culprit", "object or null", "the rank and the op to blame"),
     *below("culprit", CULPRIT),
     JsonField("details", "list of text", "further lines of the report"),
-    JsonField("ground", "list of text", "the evidence against the culprit"),
-    JsonField("waits", "list of text", "the chain of waits, from the rank that shows the hang to the culprit"),
+    JsonField("ground", "list of text", "the evidence against the culprit; often empty"),
+    JsonField(
+        "waits",
+        "list of text",
+        "the waits from a rank that hangs to the culprit, if they led to it; else empty, also in many hangs",
+    ),
     JsonField(
         "chain", "list of pairs", "function and place of each call that led to the culprit's line, innermost first"
     ),
@@ -51,8 +55,12 @@ EVIDENCE = (
     JsonField(
         "chain", "list of pairs", "function and place of each call that led to the culprit's line, innermost first"
     ),
-    JsonField("waits", "list of text", "the chain of waits of the first finding that has one"),
-    JsonField("ground", "list of text", "the evidence against the culprit"),
+    JsonField(
+        "waits",
+        "list of text",
+        "the waits of the first finding that has some; if none has, a cycle of ranks or the message of another hang",
+    ),
+    JsonField("ground", "list of text", "`ground` of the first finding"),
     JsonField("no_return", "text or null", "the event after which no schedule of this world finishes"),
     JsonField("swap", "text or null", "the two events to swap so that the run finishes"),
     JsonField("one_more", "text or null", "the culprit in the same world with one rank more"),

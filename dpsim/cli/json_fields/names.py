@@ -31,7 +31,9 @@ LIST = (
 
 SHOW = (
     JsonField("meanings", "list of objects", "each meaning of the name"),
-    JsonField("meanings[].kind", "text", "`scenario`, `protocol`, `variant`, `class`, `backend` or `key`"),
+    JsonField(
+        "meanings[].kind", "text", "`scenario`, `protocol`, `variant`, `class`, `backend`, `key`, `exit code` or `hook`"
+    ),
     JsonField("meanings[].name", "text", "the name; further keys of an entry are those of `list`"),
     JsonField("meanings[].text", "text, of a scenario", "the content of its file"),
     JsonField("meanings[].doc", "text, of a protocol", "its docstring"),
@@ -40,6 +42,8 @@ SHOW = (
     JsonField("meanings[].family", "text, of a class", "the kind of trouble"),
     JsonField("meanings[].meaning", "text, of a class or key", "the event or the rule"),
     JsonField("meanings[].cure", "text, of a class", "what to do"),
+    JsonField("meanings[].outcome", "list of text, of an exit code", "what the code stands for"),
+    JsonField("meanings[].output", "text, of an exit code", "where the command says more"),
 )
 
 CARDS = (

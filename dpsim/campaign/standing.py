@@ -1,0 +1,87 @@
+"""Where the ranks of a run that goes on stand, for `dpsim replay` with --until, --break and --step.
+
+rank 0  step 5: waits in dp_cpu #5, for ranks 1 to 3
+rank 1  step 5: is at poll look[0]                        # it takes a message or nothing, and waits for no rank
+rank 2  step 5: is past tell[1], free to go on
+rank 3  has ended
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.checks.blame.chain import ActorState, chain, told_of
+from dpsim.checks.run_index import RunIndex
+from dpsim.contract.ops import (
+    ASK_HOW,
+    KIND,
+    ORDINAL,
+    SITE,
+    STEP,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_PORT,
+    STORE_VALUE,
+    TAKE_HOW,
+    TAKE_MAILBOX,
+    TAKE_TIMEOUT,
+    RawRecord,
+)
+from dpsim.contract.words import ranks_text, with_services
+from dpsim.contract.world import End, Run, World
+
+NO_STEP = 1_000_000
+
+
+def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
+    """Where the ranks of a run that goes on stand, a line for those that stand alike."""
+    ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
+    ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
+    size, services = world.size, world.services
+    run = Run("sim", [[*own] for own in journals], ends, [0] * len(ends), 0, services=services)
+    alike: dict[tuple[str, str], list[int]] = {}
+    for state in chain(RunIndex.of(world, run)).values():
+        alike.setdefault(_said(state), []).append(state.actor)
+    lines = [
+        f"{ranks_text(ranks)}  {step}{_of_many(said) if len(ranks) > 1 else said}"
+        for (step, said), ranks in alike.items()
+    ]
+    return [with_services(line, size, services) for line in lines]
+
+
+_PLURAL = {"has": "have", "is": "are", "waits": "wait", "sleeps": "sleep", "stands": "stand"}
+
+
+def _of_many(said: str) -> str:
+    """The same of several ranks.
+
+    >>> _of_many("has ended"), _of_many("raised")
+    ('have ended', 'raised')
+    """
+    verb, space, rest = said.partition(" ")
+    return _PLURAL.get(verb, verb) + space + rest
+
+
+def _said(state: ActorState) -> tuple[str, str]:
+    """The step of a rank, and where it stands."""
+    raw = None if state.since is None else state.since.raw
+    step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
+    if state.state == "stopped":
+        place = "before its first op" if raw is None else f"past {raw[SITE]}[{raw[ORDINAL]}]"
+        return step, f"is {place}, free to go on"
+    if raw is not None and state.what and state.what == look_of(raw):
+        # chain() has the look among the waits, for its rank stands there; but a look returns at once
+        how = {"take": TAKE_HOW, "store": STORE_HOW, "ask": ASK_HOW}[raw[KIND]]
+        return step, f"is at {raw[how]} {raw[SITE]}[{raw[ORDINAL]}]"
+    waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
+    return step, f"{told_of(state)}{waits}"
+
+
+def look_of(raw: RawRecord) -> str:
+    """What `chain` calls a look, an op that never waits: a poll, a get or join with time-out 0, a query. Else empty."""
+    if raw[KIND] == "take" and (raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] == 0):
+        return str(raw[TAKE_MAILBOX])
+    if raw[KIND] == "store" and raw[STORE_HOW] in ("get", "join") and raw[STORE_VALUE] == 0:
+        return f"key {raw[STORE_KEY]}" if raw[STORE_HOW] == "get" else f"port {raw[STORE_PORT]}"
+    return str(raw[SITE]) if raw[KIND] == "ask" and raw[ASK_HOW] == "query" else ""
