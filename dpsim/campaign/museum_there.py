@@ -94,7 +94,7 @@ def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
     except Exception as error:  # dealt with where the rows are asked for
         return lost_by(error) or portable(error)
     searches = {name: [*map(_plain, found)] for name, found in made.searches.items()}
-    return replace(made, entry=None, subjects=(), searches=searches, twin=_plain(made.twin))  # type: ignore[arg-type]
+    return replace(made, entry=None, subjects=(), searches=searches, twin=_plain(made.twin))  # type: ignore[arg-type]  # the asker has the entry
 
 
 def _plain(found: Exploration) -> Exploration:

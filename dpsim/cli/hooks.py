@@ -21,6 +21,7 @@ from typing import Any
 from dpsim.contract import registry
 from dpsim.contract.pieces import ASKED
 from dpsim.contract.program import Unsuitable
+from dpsim.contract.words import BadInput
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import bundled_files
 from dpsim.scenario.to_world import prepare
@@ -50,12 +51,20 @@ def of_name(name: str) -> list[Hook]:
     kind, _, method = name.rpartition(".")
     found: dict[str, Hook] = {}
     for entry in sorted(registry.protocols(), key=lambda one: -len(registry.variants(one.name))):
-        for hook in hooks(entry.name):
+        for hook in _hooks_if_usable(entry.name):
             methods = [one for one in hook["methods"] if one["name"] == method]
             if methods and kind in ("", *(path.rpartition(".")[2] for path in hook["classes"])):
                 same = found.setdefault(hook["classes"][0], {**hook, "methods": methods, "protocols": []})
                 same["protocols"].append(entry.name)
     return list(found.values())
+
+
+def _hooks_if_usable(protocol: str) -> list[Hook]:
+    """None of a protocol with unusable `Params`: the user asks for another one."""
+    try:
+        return hooks(protocol)
+    except BadInput:
+        return []
 
 
 @functools.cache

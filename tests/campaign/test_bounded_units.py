@@ -120,7 +120,7 @@ def counts_twice(self: SharedFrontier, record: RunRecord) -> bool:
 
 
 def by_number(self: Within, bit: int, causes: int) -> int:
-    """Twin: steps are told apart by the numbers of their labels, which differ from unit to unit."""
+    """Twin: the search distinguishes steps by the numbers of their labels, which differ from unit to unit."""
     return hash((bit, causes))
 
 

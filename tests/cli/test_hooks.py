@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from dpsim.cli.hooks import hooks, of_name
 from dpsim.contract.interface import Rank
 from dpsim.contract.pieces import with_variant
 from dpsim.contract.program import Arguments, Program
 from dpsim.contract.registry import register_protocol, register_variant
+from dpsim.contract.words import BadInput
 from tests.cli.commands import dpsim_
 
 
@@ -51,6 +52,17 @@ class Hooked(Program[Source]):
         rank.decide("number", prepared.number_of_t(rank.rank), "own", local=True)
 
 
+class ReadOtherwise(BaseModel):
+    k: int = Field(default=1, validation_alias="kay")
+
+
+@register_protocol("t_unusable")
+class Unusable(Hooked):
+    """Its parameters are read and written by other names, which dpsim refuses."""
+
+    Params = ReadOtherwise  # type: ignore[assignment]  # that is the mistake
+
+
 @register_variant("T-HOOKED", protocol="t_hooked", expected=None, reason="the same numbers")
 class Mine(Doubled):
     """The same."""
@@ -72,6 +84,12 @@ def test_a_method_is_shown_with_a_variant_to_copy(name: str) -> None:
     assert shown.startswith("hook of  t_hooked\n")
     assert f"from {__name__} import Doubled\n" in shown
     assert "    def number_of_t(self, rank, step):\n        return super().number_of_t(rank, step)\n" in shown
+
+
+def test_a_protocol_that_cannot_be_used_hides_no_hook_of_others() -> None:
+    with pytest.raises(BadInput, match="the protocol t_unusable: its Params cannot be used"):
+        hooks("t_unusable")
+    assert [hook["protocols"] for hook in of_name("number_of_t")] == [["t_hooked"]]
 
 
 @pytest.mark.parametrize("name", ["_own", "Other.number_of_t", "number_of_u"])

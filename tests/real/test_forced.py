@@ -49,6 +49,7 @@ def counts(backend: TorchBackend, name: str, runs: int) -> tuple[int, int]:
     return free, sum(shows(backend, gated, name, klass) for _ in range(runs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_simulation_finds_it(name: str) -> None:
     gated, run, klass = failing(name)

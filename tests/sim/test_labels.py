@@ -12,7 +12,7 @@ from dpsim.contract.schedule import draw_word, kill_label, numbered_label, own_l
 from dpsim.explore.strategies.walks import RandomWalk
 from tests.worlds.cases import CASES
 
-VERBS = "delivers|issues|is late for|passes"
+VERBS = "delivers|issues|is late for|comes[ ]to|passes"
 HOST = r"(\d+(?:/[^ ]+)?)"
 """A rank, or one of its host threads."""
 DRAWN = r"(rank .*): (eager|rendezvous)"

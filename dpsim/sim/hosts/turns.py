@@ -43,17 +43,17 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "abort": (("state", "w"),),
     "call": (("state", "r"),),
 }
+"""What a call of these kinds touches of a flag, of a thread, or of a communicator that can be aborted. The latter also
+counts as a call like all others, and so does a stream's wait for a flag. A thread's wait before a set and one after it
+have the same effect, as long as no thread clears the flag.
+"""
+
 USED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     **TOUCHED,
     "call": (("state", "r"), ("order", "w")),
     "use": (("order", "w"),),
 }
 """The same where a program promises `ordered_by_objects`: calls on two communicators, streams or stores commute."""
-"""What a call of these kinds touches of a flag, of a thread, or of a communicator that can be aborted. The latter also
-counts as a call like all others, and so does a stream's wait for a flag. A thread's wait before a set and one after it
-have the same effect, as long as no thread clears the flag.
-"""
-
 
 Promise: TypeAlias = Literal["", "flags", "objects"]
 """What a program promises of the order of its threads (`ordered_by_flags`, `ordered_by_objects`)."""

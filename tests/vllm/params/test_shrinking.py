@@ -25,7 +25,8 @@ def test_drawn_scenarios_of_the_batch_protocol_are_proven(scenario: Scenario) ->
     assert holds(scenario).verdict == "proven"
 
 
-@pytest.mark.parametrize("variant", ["M-DP-1", pytest.param("M-DP-9", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("variant", ["M-DP-1", "M-DP-9"])
+@pytest.mark.slow
 def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Path) -> None:
     scenario, examples, told = shrunk(scenarios(max_faults=0, variant=variant), tmp_path)
     assert scenario == smallest(variant)

@@ -149,6 +149,7 @@ def test_a_wrong_part_is_an_error_at_the_call(wrong: dict[str, Any], says: str) 
         scenarios(**wrong)
 
 
+@pytest.mark.slow
 def test_forms_without_captures_get_none() -> None:
     drawn = scenarios(form="v2-0.17")
     with pytest.raises(NoSuchExample):
