@@ -240,7 +240,7 @@ class RankThreads:
         """Returns the last set of all, if another thread set another flag and no thread waited for that flag since."""
         flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
         at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
-        last = flags[at]  # there is at least one, because a thread waits
+        last = flags[at]  # the list is not empty, because a thread waits for a flag
         again = any((one.raw[FLAG], one.raw[FLAG_HOW]) == (last.raw[FLAG], "wait") for one in flags[at:])
         other = last.raw[FLAG] != awaited[FLAG] and last.raw[THREAD] != awaited[THREAD]
         return None if last.raw[FLAG_HOW] != "set" or again or not other else last

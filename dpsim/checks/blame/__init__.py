@@ -4,7 +4,7 @@ Each check looks for one kind of violation and names the rank that it suspects. 
 rank. So the passes of this package read the findings of all checks and the journals (the list of ops that each rank
 issued). They correct the culprit.
 
-Journals of recorded jobs and dumps of NCCL's flight recorder have neither step numbers nor sites (the names of calls
+Journals of recorded jobs and dumps of torch's flight recorder have neither step numbers nor sites (the names of calls
 in the source). For these, `plain_calls` compares only the order of calls.
 
 root_first.py    the passes over the findings of a run, in order

@@ -1,7 +1,7 @@
 """Plain calls: compares lists of calls that have neither steps nor sites, and finds the ranks that differ.
 
-A history is the plain list of a rank's calls, as in a dump of NCCL's flight recorder. A call is any hashable value. The
-caller of this module builds it from the op, count, type and kind of group, and from the distance of a peer.
+A history is the plain list of a rank's calls, as in a dump of torch's flight recorder. A call is any hashable value.
+The caller of this module builds it from the op, count, type and kind of group, and from the distance of a peer.
 
 All members of a group make the same collective calls. So the first call at which the histories differ separates them,
 and the majority is right:
