@@ -10,7 +10,7 @@ simulation, on gloo and on NCCL.
 The parameters of a program describe its work. A program with `Params` has them under `protocol: {params: ...}`. Any
 other program has the sections of a class that an entry point names (`dpsim.scenario.kinds`).
 
-Sources: the order of sections follows Jepsen (workload, nemesis and checker are separate) and Chaos Mesh.
+Sources: the order of sections follows Jepsen (work, nemesis and checker are separate) and Chaos Mesh.
 """
 
 from __future__ import annotations
