@@ -49,7 +49,7 @@ class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationCo
 
     parallel_rules: Annotated[Literal["source-003", "0.33", "exact-nodes"], WrapValidator(_or_registered)] = Field(
         default="source-003",
-        description="The release whose rules about parallelism apply. The field is dpsim's: each release has its own rules.",
+        description="The release whose rules about parallelism apply. The field is dpsim's, not vLLM's.",
     )
 
     @property

@@ -49,8 +49,8 @@ def parallel_config(
 ) -> ParallelConfig:
     """Returns the parallel configuration of class `form` with these sizes and settings.
 
-    Raises ValidationError if they break a rule. A setting that the class does not have is a broken rule, unless it has
-    its default value, as with an unknown flag on vLLM's command line.
+    Raises ValidationError if they break a rule. A setting that the class does not have breaks a rule, too, unless it
+    has its default value. It corresponds to an unknown flag on vLLM's command line.
     """
     fields: dict[str, Any] = {}
     known, later = form.model_fields, Settings033.model_fields

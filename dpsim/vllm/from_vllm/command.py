@@ -1,4 +1,4 @@
-"""`dpsim scenario from-vllm`: a command line of vLLM becomes a scenario.
+"""The command `dpsim scenario from-vllm`: translates a command line of vLLM to a scenario.
 
 dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
 dpsim scenario from-vllm - < serve.sh

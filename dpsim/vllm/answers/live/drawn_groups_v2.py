@@ -1,4 +1,4 @@
-"""Groups of ranks of the V2 runner, drawn: few sizes of graphs, and batches near them."""
+"""Draws random groups of ranks of the V2 runner: few sizes of graphs, and batches of similar sizes."""
 
 from __future__ import annotations
 
