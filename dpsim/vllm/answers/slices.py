@@ -45,7 +45,7 @@ class Split(NamedTuple):
 
     @property
     def positions(self) -> list[tuple[int, int]]:
-        """(request, position) of each real token."""
+        """The request and the position within it, for each real token."""
         starts = [0, *accumulate(self.scheduled)]
         return [(request, self.computed[request] + row - starts[request]) for row, request in enumerate(self.owners)]
 

@@ -19,7 +19,7 @@ class CacheConfig(StrictModel):
     """The KV cache of a rank. If `num_gpu_blocks_override` is unset, the cache is never too small."""
 
     block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
-    """Tokens of one block of the KV cache."""
+    """The number of tokens of one block of the KV cache."""
     num_gpu_blocks_override: Tokens | None = None
     """The number of blocks of a rank's KV cache. Unset: the cache is never too small."""
 

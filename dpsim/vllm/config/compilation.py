@@ -24,9 +24,9 @@ class CompilationConfig(StrictModel):
     cudagraph_capture_sizes: tuple[Annotated[int, Field(gt=0, strict=True)], ...] | None = Field(
         default=None, max_length=4096
     )
-    """The sizes of batches, in tokens, for which graphs are captured. Unset: the release chooses."""
+    """The sizes of batches, in tokens, for which ranks capture graphs. Unset: the release chooses."""
     max_cudagraph_capture_size: Tokens | None = None
-    """The largest batch, in tokens, for which graphs are captured. Unset: the release chooses."""
+    """The largest batch, in tokens, for which ranks capture graphs. Unset: the release chooses."""
     performance_mode: Literal["balanced", "interactivity"] = "balanced"
     """The profile by which the release chooses sizes, if none are given."""
     enforce_eager: Flag = False

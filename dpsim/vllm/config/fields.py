@@ -46,19 +46,19 @@ class EPLBConfig(StrictModel):
     """Expert-parallel load balancing: when and how ranks move experts."""
 
     window_size: Number = 1000
-    """Steps over which the load of experts is recorded."""
+    """The number of steps over which ranks record the load of experts."""
     step_interval: Number = 3000
-    """Steps from one rearrangement to the next."""
+    """The number of steps from one rearrangement of experts to the next."""
     num_redundant_experts: AtLeast0 = 0
     """The number of additional copies of experts, over all expert-parallel ranks."""
     log_balancedness: Flag = False
     """Whether engines log the balance of the experts' load, which needs a separate all-reduce."""
     log_balancedness_interval: Number = 1
-    """Steps from one such log to the next."""
+    """The number of steps from one log of the balance to the next."""
     use_async: Flag | None = None
     """Whether ranks move experts while steps run. Unset: the release's default, no in source 003 and yes in 0.33."""
     policy: Literal["default"] = "default"
-    """The policy that places experts; vLLM has one."""
+    """The policy that places experts; vLLM has only one."""
     communicator: Literal["torch_nccl", "torch_gloo", "nixl", "pynccl"] | None = None
     """The library that transfers experts. Unset: the engine chooses it at start. Release 0.33 only."""
     enable_migration_batching: Flag = False
@@ -90,7 +90,9 @@ class Microbatching(StrictModel):
 
     @property
     def num_ubatches(self) -> int:
-        """U. `enable_dbo` wins over `ubatch_size`; 0 or 1 when nothing is microbatched."""
+        """U, the number of microbatches of a step; 0 or 1 if ranks split no batch. `enable_dbo` overrides
+        `ubatch_size`.
+        """
         return 2 if self.enable_dbo else self.ubatch_size
 
 
@@ -183,7 +185,7 @@ class Settings033(StrictModel):
     data_parallel_size.
     """
     dp_sync_interval: Positive = 16
-    """Steps from one finish sync to the next."""
+    """The number of steps from one finish sync of the engines to the next."""
     enable_fault_tolerance: Flag = False
     """Whether engines report faults and survive some of them. Engines compare it at start-up."""
     fault_tolerance_config: FaultToleranceConfig = FaultToleranceConfig.model_construct()

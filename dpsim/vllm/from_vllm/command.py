@@ -43,7 +43,7 @@ def from_vllm(
 ) -> None:
     """Turn a command line of vLLM into a scenario.
 
-    Says on stderr what was ignored, and why. What is unknown, or what vLLM would refuse, is an error.
+    Prints the ignored flags with reasons to stderr. An unknown flag, or one that vLLM would refuse, is an error.
     """
     from dpsim.contract.words import BadInput
     from dpsim.vllm.from_vllm import translate

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 class ProtocolChoice(protocols.ProtocolChoice):
-    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+    """The protocol of a scenario, its form, and changes to it. A string is short for a mapping with only the name."""
 
     name: Word = "dp_batch"
-    """A registered protocol."""
+    """The name of a registered protocol."""
 
 
 class EngineParameters(Parameters):
@@ -47,11 +47,11 @@ class EngineParameters(Parameters):
     of_ranks: ClassVar[str] = "topology"
 
     topology: Topology = Topology.model_construct()
-    """How many ranks, in vLLM's names."""
+    """The number of ranks on each parallel axis, with vLLM's names."""
     config: EngineConfig = EngineConfig.model_construct()
-    """The engine's configuration, in vLLM's names."""
+    """The engine's configuration, with vLLM's names."""
     config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
-    """Settings of single ranks, which replace those of `config`: a node with another flag."""
+    """Settings of single ranks, which replace those of `config`, for example on a node with another flag."""
     workload: Workload
 
     @property
@@ -71,7 +71,9 @@ class EngineParameters(Parameters):
 
     @property
     def small_sizes(self) -> str:
-        """The default sizes of an enumeration of small scenarios: two requests, with aborts if the program has them."""
+        """The default sizes of an enumeration of small scenarios: two requests, with aborts if the program reads
+        aborts.
+        """
         heeds = registry.protocol(self.protocol.name).program.heeds
         return f"requests=2,steps=2,abort={int(heeds is None or 'abort_ns' in heeds)}"
 
@@ -198,7 +200,7 @@ class EngineParameters(Parameters):
 
 
 class EngineScenario(Scenario, EngineParameters):
-    """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
+    """A scenario: a protocol, its machine, its work, injected faults and delays, and the expected result."""
 
     protocol: Annotated[ProtocolChoice, BeforeValidator(protocols.name_alone)] = ProtocolChoice.model_construct()
 

@@ -60,7 +60,7 @@ from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of
 
 
 class EngineSetup(NamedTuple):
-    """The values that all participants share."""
+    """The values that all ranks and services share. `interval`: the steps from one finish sync to the next."""
 
     topology: Topology
     config: EngineConfig
@@ -71,7 +71,7 @@ class EngineSetup(NamedTuple):
 
     @property
     def offline(self) -> bool:
-        """Whether an external launcher starts the ranks, and each steps its own engine."""
+        """Whether an external launcher starts the ranks, and each rank steps its own engine."""
         return self.config.distributed_executor_backend == "external_launcher"
 
     @property

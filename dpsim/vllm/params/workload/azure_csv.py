@@ -91,7 +91,10 @@ def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _fields(raw: bytes, number: int) -> list[str]:
-    """The fields of a line; none of an empty line. Quotes around a field are taken off: no field may hold a comma."""
+    """Returns the fields of a line, without quotes around a field; an empty line has none.
+
+    No field may contain a comma. Raises _BadRow for text that is not plain ASCII.
+    """
     if len(raw) > _LONGEST_LINE:
         raise _BadRow(f"a line of more than {_LONGEST_LINE} characters; expected three short fields")
     try:
@@ -124,7 +127,10 @@ def _row(fields: list[str]) -> tuple[int, int, int]:
 
 
 def _nanoseconds(text: str) -> int:
-    """Exact nanoseconds since 1970, UTC. Not by `strptime`, which takes most of the time of a large file."""
+    """Returns the exact nanoseconds since 1970, UTC.
+
+    This function does not use `strptime`, which takes most of the time for a large file.
+    """
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:

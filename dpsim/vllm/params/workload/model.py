@@ -36,7 +36,7 @@ SOURCES = ("requests", "synthetic", "azure_csv")
 
 
 class RequestSpec(StrictModel):
-    """One request."""
+    """One request of the workload."""
 
     arrival: Duration = 0
     """The arrival time, on the virtual step clock."""
@@ -136,9 +136,9 @@ class Workload(StrictModel):
     requests: Annotated[tuple[RequestSpec, ...], Field(min_length=1, max_length=MAX_REQUESTS)] | None = None
     """A list of requests."""
     synthetic: Synthetic | None = None
-    """Requests that dpsim draws."""
+    """Random requests, which dpsim draws from a seed."""
     azure_csv: AzureCsv | None = None
-    """Requests of the Azure LLM inference trace."""
+    """Requests of the Azure LLM inference trace, read from a file."""
 
     @model_validator(mode="after")
     def _exactly_one_source(self) -> Self:
