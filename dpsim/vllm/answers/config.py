@@ -69,7 +69,7 @@ def blamed(answer: Row) -> set[str]:
 
 
 def named_together(answer: Row) -> bool:
-    """Returns whether one message concerns several fields, so that one of them suffices."""
+    """Returns whether one message of vLLM concerns several fields. Then dpsim needs to blame only one of them."""
     return len(answer["fields"]) == 1 and len(blamed(answer)) > 1
 
 

@@ -4,7 +4,8 @@
     >>> config.all2all_backend  # replaces a backend that 0.33 removed
     'allgather_reducescatter'
 
-It inherits everything else from source page 003. Sources: specification chapters 8.1 to 8.4.
+The class inherits everything else from the configuration of source page 003. Sources: specification chapters 8.1 to
+8.4.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
     >>> print(thresholds_fill_all_microbatches(Case.of(few)))
     dbo_decode_token_threshold: 1; expected at least 2, the number of microbatches
 
-Each rule is a function that returns a `Broken` or None (see `dpsim.vllm.config.rules`). Source: specification chapter
+Each rule is a function. It returns a `Broken` if a configuration breaks the rule, else None (see
+`dpsim.vllm.config.rules`). Source: specification chapter
 8.2 (validation).
 """
 

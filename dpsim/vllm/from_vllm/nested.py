@@ -3,8 +3,8 @@
     --compilation-config '{"cudagraph_mode": "FULL", "pass_config": {"enable_sp": true}}'
     --compilation-config.cudagraph_mode FULL -cc.pass_config.enable_sp=true
 
-Both command lines give the same mapping of dotted keys. The translation refuses an unknown key by name, like an unknown
-flag.
+Both command lines above give the same mapping of dotted keys. The translation refuses an unknown key by name, like an
+unknown flag.
 
     >>> flat({"cudagraph_mode": "FULL", "pass_config": {"enable_sp": True}}, "compilation_config")
     {'cudagraph_mode': 'FULL', 'pass_config.enable_sp': True}

@@ -7,7 +7,7 @@ the settings of the node. It also contains rules of the classes that surround th
     >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-dbo"]))[0].partition(": ")[0]
     'vLLM refuses this (rule of VllmConfig'
 
-It contains no rules about the machine or the model. Source: specification chapter 8.2 (validation).
+This module contains no rules about the machine or the model. Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations

@@ -33,6 +33,6 @@ really had. Its healthy twin is the same program without the mistake. `dpsim mus
     engine_pauses.py     pause and resume
     engine_bugs.py       bugs that engines had with waves and pauses
 
-Each file has the variants of one area. The entry points in pyproject.toml name the files, and only the registry
-imports them. No check imports a variant, so no check can contain an exception for one.
+Each file of the museum has the variants of one area. The entry points in pyproject.toml name the files, and only the
+registry imports them. No check imports a variant, so no check can contain an exception for one.
 """

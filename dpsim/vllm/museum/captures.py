@@ -1,10 +1,11 @@
 """Variants of CUDA graph capture and replay: each class is the healthy program with one planted mistake.
 
-They are mutants of the engine's specification, section 5.12 (keys such as M-CG-3; see docs/keys.md). Most change the
-forward that the program `dp_batch` captures. Some change code that follows source page 004 (the V2 runner's
-`cudagraph_utils.py`), which the program `pp_tokens` runs. Some mistakes need code that the program does not have, such
-as offloaded weights. For them a healthy extension adds the code, and is their twin. `dpsim.vllm.museum.graphs` has the
-mistakes that already the batch agreement shows, and `dpsim.vllm.museum.graph_bugs` the historical bugs.
+The mistakes are mutants of the engine's specification, section 5.12 (keys such as M-CG-3; see docs/keys.md). Most
+change the forward that the program `dp_batch` captures. Others change code that follows source page 004 (the V2
+runner's `cudagraph_utils.py`), which the program `pp_tokens` runs. A few need code that the default program does not
+have, such as offloaded weights. For such a mistake, a healthy variant adds the code and is the twin of the faulty one.
+`dpsim.vllm.museum.graphs` has the mistakes that already the batch agreement shows, and `dpsim.vllm.museum.graph_bugs`
+the historical bugs.
 
 Where a docstring below names "one rank", the variant changes the last rank of its group.
 
@@ -32,7 +33,7 @@ from dpsim.vllm.model.arrays import count
 from dpsim.vllm.model.kernels import LAYERS, copy
 from dpsim.vllm.pipeline.graphs import CapturedLayers, ManagedSession
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(

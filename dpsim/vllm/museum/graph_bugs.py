@@ -1,8 +1,9 @@
 """Variants of CUDA graphs: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
-Some bugs need code that the program does not have, such as an all-reduce with registered buffers. For them a healthy
-extension adds this code and is the `twin` of the bug. So the bug is the only difference between the two. The bug
-watchdog-query-capture needs a second host thread, and is in `dpsim.vllm.museum.overlap_graphs`.
+A few CUDA graph bugs need code that the default program does not have, such as an all-reduce with registered buffers.
+For such a bug, a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only
+difference between the two. The bug watchdog-query-capture needs a second host thread, and is in
+`dpsim.vllm.museum.overlap_graphs`.
 
     protocol: {name: dp_batch, variant: graph-arena-move}       config: {capture_graphs: true}
 """

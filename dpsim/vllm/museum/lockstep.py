@@ -1,7 +1,7 @@
 """Variants of engines whose data-parallel ranks run every step together: bugs that engines really had.
 
-Each class is the healthy program with the bug in about ten lines, and names the report. Some bugs are equal to a mutant
-and have the mutant's name (M-DP-11; see docs/keys.md):
+Each class below is the healthy program with one bug in about ten lines, and names the report of the bug. Four more bugs
+are equal to a mutant of the engine's specification and have the mutant's name (M-DP-11; see docs/keys.md):
 
 * dp-dummy-graph-size is M-DP-11 (vllm pull request 25906).
 * dp-mode-split is M-DP-6 (vllm 30173).

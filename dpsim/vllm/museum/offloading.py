@@ -1,7 +1,7 @@
 """Variants of offloaded weights: a rank keeps weights in host memory and copies them to the device layer by layer.
 
-The default program has all weights on the device. `cg-offload` is a healthy extension that copies them before each
-layer, and the twin of the other classes. Each of these lacks one wait of `dpsim.vllm.capture.offloader`, or has one
+The default program has all weights on the device. `cg-offload` is a healthy variant that copies them before each layer,
+and the twin of the other variants. Each faulty variant lacks one wait of `dpsim.vllm.capture.offloader`, or has one
 wait too many. M-CG-6 and M-CG-7 are mutants of the engine's specification, section 5.12 (see docs/keys.md). The others
 are bugs that engines really had.
 

@@ -24,7 +24,7 @@ from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.hooks import Dbo
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(name: str, expected: str | None, reason: str = "", twin: str = "") -> Callable[[type[Any]], type[Any]]:

@@ -57,7 +57,7 @@ class WaitsTwice(Transfer):
 
 @mutant("M-PS-6", "[CH]*")
 class SendsEmptySteps(Stage):
-    """A stage sends a description also in a step without tokens.
+    """A stage sends a description of its hidden states also in a step without tokens.
 
     The next stage reads it as the description of its next step with tokens.
     """

@@ -1,8 +1,8 @@
 """Variants of pipelines: bugs that engines really had, each the healthy program with the bug in about ten lines.
 
-Some bugs need a schedule or a transport that the program does not have, such as a warm-up. For them a healthy extension
-adds it and is the `twin` of the bug. So the bug is the only difference between the two. The bug pp-captured-recv needs
-CUDA graphs, and is in `dpsim.vllm.museum.graph_bugs`.
+A few pipeline bugs need code that the default program does not have, such as a warm-up before serving. For such a bug,
+a healthy variant adds the code and is the `twin` of the faulty variant. So the bug is the only difference between the
+two. The bug pp-captured-recv needs CUDA graphs, and is in `dpsim.vllm.museum.graph_bugs`.
 
     protocol: {name: pp_tokens, variant: pp-record-stream}
 """
@@ -25,7 +25,7 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Received, Transfer, WaitsForDescription
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 TABLE = 10_000  # int64 numbers: more than gloo or the simulation sends before the receiver posts its receive
 
 

@@ -1,8 +1,8 @@
 """Variants of the requests of a pipeline's scheduler: each class is the healthy program with one planted mistake.
 
-The variants concern late results, the width of a token broadcast, preemption, and sessions. A session is a request that
-continues later with more input under the same id. No report of these bugs is known. Each variant applies a rule of the
-engine's specification (sections 6.2, 6.5, 6.9 or 7.6) at the wrong point.
+The variants of this file concern late results, the width of a token broadcast, preemption, and sessions. A session is a
+request that continues later with more input under the same id. No report of these bugs is known. Each variant applies a
+rule of the engine's specification (sections 6.2, 6.5, 6.9 or 7.6) at the wrong point.
 
     protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
@@ -83,7 +83,7 @@ class AdmitsWhilePreempting(PipelineScheduler):
 class KeepsGeneration(Stage):
     """A session continues as a new request in its former slot, and no stage counts a new generation of that slot.
 
-    So the new request takes over the tokens in flight that belong to the former one.
+    So the new request receives the tokens in flight that belong to the former one.
     """
 
     def slot_for(self, admission: Admission) -> int:

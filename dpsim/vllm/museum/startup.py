@@ -29,7 +29,7 @@ from dpsim.vllm.startup.engine import EngineCore
 from dpsim.vllm.startup.errors import StartupError
 from dpsim.vllm.startup.ports import ListedPorts
 
-HEALTHY = "healthy: an extension of the protocol, the twin of"
+HEALTHY = "healthy: the program with additional code, the twin of"
 
 
 def mutant(

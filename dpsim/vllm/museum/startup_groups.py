@@ -1,7 +1,7 @@
 """Variants of the start-up of workers: groups, communicators, warm-up and capture, each with one planted mistake.
 
-They are mutants of the engine's specification, section 9.5 (keys such as M-ST-1; see docs/keys.md). Where a docstring
-below names "one worker", the variant changes the last worker.
+The mistakes are mutants of the engine's specification, section 9.5 (keys such as M-ST-1; see docs/keys.md). Where a
+docstring below names "one worker", the variant changes the last worker.
 
     protocol: {name: startup, variant: M-ST-1}
 """

@@ -1,6 +1,6 @@
 """Variants of the order of phases in a data-parallel step, and of their inputs: each class has one planted mistake.
 
-A rank takes over the scheduler's batch, agrees with its group, prepares inputs, runs the forward, and samples. The
+A rank receives the scheduler's batch, agrees with its group, prepares inputs, runs the forward, and samples. The
 mistakes are mutants of the engine's specification, section 10.8 (keys such as M-ES-1; see docs/keys.md). The other
 mutants of that section are in these files of the museum:
 
@@ -30,7 +30,7 @@ from dpsim.vllm.museum.batch import is_last
 
 @register_variant("M-ES-1", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
 class AgreesOnOldBatch(DataParallelStep):
-    """Ranks agree before they take over the scheduler's batch, and so agree on the batch of the previous step.
+    """Ranks agree before they read the scheduler's new batch, and so agree on the batch of the previous step.
 
     If the new batch is larger than the previous one, the forward has no room for all of its tokens.
     """

@@ -1,8 +1,8 @@
 """Variants of steps in a pipeline: dummy steps, a batch queue that is too deep, the order after sampling, late frees.
 
-Each class is the healthy program with one planted mistake. They are mutants of the engine's specification, sections
-6.11, 7.8 and 10.8 (keys such as M-PS-7; see docs/keys.md). `scenarios/museum/` contains the smallest scenario that
-shows each mistake.
+Each class below is the healthy program with one planted mistake. The mistakes are mutants of the engine's
+specification, sections 6.11, 7.8 and 10.8 (keys such as M-PS-7; see docs/keys.md). `scenarios/museum/` contains the
+smallest scenario that shows each mistake.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-7}
 """
@@ -21,11 +21,11 @@ from dpsim.vllm.pipeline.stage import Stage
 @mutant(
     "M-PP-16",
     None,
-    "performance only: the token queue keeps its length, stages take tokens over before they need them, and the main "
+    "performance only: the token queue keeps its length, stages apply tokens before they need them, and the main "
     "stream waits for them",
 )
 class DummyTakesOver(Stage):
-    """A dummy step takes an entry of the token queue over, and appends an empty entry."""
+    """A dummy step takes an entry from the token queue, applies its tokens, and appends an empty entry."""
 
     async def dummy(self) -> None:
         self.consume()
@@ -34,7 +34,7 @@ class DummyTakesOver(Stage):
 
 @mutant("M-PP-16-push", WRONG)
 class DummyPushes(Stage):
-    """A dummy step appends an empty entry to the token queue, so stages take tokens over one step too late."""
+    """A dummy step appends an empty entry to the token queue, so stages apply tokens one step too late."""
 
     async def dummy(self) -> None:
         if self.tokens is not None and not self.is_last:

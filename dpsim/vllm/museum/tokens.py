@@ -1,12 +1,12 @@
 """Variants of sampled tokens in a pipeline: each class is the healthy program with one planted mistake.
 
-Only the last stage samples. It broadcasts the tokens on a side stream. The other stages append each receive to a queue,
-and take its entries over some steps later, before the next decode. The mistakes are mutants of the engine's
-specification, section 6.11 (keys such as M-PP-2; see docs/keys.md). `scenarios/museum/` contains the smallest scenario
-that shows each mistake. A variant that costs only speed, or nothing, contains the reason;
-tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely (a world: a scenario with fixed parameters).
-`dpsim.vllm.museum.pipeline` has variants of hidden states, `dpsim.vllm.museum.steps` has those of dummy steps, and
-`dpsim.vllm.museum.pipeline_bugs` has historical bugs.
+Only the last stage samples. It broadcasts the tokens on a side stream. The other stages append each receive to a queue.
+Some steps later, before the next decode, they take the entry and apply its tokens to their request table. The mistakes
+are mutants of the engine's specification, section 6.11 (keys such as M-PP-2; see docs/keys.md). `scenarios/museum/`
+contains the smallest scenario that shows each mistake. A variant that costs only speed, or nothing, contains the
+reason; tests/vllm/pipeline/test_scopes.py enumerates small worlds of it completely (a world: a scenario with fixed
+parameters). `dpsim.vllm.museum.pipeline` has variants of hidden states, `dpsim.vllm.museum.steps` has those of dummy
+steps, and `dpsim.vllm.museum.pipeline_bugs` has historical bugs.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PP-2}
 """
@@ -47,7 +47,7 @@ class NoGeneration(SampledTokens):
 
 @mutant("M-PP-2", WRONG)
 class LongerQueue(SampledTokens):
-    """The token queue is one entry too long, so a stage takes a token over one step after the request runs again."""
+    """The token queue is one entry too long: a stage applies a token one step after the request already runs again."""
 
     def length(self) -> int:
         return super().length() + 1
@@ -56,7 +56,7 @@ class LongerQueue(SampledTokens):
 @mutant(
     "M-PP-3",
     None,
-    "performance only: stages take tokens over before they need them, and the main stream waits for them (a bubble)",
+    "performance only: stages apply tokens before they need them, and the main stream waits for them (a bubble)",
 )
 class ShorterQueue(SampledTokens):
     """The token queue is one entry too short, so the main stream waits for tokens that it does not need yet."""
@@ -145,7 +145,7 @@ class KeepsTokensOnly(SampledTokens):
 
 @mutant("M-PP-11", WRONG)
 class TakesOverLate(Stage):
-    """A stage takes tokens over after it has read its inputs, so the first stage embeds the previous token."""
+    """A stage applies received tokens after it has read its inputs, so the first stage embeds the previous token."""
 
     def before_inputs(self, batch: Batch) -> None:
         self.update_slots(batch)
@@ -161,13 +161,13 @@ class TakesOverLate(Stage):
 @mutant(
     "M-PP-12",
     None,
-    "performance only: the next step takes the tokens over before others arrive there, in all of 5,906 small worlds",
+    "performance only: the next step takes the tokens before others arrive there, in all of 5,906 small worlds",
 )
 class OldestPlace(SampledTokens):
     """A stage stores a step's tokens in the oldest entry of the queue, not in the newest.
 
-    The order of steps stays right, because the next step takes the entry over, so the queue never contains more than
-    one. Tokens arrive as early as in M-PP-3, and none is lost. An enumeration of small worlds confirms this: two or
+    The order of steps stays right, because the next step takes the entry, so the queue never contains more than one.
+    Tokens arrive as early as in mutant M-PP-3, and none is lost. An enumeration of small worlds confirms this: two or
     three stages, one or two slots, up to three requests, none or one draft token (tests/vllm/pipeline/test_scopes.py).
     """
 
@@ -177,7 +177,7 @@ class OldestPlace(SampledTokens):
 
 @mutant("pp-mapping-unfiltered", WRONG)
 class MappingOfTheBatch(Stage):
-    """A stage takes tokens over with the original row-to-slot mapping of the batch, even after it dropped rows.
+    """A stage applies tokens with the original row-to-slot mapping of the batch, even after it dropped rows.
 
     If no row was dropped, this mapping is right and saves a copy. No report of this bug is known.
     """

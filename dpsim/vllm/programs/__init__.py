@@ -16,7 +16,7 @@ use.
     whole_engine_dp.py   whole engines of one worker each
     whole_engine.py      whole engines with pipelines: `whole_engine` and `whole_engine_watched`
 
-They use `releases/`, which lists the pieces of each release. The program `dp_survivors`, which follows no release, is
+The programs look up the pieces of each release in `releases/`. The program `dp_survivors`, which follows no release, is
 in `engine/`.
 """
 

@@ -7,8 +7,9 @@ It runs eagerly, or in captured graphs (`config.capture_graphs`).
     protocol: {name: dbo, form: source-000}
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
 
-A form is a release or a source page. It determines the agreement, the cut of a batch, the keys of graphs, and the
-number of threads at the ready barrier (`dpsim.vllm.releases`, `dpsim.vllm.overlap.forms`).
+The form of the program names a release, or a source page (a published file of vLLM). It determines the agreement, the
+cut of a batch, the keys of graphs, and the number of threads at the ready barrier (`dpsim.vllm.releases`,
+`dpsim.vllm.overlap.forms`).
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     protocol: {name: engine, form: "0.33"}
     config: {dp_sync_interval: 16, _api_process_count: 2}
 
-Each request takes one step for each output token. There are `_api_process_count` front ends. They receive the requests
-in turn, in the order of their arrivals, and each selects an engine for its request. A run ends when all front ends have
-received all outputs and sent STOP. Then the coordinator stops, and each engine stops when it is idle.
+Each request takes one step for each output token. There are `_api_process_count` front ends. Front ends receive the
+requests in turn, in the order of arrival, and each front end selects an engine for its request. A run ends when all
+front ends have received all outputs and sent STOP. Then the coordinator stops, and each engine stops when it is idle.
 
 While any engine has work, all engines step (a *wave*). Engines that have no work run dummy batches. In the finish sync,
 an all-reduce, they learn whether any engine still has work. The forms differ in the steps that sync, in the process

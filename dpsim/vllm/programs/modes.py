@@ -1,6 +1,7 @@
 """Decisions of ranks that a campaign counts: graph modes of a step, and the ways in which a wrapper runs a step.
 
-A campaign counts in how many scenarios each decision occurred (`Program.modes`, `Program.rows`). The tables map the
+A campaign runs many scenarios, and counts in how many of them each decision of a rank occurred (`Program.modes`,
+`Program.rows`). The tables map the
 name in a report to the kind and value of a rank's decision.
 """
 

@@ -1,6 +1,7 @@
 """Source page 000: the batch agreement of data-parallel ranks (specification chapter 1), as in release 0.17.
 
-It belongs to the V1 runner. Its microbatches are those of source page 001, which vLLM runs after this agreement.
+The page is part of vLLM's V1 runner. Its microbatches are those of source page 001, which vLLM runs after this
+agreement.
 """
 
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance

@@ -1,8 +1,8 @@
 """Draws random histories of an engine and of the coordinator.
 
-Each iteration of an engine contains numbers in the place of those that other ranks send. The answer keeps the numbers
-that a finish sync reduced. An engine of release 0.14 has no pauses, and its sync has one number. Up to release 0.28 the
-sync interval is 32 steps.
+Each iteration in the history of an engine contains random numbers in the place of those that other ranks send. VLLM's
+answer keeps only the numbers that a finish sync reduced. An engine of release 0.14 has no pauses, and its sync has one
+number. Up to release 0.28 the sync interval is 32 steps.
 """
 
 from __future__ import annotations
