@@ -1,7 +1,7 @@
 """The agreement on KV cache memory when an elastic engine adds ranks: all ranks use the smallest size of any rank.
 
-A new rank has not measured its memory and sends -1. The other ranks must ignore this number, although it is smaller
-than every size:
+A rank that joins a running engine has not measured its memory, and sends -1. The other ranks must ignore this number,
+although it is smaller than every size:
 
     >>> reduced([offer(size) for size in (-1, 1001, 1002)])
     1001

@@ -4,8 +4,8 @@ The mistakes are mutants of the engine's specification, section 5.12 (keys such 
 change the forward that the program `dp_batch` captures. Others change code that follows source page 004 (the V2
 runner's `cudagraph_utils.py`), which the program `pp_tokens` runs. A few need code that the default program does not
 have, such as offloaded weights. For such a mistake, a healthy variant adds the code and is the twin of the faulty one.
-`dpsim.vllm.museum.graphs` has the mistakes that already the batch agreement shows, and `dpsim.vllm.museum.graph_bugs`
-the historical bugs.
+`dpsim.vllm.museum.graphs` has graph mistakes that show without a capture, and `dpsim.vllm.museum.graph_bugs` has bugs
+that engines really had.
 
 Where a docstring below names "one rank", the variant changes the last rank of its group.
 

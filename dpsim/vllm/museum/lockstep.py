@@ -3,10 +3,11 @@
 Each class below is the healthy program with one bug in about ten lines, and names the report of the bug. Four more bugs
 are equal to a mutant of the engine's specification and have the mutant's name (M-DP-11; see docs/keys.md):
 
-* dp-dummy-graph-size is M-DP-11 (vllm pull request 25906).
-* dp-mode-split is M-DP-6 (vllm 30173).
-* dp-drafter-gate is M-ES-6 (vllm 40589, issue 44185).
-* dp-dummy-stale-rows is M-CG-13 and M-ES-5 (vllm 37728, 39444, 49757, 56734).
+* dp-dummy-graph-size is mutant M-DP-11: a dummy batch runs in a smaller graph (vllm pull request 25906).
+* dp-mode-split is mutant M-DP-6: each rank runs its own graph mode (vllm 30173).
+* dp-drafter-gate is mutant M-ES-6: one rank skips the drafter (vllm 40589, issue 44185).
+* dp-dummy-stale-rows is mutants M-CG-13 and M-ES-5: a dummy batch overwrites cache rows of requests (vllm 37728, 39444,
+  49757, 56734).
 
 The bug eplb-coop-launch is in `dpsim.vllm.museum.experts`.
 

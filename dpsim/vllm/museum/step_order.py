@@ -4,11 +4,11 @@ A rank receives the scheduler's batch, agrees with its group, prepares inputs, r
 mistakes are mutants of the engine's specification, section 10.8 (keys such as M-ES-1; see docs/keys.md). The other
 mutants of that section are in these files of the museum:
 
-* `flow`: M-ES-4 and M-ES-6, of the drafter
-* `experts`: M-ES-9, of the balance of experts
-* `engine`: M-ES-3 and M-ES-15, of the engine loop
-* `steps`: M-ES-8, M-ES-14 and M-ES-16, of sampled tokens
-* `remote_calls`: M-ES-10 and M-ES-11, of sampled tokens
+* `flow` has M-ES-4 and M-ES-6: a rank skips the drafter.
+* `experts` has M-ES-9: ranks count the load of experts in different ways.
+* `engine` has M-ES-3 and M-ES-15: an engine joins the finish sync at a wrong point, or on a wrong group.
+* `steps` has M-ES-8, M-ES-14 and M-ES-16: a pipeline stage changes tokens or slots at a wrong point.
+* `remote_calls` has M-ES-10 and M-ES-11: an engine samples a step that has nothing to sample.
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-1}
 """

@@ -9,8 +9,8 @@ replaces one piece by name:
     >>> pieces.names["agreement"], pieces.names["graphs"], pieces.lockstep.waves.sync_form.INTERVAL
     ('source-000', 'v1-0.33', 32)
 
-In `current`, steps with microbatches run on the V1 runner, and all other steps on the V2 runner. A swap to the V2
-runner applies to both, as the engine's variable VLLM_USE_V2_MODEL_RUNNER does:
+In the stack `current`, steps with microbatches run on vLLM's V1 model runner, and all other steps on the V2 runner. A
+swap to the V2 runner applies to both kinds of steps, as the engine's variable VLLM_USE_V2_MODEL_RUNNER does:
 
     >>> two = Topology(data_parallel_size=2)
     >>> [resolve("current", {}, two, EngineConfig(enable_dbo=dbo)).runner for dbo in (False, True)]

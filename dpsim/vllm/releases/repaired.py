@@ -1,9 +1,10 @@
 """Release 0.33 with repairs: a form with protections that no release of vLLM has.
 
-microbatches    one that raises wakes its siblings, while in every release they wait without end (specification 4.7)
-scheduler       a request with drafts waits for its token, also without asynchronous scheduling (specification 6.10)
+microbatches    a microbatch that raises wakes its siblings; in every release they wait without end (4.7)
+scheduler       a request with drafts waits for its token, also without asynchronous scheduling (6.10)
 
-`dpsim.vllm.releases.protects` lists all protections that no release has.
+The numbers are sections of the engine's specification. `dpsim.vllm.releases.protects` lists all protections that no
+release has.
 """
 
 from dpsim.vllm.overlap.repaired import ForwardRepaired
