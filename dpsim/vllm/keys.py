@@ -1,10 +1,12 @@
-"""Keys of the specification that the model of vLLM follows, with their meanings: for docs/keys.md.
+"""The keys of the specification that the model of vLLM follows, with their meanings. docs/keys.md is generated from
+them.
 
     >>> INVARIANTS["I-EL-7"]
     'If an engine that is not paused accepts a request, all engines run in the end.'
 
-The specification is not part of this repository. Docstrings, messages and pages name its invariants (I-EL-7), its
-examples (A-15) and its sections (2.12). Mutants (M-EL-7) are variants of the museum, which the registry describes.
+The specification describes the behaviour of vLLM, and is not part of this repository. Docstrings, messages and pages
+refer to its invariants (I-EL-7), examples (A-15) and sections (2.12) by these keys. A mutant (M-EL-7) is a variant of
+the museum with one mistake; the registry of variants describes it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ AREAS = {
     "ST": (9, "start-up"),
     "ES": (10, "one whole engine step"),
 }
-"""By the letters of a key, the chapter of the specification and its subject."""
+"""For the two letters in a key, the chapter of the specification and its subject."""
 
 SECTIONS = {
     1: (
@@ -52,8 +54,10 @@ SECTIONS = {
     9: ("actors; order; invariants; versions; mutants"),
     10: ("iteration (V2); runner (V1); further agreements; no deadlock; streams; record; invariants; mutants"),
 }
-"""By chapter, the subjects of its sections, from section 1 on: 2.12 are the mutants of chapter 2. Sections 8.0
-and 10.0 are the fields of the configuration, and the stacks.
+"""For each chapter, the subjects of its sections, separated by semicolons, from section 1 on.
+
+For example, section 2.12 contains the mutants of chapter 2. Section 8.0 describes the fields of the configuration, and
+section 10.0 the stacks.
 """
 
 INVARIANTS = {
@@ -176,7 +180,7 @@ INVARIANTS = {
     "I-UB-10": "The outputs of all microbatches in order are the rows of the batch.",
     "I-UB-11": "In mode FULL, requests and tokens are those of the captured shape.",
 }
-"""By key, the rule in one or two sentences."""
+"""For each key, the invariant in one or two sentences."""
 
 EXAMPLES = {
     "A-2": "two ranks with FULL graphs pad to 8 tokens",
@@ -190,7 +194,7 @@ EXAMPLES = {
     "A-28": "34 layers on four stages: 8, 9, 9 and 8",
     "A-31": "adapters without specialised graphs: a dummy lowers every rank to NONE",
 }
-"""By key, the subject of the worked examples that pages and docstrings name."""
+"""For each key, the subject of a worked example that pages or docstrings refer to."""
 
 register_keys(
     {**INVARIANTS, **{key: f"An example of the specification: {subject}." for key, subject in EXAMPLES.items()}}
