@@ -18,6 +18,7 @@
     schedule.py        the seam between the simulated machine and a search over schedules
     installed.py       entry points of installed packages
     words.py           small pieces of text: the nearest name, counts, durations
+    differing.py       where long values differ, for messages
     collectives/       the collectives, one file each: all that holds for one of them
     rules/             rules that machines and checks share
 

@@ -203,9 +203,20 @@ def _numbers(text: str) -> list[int]:
 
 
 def short(value: object, limit: int = 120) -> str:
-    """A value for one line; a long one is cut in the middle.
+    """A value for one line. A long one keeps its beginning, and says how many characters it leaves out.
 
     >>> short("abcdefghijklmnopqrstuvwxyz", 12)
+    'abcdefghijkl ... and 14 more characters'
+    """
+    text = str(value)
+    left = len(text) - limit
+    return text if left <= 0 else f"{text[:limit]} ... and {counted(left, 'more character')}"
+
+
+def middle_cut(value: object, limit: int = 120) -> str:
+    """A path or a call for one line. A long one is cut in the middle, because its end is the name of a file or a line.
+
+    >>> middle_cut("abcdefghijklmnopqrstuvwxyz", 12)
     'abcdef ... wxyz'
     """
     text = str(value)

@@ -1,4 +1,4 @@
-"""Text that has to fit: lines of 120 columns below a label, cut in the middle if they are too long.
+"""Text that has to fit: lines of 120 columns below a label, cut if they are too long.
 
     >>> print("\\n".join(block("waits", ["rank 0 -> rank 1 (dp #3)", "rank 1 -> rank 0 (ep #3)"])))
     waits     rank 0 -> rank 1 (dp #3); rank 1 -> rank 0 (ep #3)
@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Sequence
 
 from dpsim.contract.interface import NO_STEP
+from dpsim.contract.words import counted
 
 WIDTH = 120
 """Columns of a line."""
@@ -38,12 +39,13 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
     return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
 
 
-def folded(text: str, most: int = 2) -> list[str]:
+def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
     """A text in at most `most` lines, which fit beside a label. A longer text is cut in the middle, because its end
-    often is a place.
+    often is a place. `ends`: if not, only its end is left out, and the line has the number of characters left out.
     """
+    shorten = cut if ends else beginning
     for limit in range(most * (WIDTH - LABEL), 0, -4):
-        lines = textwrap.wrap(cut(text, limit), WIDTH - LABEL, break_on_hyphens=False)
+        lines = textwrap.wrap(shorten(text, limit), WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
     return []
@@ -59,6 +61,18 @@ def cut(text: str, limit: int) -> str:
         return text
     head, tail = text[: limit // 2 - 2], text[-(limit // 2) + 3 :]
     return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
+
+
+def beginning(text: str, limit: int) -> str:
+    """About `limit` characters, then the number of those left out.
+
+    >>> beginning("assert left == right left.tokens[30] = 130 right.tokens[30] = 7", 42)
+    'assert left == right left.tokens[30] = 130 ... and 21 more characters'
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1].rpartition(" ")[0] or text[:limit]
+    return f"{head} ... and {counted(len(text) - len(head), 'more character')}"
 
 
 def joined(parts: Sequence[str], most: int = 2) -> list[str]:
