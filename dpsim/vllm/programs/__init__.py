@@ -6,7 +6,7 @@
     pp_tokens.py         pipelines
     engine.py            engines in lockstep: `engine`, and `engine_watched`
     startup.py           the start of a group: `startup`, and `startup_watched`
-    modes.py             modes and rows of tables that ranks decide, for campaigns that count them
+    modes.py             modes and rows of tables that ranks decide, and what a proof assumes of graphs
     pieces.py            the forms of each piece of whole engines
     stacks.py            the stacks, and the way from a stack, swaps and a configuration to the pieces
     whole_engine_dp.py   whole engines of one worker each

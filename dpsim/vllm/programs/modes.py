@@ -1,12 +1,14 @@
-"""The modes of a step and the rows of the table of overlaps, as ranks decide them.
+"""The modes of a step and the rows of the table of overlaps, as ranks decide them, and what a proof assumes of graphs.
 
 Campaigns count in how many worlds each was reached (`Program.modes`, `Program.rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from dpsim.vllm.config import EngineConfig
 
 RUNTIME_MODES = ("NONE", "PIECEWISE", "FULL")
 
@@ -24,3 +26,11 @@ OVERLAP_ROWS: Mapping[str, tuple[str, Any]] = {
     f"overlap {action}": ("overlap", action) for action in ("plain", "graph", "eager", "threads", "capture", "replay")
 }
 """Of the table by which a wrapper runs a step (`dpsim.vllm.overlap.wrapper`)."""
+
+CHOSEN = "graphs are chosen, not captured"
+NEITHER = "graphs are neither chosen nor captured"
+
+
+def chosen_graphs(config: EngineConfig, graphs: Collection[object]) -> tuple[str, ...]:
+    """What a proof assumes if ranks agree on one of these graphs and then run the same calls eagerly."""
+    return (CHOSEN,) * (bool(graphs) and not config.capture_graphs)
