@@ -370,9 +370,27 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Explains `assert holds(...).verdict == "proven"` if the search ended before its last schedule."""
+    """Explains `assert holds(...).verdict == "proven"` if the search ended before its last schedule. For a failed assertion
+    of a program, it lists the elements that differ: pytest cuts a long value in its middle.
+    """
     hint = getattr(left, "hint", "") if op == "==" and right == "proven" and isinstance(left, str) else ""
-    return [f"{str(left)!r} == 'proven'", hint] if hint else None
+    if hint:
+        return [f"{str(left)!r} == 'proven'", hint]
+    if not _in_program():
+        return None
+    from dpsim.contract.differing import compared
+
+    return compared(op, left, right, least=30)
+
+
+def _in_program() -> bool:
+    """Whether the simulation called what runs now: then a program's assertion failed, and none of a test."""
+    frame = sys._getframe(2) if "dpsim.sim.backend" in sys.modules else None
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith(("dpsim.sim.", "dpsim.alone.")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:

@@ -14,8 +14,9 @@ from __future__ import annotations
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
 from dpsim.checks.undecided import Undecided, findings_of, first_undecided
+from dpsim.contract.differing import told_apart
 from dpsim.contract.ops import DECISION_VALUE, STEP
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -55,15 +56,17 @@ def _finding(
     odd = here[parted[1][0]] if parted else None
     reference = here[parted[0][0]] if parted else here[min(here)]
     said = decision(odd or reference)
+    texts = told_apart(label, list(sides))
+    decided = [(ranks, text.removeprefix(f"{label} = ")) for text, ranks in zip(texts, sides.values(), strict=True)]
     return Finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
-        + "; ".join(f"{ranks_text(ranks)} decided {short(value)}" for value, ranks in sides.items()),
+        + "; ".join(f"{ranks_text(ranks)} decided {text}" for ranks, text in decided),
         culprit=Culprit.of(odd.rank, said) if odd else None,
         position=run_index.position(reference),
         details=tuple(
-            f"{ranks_text(ranks)} decided {label} = {short(value)} at {decision(here[ranks[0]]).where}"
-            for value, ranks in sides.items()
+            f"{ranks_text(ranks)} decided {text} at {decision(here[ranks[0]]).where}"
+            for text, ranks in zip(texts, sides.values(), strict=True)
         ),
     )

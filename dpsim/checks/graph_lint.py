@@ -208,30 +208,33 @@ def _finding(
     record = first.record
     before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
     differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
-    how = "; ".join(
-        f"{ranks_text(some)} {_way(run_index, way, name, members[some[0]][seq])}"
+    sides = [
+        _side(run_index, some, way, name, members[some[0]][seq])
         for way, _ in ways
         for some in [[rank for rank, call in here.items() if call == way]]
-    )
+    ]
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.site} ({record.describe()}) in step {record.step} is made by {how}; all members have to make "
-        f"it eagerly, or all in a replay of the same capture{differ and f'; {differ}'}",
+        message=f"{record.site} ({record.describe()}) is unpaired in step {record.step}; all members have to call it "
+        f"eagerly, or all to replay it from the same capture: {'; '.join(sides)}{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
-        details=(*captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
+        details=(*sides, *captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
     )
 
 
-def _way(run_index: RunIndex, way: CapturedCall, name: Line, entry: Entry) -> str:
+def _side(run_index: RunIndex, ranks: list[int], way: CapturedCall, name: Line, entry: Entry) -> str:
+    """What some ranks do, with the line of the first of them."""
+    who, s = ranks_text(ranks), "s" * (len(ranks) == 1)
     where = f" at {entry.record.where}" if entry.record.where else ""
     if way == EAGER:
-        return f"eagerly{where}"
+        return f"{who} call{s} it eagerly{where}"
     journal = run_index.run.journals[entry.rank][: entry.at]
     graph = next(raw[GRAPH] for raw in reversed(journal) if raw[KIND] == "replay")
     own = dict(captured(entry.rank, name, journal))[graph]
-    return f"as call {way.number + 1} of the {own} that graph {graph} captured{where}, in {run_index.within(entry)}"
+    call = f"call {way.number + 1} of {own}{where and f', captured{where}'}"
+    return f"{who} replay{s} it in {run_index.within(entry)}, as {call}"
 
 
 def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[str, int]]:
@@ -257,13 +260,17 @@ def _captures_told(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[
     at = first_difference([row if named else [calls for _, calls in row] for row in rows.values()])
     if at is None:
         return "", []
-    line = name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
+    line = _line_text(name)
     firsts = _folded({rank: _captured_text(row[at : at + 1]) for rank, row in rows.items()})
-    differ = f"what they captured on {line} differs from capture {at + 1} on: " + ", ".join(
-        f"{what} on {ranks}" for ranks, what in firsts
+    differ = f"the captures on {line} differ from capture {at + 1} on: " + ", ".join(
+        f"{ranks} captured {what}" for ranks, what in firsts
     )
     whole = _folded({rank: _captured_text(row) for rank, row in rows.items()})
     return differ, [f"{ranks} captured on {line}, in order: {what}" for ranks, what in whole]
+
+
+def _line_text(name: Line) -> str:
+    return name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
 
 
 def _captured_text(row: list[tuple[str, int]]) -> str:

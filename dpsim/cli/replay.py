@@ -55,6 +55,7 @@ def replay(
 ) -> None:
     """Repeat the run of a trace, and report whether it is the same run."""
     with one_line_errors(), json_alone(as_json):
+        from dpsim.campaign.alternatives import of_replayed
         from dpsim.campaign.stepping import StoppedAt
         from dpsim.cli import replay_text, two_lines
         from dpsim.diagnose.variants import extras_of_choice
@@ -76,6 +77,8 @@ def replay(
         _missed(looks, replayed)
         more = [*["--fallback"] * fallback, *typed("--file", file), *typed("--module", module)]
         extras = extras_of_choice(replayed.scenario.protocol, _again(trace, backend, more, full))
+        if not quiet or results:  # the turning costs more runs, and a quiet replay without results prints nothing of it
+            extras = of_replayed(extras, replayed)
         folder = _results(looks, replayed, extras) if results else None
         if as_json:
             say_json(replay_text.as_json(replayed, extras, folder))

@@ -156,7 +156,8 @@ def _what(primary: Finding) -> list[str]:
     """Returns what the culprit did or left out; without a culprit, what each side did."""
     sides, head = sides_of(primary), _without_remedy(primary)
     if not sides:
-        return labelled("", folded(_said(primary, head), 3))
+        raised = primary.klass.startswith("CRASH:")  # its message is the program's, and has no place at its end
+        return labelled("", folded(_said(primary, head), 3, ends=not raised))
     if primary.culprit is None:
         most = 2 if len(sides) < 3 else 1
         lines = folded(head.partition(": rank")[0], most)

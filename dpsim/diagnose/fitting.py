@@ -14,6 +14,7 @@ import textwrap
 from collections.abc import Sequence
 
 from dpsim.contract.interface import NO_STEP
+from dpsim.contract.words import counted
 
 WIDTH = 120
 """The number of columns of a line."""
@@ -40,10 +41,13 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
     return [f"{name:{LABEL}}{line}" for name, line in zip([label, *[""] * len(lines)], lines, strict=False)]
 
 
-def folded(text: str, most: int = 2) -> list[str]:
-    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle."""
+def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
+    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end often
+    names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
+    """
+    shorten = cut if ends else beginning
     for limit in range(most * (WIDTH - LABEL), 0, -4):
-        lines = textwrap.wrap(cut(text, limit), WIDTH - LABEL, break_on_hyphens=False)
+        lines = textwrap.wrap(shorten(text, limit), WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
     return []
@@ -59,6 +63,18 @@ def cut(text: str, limit: int) -> str:
         return text
     head, tail = text[: limit // 2 - 2], text[-(limit // 2) + 3 :]
     return f"{head.rpartition(' ')[0] or head} ... {tail.partition(' ')[2] or tail}"
+
+
+def beginning(text: str, limit: int) -> str:
+    """About `limit` characters, then the number of those left out.
+
+    >>> beginning("assert left == right left.tokens[30] = 130 right.tokens[30] = 7", 42)
+    'assert left == right left.tokens[30] = 130 ... and 21 more characters'
+    """
+    if len(text) <= limit:
+        return text
+    head = text[: limit + 1].rpartition(" ")[0] or text[:limit]
+    return f"{head} ... and {counted(len(text) - len(head), 'more character')}"
 
 
 def joined(parts: Sequence[str], most: int = 2) -> list[str]:

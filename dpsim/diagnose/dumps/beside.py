@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from dpsim.contract.words import ranks_text, short
+from dpsim.contract.words import middle_cut, ranks_text
 from dpsim.diagnose.dumps.entries import CallPlace
 from dpsim.diagnose.dumps.stacks import read_stacks
 
@@ -66,7 +66,7 @@ def read_beside(folders: Iterable[Path]) -> Beside:
         elif of_rank:
             found = _EXCEPTION.findall(_text(file, from_end=True))
             if found:
-                ends[int(of_rank[1])] = short(found[-1], 160)
+                ends[int(of_rank[1])] = middle_cut(found[-1], 160)
     return Beside(standing, ends, ras, behind)
 
 

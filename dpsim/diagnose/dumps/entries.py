@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpsim.contract.chain import Chain
-from dpsim.contract.words import BadInput, short
+from dpsim.contract.words import BadInput, middle_cut
 
 STATES = ("scheduled", "started", "completed")
 
@@ -117,9 +117,9 @@ class EntryReader:
             for entry in entries:
                 calls.append(self._call(entry, described, by_id))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            said = f"no {error}" if isinstance(error, KeyError) else f"{error}"
+            said = middle_cut(f"no {error}" if isinstance(error, KeyError) else error)
             raise DumpError(
-                f"{name}: entries[{len(calls)}]: {short(said)}; expected an entry as torch's flight recorder writes it"
+                f"{name}: entries[{len(calls)}]: {said}; expected an entry as torch's flight recorder writes it"
             ) from None
         calls.sort(key=lambda call: call.record)
         return RecordedCalls(_coalesced(calls), described)
@@ -196,7 +196,7 @@ class EntryReader:
             if not all(type(name) is str and type(file) is str and type(line) is int for name, file, line in key):
                 raise TypeError("`frames` have no name, filename and line")
             own = [frame for frame in key if not is_of_torch(frame[1])] or [*key]
-            chain = tuple((short(name, 60), f"{short(file, 160)}:{line}") for name, file, line in own)
+            chain = tuple((middle_cut(name, 60), f"{middle_cut(file, 160)}:{line}") for name, file, line in own)
             known = self._places[key] = CallPlace(chain[0][1], chain)
         return known
 

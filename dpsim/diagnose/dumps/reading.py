@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from dpsim.contract.words import counted, short
+from dpsim.contract.words import counted, middle_cut
 from dpsim.diagnose.dumps.beside import NOTHING, Beside, read_beside
 from dpsim.diagnose.dumps.entries import DumpError, EntryReader, RecordedCall, RecordedCalls
 from dpsim.diagnose.dumps.plain_pickle import NotPlain, plain
@@ -110,7 +110,7 @@ def _without_collector() -> Iterator[None]:
 
 def _read(reader: EntryReader, file: Path) -> tuple[RecordedCalls, dict[str, tuple[int, ...]]]:
     """Returns the calls of a file, and the members of the groups that it lists by name."""
-    name = short(file, 200)
+    name = middle_cut(file, 200)
     size = file.stat().st_size
     if size > LARGEST:
         raise DumpError(f"{name}: {size:,} bytes; expected a dump of at most {LARGEST:,}")
@@ -136,7 +136,7 @@ def _content(data: bytes, name: str) -> Any:
             f"{name}:{error.lineno}: neither JSON nor a pickle: {error.msg} at column {error.colno}. {TO_DO}"
         ) from None
     except ValueError as error:
-        raise DumpError(f"{name}: neither JSON nor a pickle: {short(error)}. {TO_DO}") from None
+        raise DumpError(f"{name}: neither JSON nor a pickle: {middle_cut(error)}. {TO_DO}") from None
 
 
 def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
@@ -148,11 +148,13 @@ def _members(config: Any, name: str) -> dict[str, tuple[int, ...]]:
         for group, told in config.items():
             ranks = json.loads(told["ranks"]) if type(told["ranks"]) is str else told["ranks"]
             if not (type(ranks) is list and all(type(rank) is int and 0 <= rank < RANKS for rank in ranks)):
-                raise ValueError(f"`ranks` of the group {short(group, 40)!r} is no list of ranks")
+                raise ValueError(f"`ranks` of the group {middle_cut(group, 40)!r} is no list of ranks")
             if type(group) is str and ranks:
                 found[group] = tuple(ranks)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise DumpError(f"{name}: `pg_config`: {short(error)}; expected name, desc and ranks of each group") from None
+        raise DumpError(
+            f"{name}: `pg_config`: {middle_cut(error)}; expected name, desc and ranks of each group"
+        ) from None
     return found
 
 

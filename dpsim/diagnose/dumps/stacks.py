@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpsim.contract.words import short
+from dpsim.contract.words import middle_cut
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace, is_of_torch
 
 LARGEST = 1 << 22
@@ -39,7 +39,9 @@ def where_it_stands(text: str, main: int) -> CallPlace:
     lines = next((lines for number, said, lines in threads if number == main or "MainThread" in said), [])
     users = [one for one in lines if not is_of_torch(one[1]) and RECORDER not in one[1]]
     users = [one for one in users if not _OF_PYTHON.search(one[1])] or users or lines
-    chain = tuple((short(function, 60), short(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES])
+    chain = tuple(
+        (middle_cut(function, 60), middle_cut(f"{file}:{line}", 160)) for function, file, line in users[:FRAMES]
+    )
     return CallPlace(chain[0][1], chain) if chain else NOWHERE
 
 

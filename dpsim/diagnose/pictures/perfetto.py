@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from dpsim.contract.words import printable, short
+from dpsim.contract.words import middle_cut, printable
 from dpsim.diagnose.pictures.op import DrawnOp, Hole, Key, Picture
 from dpsim.diagnose.pictures.rows import LONGEST, lanes_of, typical
 
@@ -59,7 +59,7 @@ def _in_us(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _text(text: str) -> str:
-    return printable(short(text, LONGEST))
+    return printable(middle_cut(text, LONGEST))
 
 
 def _meta(name: str, rank: int, thread: int, said: str) -> dict[str, Any]:

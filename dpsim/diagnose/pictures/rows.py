@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dpsim.contract.words import printable, short
+from dpsim.contract.words import middle_cut, printable
 from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
 
 FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
@@ -55,7 +55,7 @@ class Texts:
         known = self._numbers.get(text)
         if known is None:
             known = self._numbers[text] = len(self.all)
-            self.all.append(printable(short(text, LONGEST)))
+            self.all.append(printable(middle_cut(text, LONGEST)))
         return known
 
 
@@ -74,8 +74,8 @@ def content(picture: Picture) -> dict[str, Any]:
         rows.setdefault((own, picture.ends[rank], rank in picture.culprits), []).append(rank)
     steps = _steps(picture)
     return {
-        "title": printable(short(picture.title, LONGEST)),
-        "lines": [printable(short(line, LONGEST)) for line in picture.lines],
+        "title": printable(middle_cut(picture.title, LONGEST)),
+        "lines": [printable(middle_cut(line, LONGEST)) for line in picture.lines],
         "fields": FIELDS,
         "last": picture.last,
         "unit": picture.unit,
@@ -85,16 +85,18 @@ def content(picture: Picture) -> dict[str, Any]:
         "focus": focus(picture, steps),
         "near": _two_steps(picture, steps, len(steps) - 1),
         "texts": texts.all,
-        "actors": [printable(short(name, 60)) for name in picture.actors],
+        "actors": [printable(middle_cut(name, 60)) for name in picture.actors],
         "undecided": picture.undecided,
         "arrows": [{"from": _place(one.op), "to": _place(one.to)} for one in picture.arrows],
         "pairs": [_pair(one, other) for one, other in picture.pairs],
         "rows": [
             {
                 "ranks": ranks,
-                "end": printable(short(end, 60)),
+                "end": printable(middle_cut(end, 60)),
                 "culprit": culprit,
-                "lanes": [{"name": printable(short(name, 60)), "ops": ops, "holes": holes} for name, ops, holes in own],
+                "lanes": [
+                    {"name": printable(middle_cut(name, 60)), "ops": ops, "holes": holes} for name, ops, holes in own
+                ],
             }
             for (own, end, culprit), ranks in rows.items()
         ],
@@ -218,7 +220,7 @@ def _holes(holes: Iterable[Hole], texts: Texts, numbers: dict[int, int]) -> tupl
 
 def _place(op: DrawnOp) -> tuple[int, str, int]:
     """Returns rank, lane and begin of an op."""
-    return op.rank, printable(short(op.lane, 60)), op.begin or 0
+    return op.rank, printable(middle_cut(op.lane, 60)), op.begin or 0
 
 
 def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
@@ -228,7 +230,7 @@ def _pair(one: DrawnOp, other: DrawnOp) -> dict[str, Any]:
         "lanes": [op.lane for op in both],
         "begins": [op.begin or 0 for op in both],
         "middles": [((op.begin or 0) + (op.end or op.begin or 0)) / 2 for op in both],
-        "names": [printable(short(op.address, 60)) for op in both],
+        "names": [printable(middle_cut(op.address, 60)) for op in both],
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from dpsim.contract import recording as layout
-from dpsim.contract.words import BadInput, short
+from dpsim.contract.words import BadInput, middle_cut
 from dpsim.diagnose.dumps.entries import NOWHERE, CallPlace
 from dpsim.trace.strict_json import loads
 
@@ -102,7 +102,7 @@ class ProcessRecording(NamedTuple):
 
 def read_recording(path: Path) -> ProcessRecording:
     """Returns the content of a file. Raises a RecordingError that names the file."""
-    name = short(path, 200)
+    name = middle_cut(path, 200)
     size = path.stat().st_size
     if size > LARGEST:
         raise RecordingError(f"{name}: {size:,} bytes; expected a recording of at most {LARGEST:,}. {TO_DO}")
@@ -221,7 +221,7 @@ class _Texts:
             return NOWHERE
         try:
             lines = loads(self.texts[number][1].encode())
-            chain = tuple((short(function, 60), short(line, 160)) for function, line in lines)
+            chain = tuple((middle_cut(function, 60), middle_cut(line, 160)) for function, line in lines)
         except (ValueError, TypeError, RecursionError):
             raise RecordingError(f"{self.name}: text {number} has no lines of a program. {TO_DO}") from None
         return CallPlace(chain[0][1], chain) if chain else NOWHERE
@@ -244,8 +244,8 @@ class _Texts:
             if not all(type(word) is str for word in words):
                 raise ValueError("a name is no text")
         except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
-            raise RecordingError(f"{self.name}: text {number} is no group: {short(error)}. {TO_DO}") from None
-        name, description, library = (short(word, 80) for word in words)
+            raise RecordingError(f"{self.name}: text {number} is no group: {middle_cut(error)}. {TO_DO}") from None
+        name, description, library = (middle_cut(word, 80) for word in words)
         return RecordedIn(name, description, ranks, library, about["me"])
 
     def process(self) -> tuple[str, int, str]:

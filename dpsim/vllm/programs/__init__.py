@@ -10,7 +10,7 @@ use.
     pp_tokens.py         pipelines
     engine.py            data-parallel engines that step together: `engine` and `engine_watched`
     startup.py           the start of a group of engines: `startup` and `startup_watched`
-    modes.py             the decisions of ranks that a campaign counts, such as graph modes
+    modes.py             the decisions of ranks that a campaign counts, and what a proof assumes of graphs
     pieces.py            the forms of each piece of whole engines
     stacks.py            named sets of forms for whole engines, and the selection of pieces from them
     whole_engine_dp.py   whole engines of one worker each

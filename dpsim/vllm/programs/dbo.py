@@ -15,7 +15,7 @@ cut of a batch, the keys of graphs, and the number of threads at the ready barri
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -31,7 +31,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES, chosen_graphs
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -101,6 +101,10 @@ class DualBatchOverlap(Program[OverlapSetup]):
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         return OverlapSetup(topology, timeline, decides, pieces[OverlapStep], pieces[OverlapForward])
+
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: OverlapSetup) -> Sequence[str]:
+        """That ranks choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.flow.config, prepared.flow.dispatcher.sizes)
 
     def steps(self, prepared: OverlapSetup) -> int:
         return prepared.timeline.steps

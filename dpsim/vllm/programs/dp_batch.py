@@ -29,7 +29,7 @@ from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.params.arguments import EngineArguments
 from dpsim.vllm.params.estimate import estimate_of
-from dpsim.vllm.programs.modes import STEP_MODES
+from dpsim.vllm.programs.modes import STEP_MODES, chosen_graphs
 from dpsim.vllm.releases import PLACES, Absent, Choices, Release, RunnerV2, name_of, named, names, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -136,9 +136,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: DataParallelSetup) -> Sequence[str]:
         """Returns the assumption that ranks select graphs but capture none, where the configuration has graphs."""
-        config = prepared.config
-        chosen = not config.capture_graphs and bool(prepared.flow.dispatcher.sizes)
-        return ("graphs are chosen, not captured",) * chosen
+        return chosen_graphs(prepared.config, prepared.flow.dispatcher.sizes)
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps

@@ -1,4 +1,4 @@
-"""Decisions of ranks that a campaign counts: graph modes of a step, and the ways in which a wrapper runs a step.
+"""Decisions of ranks that a campaign counts, such as graph modes, and what a proof assumes of CUDA graphs.
 
 A campaign runs many scenarios, and counts in how many of them each decision of a rank occurred (`Program.modes`,
 `Program.rows`). The tables map the
@@ -7,8 +7,10 @@ name in a report to the kind and value of a rank's decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from dpsim.vllm.config import EngineConfig
 
 RUNTIME_MODES = ("NONE", "PIECEWISE", "FULL")
 
@@ -26,3 +28,11 @@ OVERLAP_ROWS: Mapping[str, tuple[str, Any]] = {
     f"overlap {action}": ("overlap", action) for action in ("plain", "graph", "eager", "threads", "capture", "replay")
 }
 """Decisions of a wrapper of microbatches: the row of its table that runs a step (`dpsim.vllm.overlap.wrapper`)."""
+
+CHOSEN = "graphs are chosen, not captured"
+NEITHER = "graphs are neither chosen nor captured"
+
+
+def chosen_graphs(config: EngineConfig, graphs: Collection[object]) -> tuple[str, ...]:
+    """Returns the assumption of a proof in which ranks agree on one of `graphs`, and then run the same calls eagerly."""
+    return (CHOSEN,) * (bool(graphs) and not config.capture_graphs)

@@ -8,7 +8,7 @@ variant may replace. It also turns a scenario's requests into a history of calls
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from dpsim.contract.interface import Rank
@@ -28,6 +28,7 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.stage import Stage
 from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.programs.modes import NEITHER
 from dpsim.vllm.releases import PLACES, named, there
 from dpsim.vllm.releases.protects import protects_of, says_unprotected, shows_of, unprotected_of
 
@@ -96,6 +97,12 @@ class PipelineTokens(Program[PipelineSetup]):
         engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
         own = pieces[Stage], pieces[SampledTokens], pieces[Transfer], pieces.get(CapturedLayers, EagerLayers)
         return PipelineSetup(topology, engines, *own)
+
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: PipelineSetup) -> Sequence[str]:
+        """That no stage runs in a graph, where the engine's stages do and the configuration captures none."""
+        config = prepared.histories[0].config
+        graphs = config.cudagraph_mode != "NONE" and not config.enforce_eager
+        return (NEITHER,) * (graphs and not config.capture_graphs)
 
     def steps(self, prepared: PipelineSetup) -> int:
         return len(prepared.histories[0].calls)

@@ -20,7 +20,7 @@ the engine's rule. With `enable_dbo` the V1 runner splits batches. No engine com
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, ClassVar, NamedTuple
@@ -48,7 +48,7 @@ from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import Transfer
 from dpsim.vllm.programs.engine import Engine, EngineSetup
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STAGE_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STAGE_MODES, chosen_graphs
 from dpsim.vllm.programs.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.vllm.programs.stacks import forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES
@@ -202,6 +202,10 @@ class WholeEngine(Program[WholeSetup]):
         workload = Workload(args.requests, stages, config)
         engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
         return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
+
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: WholeSetup) -> Sequence[str]:
+        """That workers choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.engine.config, prepared.agreement.captures())
 
     def services(self, prepared: WholeSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)

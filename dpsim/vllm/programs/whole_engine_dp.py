@@ -19,7 +19,7 @@ dpsim refuses settings that the V2 runner refuses together with microbatches, an
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
@@ -46,7 +46,7 @@ from dpsim.vllm.overlap.forms import OverlapStep
 from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.params.estimate import estimate_of
 from dpsim.vllm.programs.engine import Engine, EngineSetup
-from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES
+from dpsim.vllm.programs.modes import OVERLAP_ROWS, STEP_MODES, chosen_graphs
 from dpsim.vllm.programs.pieces import FORMS, AgreementV1
 from dpsim.vllm.programs.stacks import Pieces, forms_used, resolve_arguments
 from dpsim.vllm.releases import PLACES, Absent, named, there
@@ -154,6 +154,10 @@ class WholeEngineDp(Program[WholeRankSetup]):
         self.threaded = self.ordered_by_flags = True
         moves = named("experts", stack.names["experts"])[0].async_balance
         return {ExpertBalance: AsyncBalance if isinstance(moves, Absent) else moves}
+
+    def assumes(self, did: Collection[tuple[Any, ...]], prepared: WholeRankSetup) -> Sequence[str]:
+        """That workers choose graphs and capture none, unless the configuration says otherwise."""
+        return chosen_graphs(prepared.engine.config, prepared.flow.dispatcher.sizes)
 
     def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
