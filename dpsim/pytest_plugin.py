@@ -370,8 +370,8 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Explains `assert holds(...).verdict == "proven"` if the search ended before its last schedule. For a failed assertion
-    of a program, it lists the elements that differ: pytest cuts a long value in its middle.
+    """Explains `assert holds(...).verdict == "proven"` if the search ended before its last schedule. For a failed
+    assertion of a program, it lists the elements that differ: pytest cuts a long value in its middle.
     """
     hint = getattr(left, "hint", "") if op == "==" and right == "proven" and isinstance(left, str) else ""
     if hint:

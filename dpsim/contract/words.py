@@ -204,7 +204,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def short(value: object, limit: int = 120) -> str:
-    """Returns a value as text for one line. A long value keeps its beginning, and the number of omitted characters follows.
+    """Returns a value as text for one line. A long value keeps its beginning, followed by the number of cut characters.
 
     >>> short("abcdefghijklmnopqrstuvwxyz", 12)
     'abcdefghijkl ... and 14 more characters'

@@ -42,8 +42,8 @@ def labelled(label: str, lines: Sequence[str]) -> list[str]:
 
 
 def folded(text: str, most: int = 2, ends: bool = True) -> list[str]:
-    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end often
-    names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
+    """Returns a text in at most `most` lines after a label. If it is too long, it loses its middle, because the end
+    often names a line of code. With `ends=False` it loses its end, and the number of omitted characters follows.
     """
     shorten = cut if ends else beginning
     for limit in range(most * (WIDTH - LABEL), 0, -4):

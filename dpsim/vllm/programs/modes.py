@@ -34,5 +34,5 @@ NEITHER = "graphs are neither chosen nor captured"
 
 
 def chosen_graphs(config: EngineConfig, graphs: Collection[object]) -> tuple[str, ...]:
-    """Returns the assumption of a proof in which ranks agree on one of `graphs`, and then run the same calls eagerly."""
+    """Returns the assumption of a proof in which ranks agree on one of `graphs` and then run eagerly."""
     return (CHOSEN,) * (bool(graphs) and not config.capture_graphs)
