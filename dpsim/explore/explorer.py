@@ -64,7 +64,7 @@ class Failure:
     """A problem with a schedule that shows it. `first`, `by`: the number of the run and the strategy that found it
     first. `seen`: the number of runs that showed it. `normal`: the draws that did not take their first option, and then
     the labels of its causes in normal form. Of all schedules that showed it, the one with the least normal form stays.
-    So the order of the runs does not matter. `in_time`: only the run in time shows the problem, and no schedule.
+    So the order of the runs does not matter. `in_time`: only the timed run shows the problem, and no schedule.
     """
 
     problem: Problem
@@ -110,8 +110,8 @@ class Exploration:
     without it; empty if it happened in some run. `idle`: runs that issued nothing (`Run.vacuous`). `stood`: where the
     ranks stood in the last run that was cut off. `polls`: a loop that polls, and what to write instead. `did`: facts
     about the runs (`dpsim.campaign.assumptions.facts`). `decided`: for each mode and each row of a table, the number of
-    runs in which a rank decided it. `in_time`: the problem of the run in time. `lost`: what the machine took away; then
-    there is no verdict, but earlier failures are here.
+    runs in which a rank decided it. `in_time`: the problem of the timed run (`dpsim.campaign.in_time`). `lost`: what
+    the machine took away; then there is no verdict, but earlier failures are here.
     """
 
     verdict: Verdict = "sampled"

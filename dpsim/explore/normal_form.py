@@ -25,10 +25,10 @@ from dpsim.contract.words import counted, times
 from dpsim.explore.order import Step
 
 NUMBERS = re.compile(r"(?<=[\[#])\d+")
-"""Of a label: which visit of a site, which op of a communicator. Steps that differ in these alone are alike."""
+"""The numbers of a label: the visit of a site, the op of a communicator. Steps that differ only in these are alike."""
 PERIOD = 64
 SAVED = 4
-"""Fewer lines are not worth a fold."""
+"""`folded` leaves a repetition of fewer lines as it is."""
 
 
 def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:

@@ -111,7 +111,7 @@ class Order:
         """
         edges, touched = causes, self._touched
         found: list[Step] = []
-        seen = acquires = releases = 0  # those found; among them, where this one acquires
+        seen = acquires = releases = 0  # bits of `found`; of these, acquires and releases if this step acquires
         for resource, mode in footprint:
             for other, was in touched.get(resource, ()):
                 if was == mode and mode not in "wa":  # `conflict`, inlined, because every pick runs this line
@@ -126,7 +126,7 @@ class Order:
                     elif mode == "a" and was == "l":
                         releases |= other.bit
         if len(found) > 1:
-            lie = lie_but_releases = 0  # what lies before one of them
+            lie = lie_but_releases = 0  # the causes of the steps found
             for one in found:
                 lie |= one.causes & ~one.bit
                 lie_but_releases |= 0 if releases & one.bit else one.causes & ~one.bit

@@ -185,7 +185,7 @@ class SharedFrontier:
         self._made = 0
         self._known_to_fail: list[int] = []
         self.incomplete = False
-        """Runs were cut off, or something was left out for a bound."""
+        """Some runs were cut off, or the bounds excluded some choice."""
 
     @property
     def over(self) -> bool:
