@@ -76,4 +76,4 @@ def ending(journal: Journal, error: BaseException | None, packages: Collection[s
     if error is None:
         return "finished", journal.step, MAIN, "end", 0, ""
     where = raised_at(error, packages)
-    return "raised", journal.step, MAIN, type(error).__name__, 0, where, said(error)[:500]
+    return "raised", journal.step, MAIN, type(error).__name__, 0, where, said(error)

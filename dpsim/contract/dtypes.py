@@ -1,13 +1,15 @@
-"""The element types of the contract, as numpy has them.
+"""The element types of the contract, as numpy types.
 
-    numpy_dtype("float16")          # numpy's own
-    numpy_dtype("bfloat16")         # a record of one field, which is named so: 16 bits
-    as_bfloat16(np.ones(4))         # an array of that type; `as_float32` is the way back
+    numpy_dtype("float16")          # numpy's own type
+    numpy_dtype("bfloat16")         # a record type with one 16-bit field, named "bfloat16"
+    as_bfloat16(np.ones(4))         # an array of that type; `as_float32` converts back
 
-numpy has no bfloat16, no float8 and no complex32. Host arrays of these types are records of one field, so each has its
-own type of numpy, and can be sent, received and compared. Memory of a device holds their *bits*: a kernel gets an
-integer array of the same width, on every backend. Of these types the contract reduces bfloat16 alone. Each step of the
-reduction is made in float32 and rounded to the nearest bfloat16, ties to even, as in torch.
+numpy has no bfloat16, no float8 and no complex32. Host arrays of these element types have a numpy record type with one
+field. So each type is distinct, and programs can send, receive and compare it. Device memory contains the *bits* of the
+elements: a kernel gets an integer array of the same width, on every backend.
+
+Of these types the contract reduces only bfloat16. Each step of the reduction computes in float32 and rounds to the
+nearest bfloat16, ties to even, as torch does.
 """
 
 from __future__ import annotations
@@ -20,23 +22,25 @@ from dpsim.contract.interface import HostArray
 from dpsim.contract.ops import DTYPES
 
 _LACKED = ("bfloat16", "complex32", *[name for name in DTYPES if name.startswith("float8")])
-"""The types that numpy lacks."""
+"""The element types that numpy lacks."""
 
 CARRIERS: dict[str, str] = {name: {1: "uint8", 2: "int16", 4: "int32"}[DTYPES[name]] for name in _LACKED}
-"""The type whose bits stand for a type that numpy lacks, by its name."""
+"""For each element type that numpy lacks: the integer type of the same width, by name."""
 
 NUMPY: dict[str, np.dtype[Any]] = {
     name: np.dtype([(name, CARRIERS[name])]) if name in CARRIERS else np.dtype(name) for name in DTYPES
 }
-"""All types, by name."""
+"""The numpy type of each element type, by name."""
 
 _BFLOAT16 = NUMPY["bfloat16"]
 _HALF = 16  # a bfloat16 is the upper half of a float32
-_NAN = 0x7FC0  # what torch rounds every NaN to
+_NAN = 0x7FC0  # the value to which torch rounds every NaN
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The type of host arrays of that element type. Raises ValueError for a name that the contract does not have."""
+    """Returns the numpy type of host arrays with that element type. Raises ValueError for a name that the contract does
+    not have.
+    """
     try:
         return NUMPY[name]
     except KeyError:
@@ -44,13 +48,13 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def bits(array: HostArray) -> HostArray:
-    """The same memory as a kernel sees it: integers where numpy lacks the type, else the array itself."""
+    """Returns the same memory as a kernel sees it: integers if numpy lacks the type, else the array itself."""
     names = array.dtype.names
     return array if names is None else array.view(CARRIERS[names[0]])
 
 
 def as_bfloat16(array: HostArray) -> HostArray:
-    """The nearest numbers of type bfloat16, ties to even. Any shape."""
+    """Returns the nearest bfloat16 numbers, ties to even. Any shape."""
     wide = np.ascontiguousarray(array, np.float32)
     raw = wide.view(np.uint32)
     upper = (raw + (0x7FFF + ((raw >> _HALF) & 1))) >> _HALF
@@ -59,13 +63,13 @@ def as_bfloat16(array: HostArray) -> HostArray:
 
 
 def as_float32(array: HostArray) -> HostArray:
-    """Numbers of type bfloat16 as float32, which has all of them."""
+    """Returns bfloat16 numbers as float32, without loss."""
     raw = np.ascontiguousarray(array).view(np.uint16).astype(np.uint32) << _HALF
     return raw.view(np.float32).reshape(array.shape)
 
 
 def converted(array: HostArray, dtype: np.dtype[Any]) -> HostArray:
-    """The numbers of one type in another one. Neither is a type that the contract does not reduce."""
+    """Returns the numbers in another element type. Both types have to be ones that the contract reduces."""
     if array.dtype == _BFLOAT16:
         array = as_float32(array)
     return as_bfloat16(array) if dtype == _BFLOAT16 else array.astype(dtype)

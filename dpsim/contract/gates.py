@@ -1,13 +1,14 @@
-"""Gates: what makes a run take the order that another run had, on any backend.
+"""Gates and turns: they make a run follow the order of another run, on any backend.
 
-    Gate(at, message)           a look into a mailbox takes this message, or nothing
-    Gate(at, learns=(False,))   the call learns this: an event has not passed, a key has no value, a send is over
-    Gate(mark, message=ask)     the event recorded at `mark` does not pass before the host has asked at `ask`
+    Gate(at, message)           a poll or get takes this message, or nothing
+    Gate(at, learns=(False,))   the call returns this: an event has not passed, a key has no value, a send has ended
+    Gate(mark, message=ask)     the event recorded at `mark` does not pass before the host has queried it at `ask`
     Turn("thread", at, before)  a host thread makes a call after another thread of its rank made one
     Turn("store", at, before)   a store serves a call after another one
 
-`dpsim.campaign.gates` makes them of a run of the simulation. The simulation has the gates of mailboxes alone: it
-follows a schedule. Real processes have all of them (`real/turns.py`, `real/holding.py`).
+`dpsim.campaign.gates` derives them from a run of the simulation. The simulation itself uses only the gates of
+mailboxes, since it can follow a schedule for the rest. Real processes use all of them (`real/turns.py`,
+`real/holding.py`).
 """
 
 from __future__ import annotations
@@ -15,20 +16,24 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 Address: TypeAlias = tuple[int, str, str, int]
-"""An op of a run: rank, host thread, site, ordinal. The address of a message is the op that posted it. A message from
+"""The address of an op: rank, host thread, site, ordinal. The address of a message is that of its send. A message from
 outside has its sender (`dpsim.contract.world.outside`), no thread, the mailbox, and its number in the world.
 """
 
 EARLY = "early"
-"""What a gate says of a call that is over for its rank before its peers have come."""
+"""The outcome in a gate for a call that ends for its rank before its peers arrive."""
 
 
 class Gate(NamedTuple):
-    """A gate fixes the outcome of a call, by its address. `message`: what a look into a mailbox takes, None for
-    nothing. If the outcome is nothing, the call does not look (a get still waits for its time-out). If the outcome is a
-    message, the call waits for it, even a poll, and takes it even if others arrived before. For a recorded event it
-    names the host's query that comes before the event passes. `learns`: the outcome of any other call, alone in a
-    tuple. A call that learns a yes or a value waits for it, whatever its time-out.
+    """Fixes the outcome of the call at the address `at`.
+
+    `message`: the message that a poll or get takes, or None for nothing. If it is None, the call does not read the
+    mailbox (a get still waits for its time-out). If it is a message, the call waits for that message, even a poll, and
+    takes it even if others arrived before. For a recorded event, `message` is the address of the host's query that
+    comes before the event passes.
+
+    `learns`: the outcome of any other call, in a tuple of one. If the outcome is True or a value, the call waits for
+    it, whatever its time-out.
     """
 
     at: Address
@@ -37,9 +42,11 @@ class Gate(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """A call comes after another one. `of`: the threads of one rank, or the ranks at one store, take turns. `end`,
-    `before_end`: the turn is of the end of that call, where its thread learns the outcome. `runs_on`: the thread of
-    `before` runs Python after it, until its next turn begins. A thread that starts has a turn at the site "".
+    """Orders one call after another. `of`: "thread" for the threads of one rank, "store" for the ranks at one store.
+
+    `end`, `before_end`: the turn concerns the end of that call, where its thread gets the outcome. `runs_on`: the
+    thread of `before` runs Python code after that call, until its next turn begins. The start of a thread has a turn at
+    the site "".
     """
 
     of: Literal["thread", "store"]

@@ -1,15 +1,16 @@
-"""THE contract between a coordination protocol and a backend.
+"""THE contract between a program (a coordination protocol) and a backend.
 
-A protocol is a coroutine that touches the world only through its `Rank`. The simulation suspends the coroutine at every
-await; on real hardware the calls block and one `send(None)` runs it to its end. One rule makes both possible:
+A protocol is a coroutine that interacts with other ranks and its device only through its `Rank`. The simulation
+suspends the coroutine at every await. On real hardware the calls block, and one `send(None)` runs it to its end. One
+rule makes both possible:
 
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
-Plain calls are alloc, free, launch, record, wait, and device collectives and transfers. To replay a graph, start a host
-collective, send a message, start a thread and set a flag are plain, too. A program awaits the `Work` of a host
-collective, a read of a buffer, and a query or synchronisation of an event. It also awaits a message, a flag, the end of
-a thread, a sleep and the beginning of a capture. A program reads like CUDA, and only calls that learn something are
-`async`.
+Plain calls are alloc, free, launch, record, wait, and device collectives and transfers. Plain as well are the calls
+that replay a graph, start a host collective, send a message, start a thread or set a flag. A program awaits the `Work`
+of a host collective, a read of a buffer, and a query or synchronisation of an event. It also awaits a message, a flag,
+the end of a thread, a sleep and the beginning of a capture. A program reads like CUDA, and only calls that learn
+something are `async`.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -18,15 +19,17 @@ a thread, a sleep and the beginning of a capture. A program reads like CUDA, and
         rank.decide("largest", int(table.max()), "dp_cpu")
         return int(table.max())
 
-Host and device communicators are two classes. A single method with two meanings (await it, or order it by a stream)
-would invite mistakes in protocols. Every op has a *site*: a word in the source, without spaces, that makes its address
-(see `dpsim.contract.ops`). Ranks are global ranks everywhere, also as roots, sources and destinations.
+Host and device communicators are two classes, because a program awaits a host collective, and orders a device
+collective by a stream. A single method for both would invite mistakes. Every op has a *site*: a word in the source,
+without spaces, that makes its address (see `dpsim.contract.ops`). Ranks are global ranks everywhere, also as roots,
+sources and destinations.
 
-A coroutine awaits only the results of these calls. The objects accept no other attributes than their own
-(AttributeError): a protocol keeps its state in local variables.
+A coroutine awaits only the results of these calls. A program cannot add attributes to these objects (AttributeError);
+it keeps its state in local variables.
 
-The classes here are abstract and have no behaviour: the docstrings are the law, and `dpsim.testing.check_backend`
-judges by it. This module has only calls that sim, gloo and nccl all support.
+The classes here are abstract and have no behaviour. Their docstrings define what a backend has to do, and
+`dpsim.testing.check_backend` tests a backend against them. This module contains only calls that sim, gloo and nccl all
+support.
 """
 
 # The signatures of collectives have no body either (see `collective`).
@@ -50,15 +53,15 @@ Kernel: TypeAlias = Callable[..., None]
 Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 
 NO_STEP = 1_000_000
-"""The step tag of an actor that works in no step, such as a front end. Its findings follow all others."""
+"""The step tag of a rank or service that works in no step, such as a front end. Reports list its findings last."""
 
 _Call = TypeVar("_Call", bound=Callable[..., Any])
 
 
 def collective(call: _Call) -> _Call:
-    """Mark the signature of a collective. `dpsim.contract.collectives` has a file of that name with all rules of the
-    collective, and `dpsim.backend` makes the method from it. Until then a class is abstract, and a type checker does
-    not see the method.
+    """Marks the signature of a collective. `dpsim.contract.collectives` contains a file of that name with all rules of
+    the collective, and `dpsim.backend` makes the method from it. Until then the class is abstract, and type checkers do
+    not see the generated method.
     """
     call.is_collective = True  # type: ignore[attr-defined]  # a mark on a function
     return abstractmethod(call)
@@ -81,39 +84,39 @@ class Buffer(ABC):
 
     @abstractmethod
     def read(self, site: str, stream: Stream | None = None) -> Awaitable[HostArray]:
-        """Copy to the host. The read waits until all work that `stream` has so far is done (default: the buffer's own
-        stream).
+        """Copies the buffer to the host. The read waits until all present work of `stream` is done (default: the
+        buffer's own stream).
 
         The result is a new numpy array of the buffer's shape and dtype. Await it once.
         """
 
     @abstractmethod
     def record_stream(self, stream: Stream) -> None:
-        """Declare that `stream` uses this memory. After `free`, the allocator does not reuse it before the work that
+        """Declares that `stream` uses this memory. After `free`, the allocator does not reuse it before the work that
         `stream` has *at the free* is done. Without this call, it may reuse the memory while the other stream still
         works on it.
         """
 
     @abstractmethod
     def free(self) -> None:
-        """Give the memory back to the stream's pool. Later work on the *same* stream may reuse it at once, without
-        waiting. A program must not use a freed buffer or its views again: RuntimeError. Work that streams already have
-        is in flight, and is no such use.
+        """Returns the memory to the stream's pool. Later work on the *same* stream may reuse it at once, without
+        waiting. A program must not use a freed buffer or its views again (RuntimeError). Work that it launched before
+        the free is no such use.
 
-        A program may not assume which buffer gets the memory. Any later `alloc` on the stream from the same pool may
-        get it, in whole or in part, or none does. There is one pool for up to 1 MiB, and one for more. So work that
-        still uses this memory has to come before all writes of the later buffers.
+        A program must not assume which later buffer gets the memory. Any later `alloc` on the stream from the same pool
+        may get all or part of it, or none. There is one pool for up to 1 MiB, and one for more. So work that still uses
+        this memory has to come before all writes to later buffers.
         """
 
     @abstractmethod
     def tagged(self, tag: Frozen) -> Buffer:
-        """The same memory, together with the version that it should have, for one call.
+        """Returns the same memory with a version tag, for one call. Ops check tags to find reads of stale data.
 
         An op that writes a tagged buffer leaves `tag` on these elements. An op that reads a tagged buffer expects the
-        tag there, or the run has a finding (STALE:VERSION). A write without a tag leaves none, and a read without a tag
-        expects nothing. A collective in place leaves the tag and expects none. In a broadcast the root expects it, in a
-        reduce all members but the root. The call moves nothing and waits for nothing. TypeError for a tag that is no
-        plain data, ValueError for NaN.
+        tag there; otherwise the run has a finding (STALE:VERSION). A write without a tag removes the tag, and a read
+        without a tag expects nothing. An in-place collective leaves the tag and expects none. But in a broadcast the
+        root expects it, and in a reduce all members but the root do. This call moves no data and does not wait.
+        TypeError for a tag that is no plain data, ValueError for NaN.
         """
 
 
@@ -124,13 +127,13 @@ class Event(ABC):
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
-        """Whether the point has passed. It passes some time after the work before it is done. A host can rely on yes
-        only after it waited for the event, found it passed, or waited for work behind it.
+        """Whether the event has passed. It passes some time after the work before it is done. A program can rely on
+        True only after it waited for the event, got True before, or waited for later work of the stream.
         """
 
     @abstractmethod
     def synchronize(self, site: str) -> Awaitable[None]:
-        """Wait until all work before the point is done."""
+        """Waits until all work before the event is done."""
 
 
 class Stream(ABC):
@@ -142,15 +145,15 @@ class Stream(ABC):
 
     @abstractmethod
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
-        """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it first.
-        It may be the memory of any buffer of this stream that the program freed before.
+        """Allocates memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
+        first. It may be the memory of any buffer of this stream that the program freed before.
 
         A kernel gets memory of a type that numpy lacks (bfloat16, float8, complex32) as integers of the same width, on
         every backend. A host gets such elements as numpy's type `dpsim.contract.dtypes.numpy_dtype(dtype)`.
 
-        `per_replay`: each replay of a graph reads fresh contents. If a replay reads the same contents as the replay
-        before it, with no write in between, this is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a
-        capture, because the memory that a capture takes is new in each replay.
+        `per_replay`: the program has to write the buffer before each replay of a graph that reads it. If a replay reads
+        the same contents as the replay before, this is a finding (`STALE:NOT_WRITTEN_FOR_REPLAY`). ValueError within a
+        capture, because memory that a capture allocates is new in each replay.
         """
 
     @abstractmethod
@@ -164,14 +167,14 @@ class Stream(ABC):
         args: tuple[Frozen, ...] = (),
         cost: int | None = None,
     ) -> None:
-        """Put `kernel(*reads, *writes, *args)` on the stream.
+        """Launches `kernel(*reads, *writes, *args)` on the stream.
 
         The kernel gets the arrays of the buffers: numpy in the simulation, torch elsewhere. Write it against the array
-        API standard. It reads the arrays, writes those of `writes` in place, and returns nothing. A kernel that writes
-        an array which it may only read, or returns something, fails. It may touch no other memory: its footprint is
-        exact by construction. The call binds `args` now; they are plain data (TypeError for an array). The kernel is a
-        plain function. The launch refuses any other callable (TypeError), a closure, and a default that is no plain
-        data, because these would read later state.
+        API standard. It reads the arrays, writes those of `writes` in place, and returns nothing. If a kernel writes an
+        array of `reads`, or returns something, it fails. It may touch no other memory, so dpsim knows exactly what it
+        reads and writes. The call binds `args` now; they are plain data (TypeError for an array). The kernel is a plain
+        function. The launch refuses any other callable (TypeError), a closure, and a default that is no plain data,
+        because these would read later state.
 
         The same holds for globals of the kernel, and of each function of a program that it calls. A kernel may use
         functions, classes, modules, and a cache of a function (functools.cache). It may use values that cannot change:
@@ -187,8 +190,8 @@ class Stream(ABC):
 
     @abstractmethod
     def record(self, event: Event | None = None) -> Event:
-        """Mark the point that the stream's work has reached. `event`: record this event of an earlier call again, on
-        any stream of the rank. Later waits for it are waits for this point; earlier waits are not.
+        """Records an event after the present work of the stream. `event`: records this event of an earlier call again,
+        on any stream of the rank. Later waits for it wait for the new point; earlier waits do not.
         """
 
     @abstractmethod
@@ -203,18 +206,18 @@ class Stream(ABC):
     def wait_flag(self, flag: Flag, site: str) -> None:
         """Later work on this stream starts when it finds the flag set. The host does not wait.
 
-        When the stream reaches this point, it looks at the flag as the host left it, again and again until it is set.
-        So if a thread set the flag before and did not clear it, the stream continues at once. If a thread clears the
-        flag before the stream looks, or too soon after the set, the stream stands until the next set. The stream sees a
-        write to the flag before this call; a later write may take a while. A stream clears no flag. The ops of a thread
-        before its set come before the work that continues because of the set.
+        When the stream reaches this point, it polls the flag until it is set. So if a thread set the flag before and
+        did not clear it, the stream continues at once. If a thread clears the flag before the stream reads it, or too
+        soon after the set, the stream waits until the next set. The stream sees each write to the flag before this
+        call; it may see a later write some time later. A stream clears no flag. The ops of a thread before its set come
+        before the work that continues because of the set.
 
-        A message needs no separate call: a host thread takes it, and sets a flag. A capture keeps the wait, and each
-        replay looks at the flag at that time. ValueError for a flag of another rank.
+        A stream cannot wait for a message directly: a host thread takes the message, and sets a flag. A capture
+        captures the wait, and each replay reads the flag at that time. ValueError for a flag of another rank.
 
-        CUDA has it as cuStreamWaitValue32 on a word of pinned memory, also in a capture (a batch memory operation).
-        CUDA does not know the order that results. If a GPU has fewer queues than streams, such a wait may block other
-        streams. A host function that blocks (cudaLaunchHostFunc) would block the functions of all streams.
+        In CUDA this is cuStreamWaitValue32 on a word of pinned memory, also in a capture (a batch memory operation).
+        CUDA itself does not track the order that results. If a GPU has fewer queues than streams, such a wait may block
+        other streams. A host function that blocks (cudaLaunchHostFunc) would block the functions of all streams.
         """
 
 
@@ -232,21 +235,20 @@ class HostWork(Awaitable[Result]):
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
-        """Whether it is over. It is over for this rank some time after it could be, so the answer may be no for any
-        time. Only a host that has awaited it, or has found it over, can rely on yes. A query takes no result: the
-        program has to await the work all the same. Raises Aborted if its await would.
+        """Whether the work has ended for this rank. It may end at any time after it could, so a query may return False
+        for any time. A program can rely on True only after it awaited the work, or got True before. A query returns no
+        result, so the program still has to await the work. Raises Aborted if its await would.
 
-        Torch has it as `is_completed` of its Work. NCCL's collectives have no such work: query an event of their
-        stream.
+        In torch this is `Work.is_completed`. For device collectives, query an event of their stream instead.
         """
 
     @abstractmethod
     def within(self, timeout_ns: int, site: str) -> Awaitable[bool]:
-        """Wait until it is over, at most for this time, and learn whether it is. The call goes on behind a time-out: it
-        can be asked again, and has to be awaited all the same. Raises Aborted where its await does; ValueError for
-        less than 1 ns.
+        """Waits until the work has ended, at most `timeout_ns` nanoseconds. Returns whether it has ended. After a
+        time-out the work continues: the program can call this again, and still has to await the work. Raises Aborted if
+        its await would; ValueError for less than 1 ns.
 
-        A time-out passes as that of a mailbox does. As `wait(timeout)` of torch's Work for a collective of gloo.
+        The time-out follows the rules of `Mailbox.get`. In torch this is `Work.wait(timeout)` for a collective of gloo.
         """
 
 
@@ -264,15 +266,17 @@ class HostCommunicator(ABC):
     with the content that the array has now. Await its result (a new array) exactly once: a second await is a
     RuntimeError, and a missing await is a finding.
 
-    Each member completes by itself. The contract promises that it waits for the members whose elements it gets:
+    A call may complete for one member before it completes for another. The contract promises that it waits for the
+    members whose elements it receives:
 
     * all_reduce, reduce_scatter with a piece for it, barrier: all members;
-    * all_gather: the members that bring elements; all_to_all: those that have elements for it;
+    * all_gather: the members that send elements; all_to_all: those that send elements to it;
     * broadcast, scatter: the root, and the root waits for no member;
     * reduce, gather: the root waits for all, the others for no member.
 
-    If no elements move, it waits for no member. It may wait for the others too; a correct protocol tolerates both. When
-    a member completes, the members that it waited for have *arrived*; they need not have completed.
+    If no elements move, it waits for no member. It may also wait for the other members; a correct protocol tolerates
+    both. When a call completes for a member, the members for which it waited have *arrived* (issued their call); it
+    need not have completed for them.
 
     Transfers accept elements of every type. Reductions accept bool, int8, uint8, int32, int64, float16, bfloat16,
     float32 and float64, with "sum", "max", "min" and "prod". Floating-point types also have "avg", and the others
@@ -305,8 +309,8 @@ class HostCommunicator(ABC):
     def reduce(
         self, array: HostArray, root: int, *, op: ReduceOp = "sum", site: str | None = None
     ) -> HostWork[HostArray]:
-        """The elementwise reduction over the group on global rank `root`; on the others the array that they brought.
-        Equal shapes. It is no barrier: only the root waits, for all members.
+        """The elementwise reduction over the group on global rank `root`; on the others their own input array. Equal
+        shapes. It is no barrier: only the root waits, for all members.
 
         Torch leaves the result of the others open (`torch.distributed.reduce`); MPI and NCCL have no result for them.
         """
@@ -363,9 +367,9 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> HostWork[HostArray]:
-        """Send to global rank `to`. The await returns when the program may use the memory again. This may be before the
-        peer receives or only then, and may differ between two sends. Transfers between two ranks arrive in order. The
-        result is an empty array.
+        """Sends to global rank `to`. The await returns when the program may use the memory again. This may be before
+        the peer receives (eager) or only then (rendezvous), and may differ between two sends. Transfers between two
+        ranks arrive in order. The result is an empty array.
         """
 
     @abstractmethod
@@ -376,29 +380,30 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def recv_any(self, shape: int | tuple[int, ...], dtype: DType, *, site: str | None = None) -> HostWork[Received]:
-        """Receive from any other member: the next message of the member whose message arrives first. A message may be
-        under way for any time, even if a member sends another one later. Several of these calls take messages in the
-        order of the calls, and behind earlier receives from a named rank. Until the rank has awaited all of them, it
-        may not call a receive from a named rank on the communicator: RuntimeError. Default site:
+        """Receives from any other member: the next message of the member whose message arrives first. A message may be
+        under way for any time, so a message that another member sends later may arrive first. Several of these calls
+        take messages in the order of the calls, after earlier receives from a named rank. Until the rank has awaited
+        all of them, it may not call a receive from a named rank on the communicator: RuntimeError. Default site:
         "<communicator>.recv_any".
 
-        Gloo has it as `recvAnysource`, and MPI as MPI_ANY_SOURCE. NCCL lacks it, so device communicators lack it too.
+        In gloo this is `recvAnysource`, in MPI MPI_ANY_SOURCE. NCCL has no such call, so device communicators have none
+        either.
         """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """Give the communicator up, for this rank alone and permanently. Each other host thread of this rank that waits
-        on it gets Aborted. So does every later call on it, and every await of work that started before. The call does
-        not wait, and a program may repeat it. RuntimeError for a program that does not declare `aborts = True`.
+        """Aborts the communicator permanently, for this rank only. Each other host thread of this rank that waits on it
+        gets Aborted. So does every later call on it, and every await of work that started before. The call does not
+        wait, and a program may repeat it. RuntimeError for a program that does not declare `aborts = True`.
 
-        Work that peers have under way with this rank may still end for each of them; from some time on, it does not
-        end. The peers get no exception. A peer that waits stands there until it aborts the communicator itself,
-        although gloo itself would raise when the connection closes. Default site: "<communicator>.abort".
+        Collectives that peers have under way with this rank may still end for each of them; from some time on, they do
+        not end. The peers get no exception. A peer that waits does so until it aborts the communicator itself. (gloo
+        itself would raise when the connection closes.) Default site: "<communicator>.abort".
         """
 
     @abstractmethod
     def destroy(self, *, site: str | None = None) -> HostWork[HostArray]:
-        """Leave the communicator together with all other members, as the last call of each on it: a barrier.
+        """Leaves the communicator together with all other members, as the last call of each on it: a barrier.
         RuntimeError for every later call. Default site: "<communicator>.destroy".
         """
 
@@ -406,14 +411,14 @@ class HostCommunicator(ABC):
 class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).
 
-    All members make the same collectives in the same order. A collective holds a member's stream until the members
-    whose elements it gets have reached it on their streams. `HostCommunicator` says which members these are, and what
-    the completion of a member proves. A member that neither gives nor gets elements has no part. Nothing happens on its
+    All members make the same collectives in the same order. A collective occupies a member's stream until the members
+    whose elements it receives have reached it on their streams. The docstring of `HostCommunicator` lists these
+    members, and what a completion proves. If a member neither sends nor receives elements, nothing happens on its
     stream, and its call has no place in the order of the communicator. The ops that a rank puts on one communicator,
     transfers included, happen in that order, on all of its streams. Each starts when the one before has ended on this
-    rank, and finds the memory as that one left it. Two communicators over the same ranks are independent (siblings).
-    Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank
-    itself, or sizes do not fit the buffers.
+    rank, and reads the memory that the one before wrote. Two communicators over the same ranks are independent. Default
+    site: "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or
+    sizes do not fit the buffers.
     """
 
     __slots__ = ("index", "name", "ranks")
@@ -457,7 +462,7 @@ class DeviceCommunicator(ABC):
     ) -> None:
         """Gather the members' `source` buffers one after the other into `output`.
 
-        `sizes`: elements that each member brings, in group order, known to all; None if all are equal.
+        `sizes`: elements that each member sends, in group order, known to all; None if all are equal.
         """
 
     @collective
@@ -484,7 +489,7 @@ class DeviceCommunicator(ABC):
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        """Send piece i of `source` to member i and put the piece from member i at place i of `output`.
+        """Sends piece i of `source` to member i, and writes the piece from member i at index i of `output`.
 
         `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
         pieces.
@@ -532,26 +537,25 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def occupy(self, places: int) -> None:
-        """Let each collective and transfer that this rank puts on the communicator from now on take `places` places of
-        the device. It takes them all at once and keeps them while it waits for its peers; 1 at first. Ops of a graph
-        keep the number of their capture. Places are finite if the world says so (`World.residency`); a real device
-        ignores this call. ValueError for less than one.
+        """Sets how many slots of the device each later collective and transfer of this rank on the communicator
+        occupies; 1 at first. A call takes all its slots at once and occupies them while it waits for its peers. Ops of
+        a graph keep the number at their capture. The number of slots is limited if the world limits it
+        (`World.residency`); a real device ignores this call. ValueError for less than one.
         """
 
     @abstractmethod
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
-        """Transfers within the block go out as one group, without an order among themselves. So two ranks may both send
-        first. Each comes after the earlier work of the stream and the communicator; work behind the group comes after
-        all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
-        within a group. The group is open for all host threads of the rank.
+        """Transfers within the block form one group (as ncclGroupStart and ncclGroupEnd do), without an order among
+        themselves. So two ranks may both send first. Each comes after the earlier work of the stream and the
+        communicator; later work comes after all of them. All have to use this `stream` (ValueError). RuntimeError for
+        anything but transfers, and for a group within a group. The group is open for all host threads of the rank.
         """
 
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
-        """As that of a `HostCommunicator`. The call breaks off the work that this rank has put on the communicator and
-        that has not ended. That work ends some time after this call, with undefined contents in its buffers, and the
-        streams continue behind it. If a thread of this rank waits for work behind it on the streams, to read or to
-        synchronise, the wait ends with Aborted.
+        """As `HostCommunicator.abort`. Unfinished collectives and transfers of this rank on the communicator end some
+        time after this call. Their buffers then have undefined contents, and the streams continue. If a thread of this
+        rank waits for later work of these streams, by a read or a synchronize, the wait raises Aborted.
         """
 
 
@@ -566,17 +570,17 @@ class CaptureError(RuntimeError):
 
 
 class Graph(ABC):
-    """Device work that a program keeps once and issues as a whole, any number of times: a CUDA graph.
+    """A CUDA graph: device work that a program captures once and replays any number of times.
 
         async with graph.capture(stream):
             stream.launch("scale", scale, reads=[x], writes=[y])        # kept, not run
             ep.all_reduce(y, stream)
         graph.replay(stream, "decode")                                   # runs both, on the memory of the capture
 
-    Between its beginning and its end, a capture keeps the plain calls on the captured stream. A stream that waits for
-    an event of the capture joins it. The captured stream in turn has to wait for its work before the end (otherwise
-    904). Other streams continue as usual. Kernels, buffers, arguments and sizes are those of the capture, whatever the
-    program does to them later. A replay does not run code of the host.
+    Between its beginning and its end, a capture captures the plain calls on the captured stream, and the stream does
+    not run them. A stream that waits for an event of the capture joins it. The captured stream in turn has to wait for
+    its work before the end (otherwise 904). Other streams continue as usual. Kernels, buffers, arguments and sizes are
+    those of the capture, whatever the program does to them later. A replay does not run code of the host.
 
     Memory that a capture takes on one of its streams comes from the graph's pool, which other graphs may share. The
     program may give it back within the capture or after it. Then later allocations of the pool may get it, on the same
@@ -610,7 +614,7 @@ class Graph(ABC):
     def capture(
         self, stream: Stream, *, mode: CaptureMode = "global", site: str | None = None
     ) -> AbstractAsyncContextManager[None]:
-        """Keep the calls on `stream`. The beginning waits until all streams of the rank are idle.
+        """Captures the calls on `stream`. The beginning waits until all streams of the rank are idle.
 
         `mode`: which calls of the rank the capture refuses. "global": those of all its host threads. "thread_local":
         those of this thread. "relaxed": also those of this thread, except for queries and reads of events and buffers
@@ -620,8 +624,9 @@ class Graph(ABC):
 
     @abstractmethod
     def replay(self, stream: Stream, site: str) -> None:
-        """Put the kept work on the stream. It starts after the earlier work of the stream and after the last replay.
-        Later work on this stream starts when all of it has ended. RuntimeError if the program has captured nothing.
+        """Launches the captured work on the stream. It starts after the earlier work of the stream and after the last
+        replay of this graph. Later work on this stream starts when all of it has ended. RuntimeError if the program has
+        captured nothing.
         """
 
 
@@ -634,12 +639,12 @@ class Mailbox(ABC):
 
     @abstractmethod
     def poll(self, site: str) -> Awaitable[Frozen]:
-        """The next message, or None if there is none yet."""
+        """Returns the next message, or None if there is none yet."""
 
     @abstractmethod
     def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Awaitable[Frozen]:
-        """Wait for the next message; None when the time is up. Without a time-out the wait may last without end. `idle`
-        declares that this is no hang. ValueError for both. A time-out of 0 is a poll.
+        """Waits for the next message; returns None if the time-out passes first. Without a time-out the wait may last
+        without end; `idle` declares that this is no hang. ValueError for both together. A time-out of 0 is a poll.
         """
 
 
@@ -648,8 +653,8 @@ class Flag(ABC):
     Programs make a baton, a lock or a barrier from flags.
 
     A thread that waits when another one sets the flag continues, even if a thread clears the flag before it does so. A
-    wait does not clear the flag. A wait begins, and a query looks, at the call, even if the program awaits it later.
-    The ops of a thread before its set come before the ops that continue because of the set.
+    wait does not clear the flag. A wait begins, and a query reads the flag, at the call, even if the program awaits it
+    later. The ops of a thread before its set come before the ops that continue because of the set.
     """
 
     __slots__ = ("name",)
@@ -658,15 +663,15 @@ class Flag(ABC):
 
     @abstractmethod
     def set(self, site: str) -> None:
-        """Set the flag and release the threads that wait. A flag that is set stays set."""
+        """Sets the flag and releases the threads that wait. A flag that is set stays set."""
 
     @abstractmethod
     def clear(self, site: str) -> None:
-        """Clear the flag. Later waits last until the next set."""
+        """Clears the flag. Later waits last until the next set."""
 
     @abstractmethod
     def wait(self, site: str) -> Awaitable[None]:
-        """Wait until the flag is set; if it is set, continue at once."""
+        """Waits until the flag is set; if it is set, continues at once."""
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
@@ -682,18 +687,18 @@ class Thread(ABC):
 
     @abstractmethod
     def join(self, site: str) -> Awaitable[str | None]:
-        """Wait until the thread has ended. Returns None, or the exception that it raised, as "ValueError: the message".
-        A joined exception is no crash of the rank.
+        """Waits until the thread has ended. Returns None, or the exception that it raised, as "ValueError: the
+        message". A joined exception is no crash of the rank.
         """
 
 
 class Store(ABC):
     """A table of keys and values behind a port of a node, like torch's TCPStore. Processes that do not share a
-    communicator yet find one another there. One process listens, others join it by node and port, and all of them use
-    it alike.
+    communicator yet use it to find one another. One process listens, others join it by node and port, and all of them
+    use it in the same way.
 
-    A port belongs to one listener at a time, and other programs of the node listen, too (`World.strangers`). A process
-    that joins a port gets the listener of that port, and cannot recognise a stranger by that.
+    A port belongs to one listener at a time. Other programs of the node may listen, too (`World.strangers`). A process
+    that joins a port reaches its present listener, and cannot see whether that is a stranger.
     """
 
     __slots__ = ("node", "port")
@@ -703,43 +708,44 @@ class Store(ABC):
 
     @abstractmethod
     def set(self, key: str, value: Frozen, site: str) -> None:
-        """Send a value, plain data as in a message; it arrives some time later. The last value counts. The values of
+        """Sends a value, plain data as in a message; it arrives some time later. The last value counts. The values of
         one rank arrive in the order of its calls.
         """
 
     @abstractmethod
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Awaitable[Frozen]:
-        """Wait until the key has a value, and learn it; None when the time is up, or the listener has closed the store.
-        The end of the listener's program does not close it. Without a time-out the wait may last without end; with a
-        time-out of 0 it looks once.
+        """Waits until the key has a value, and returns it. Returns None if the time-out passes, or if the listener has
+        closed the store. The end of the listener's program does not close it. Without a time-out the wait may last
+        without end; with a time-out of 0 it reads once.
         """
 
     @abstractmethod
     def add(self, key: str, amount: int, site: str) -> Awaitable[int | None]:
-        """Add to the number of a key, 0 if it has none, and learn the sum. Like the next two calls, it reads and
-        changes the key in one step, behind the earlier sets of this rank. None if the listener has closed the store.
+        """Adds to the number of a key (0 if it has none), and returns the sum. Like `compare_set` and `delete`, it
+        reads and changes the key in one step, after the earlier sets of this rank. Returns None if the listener has
+        closed the store.
         """
 
     @abstractmethod
     def compare_set(self, key: str, expected: Frozen, desired: Frozen, site: str) -> Awaitable[Frozen]:
-        """Give the key a value if it has the expected one, or if it has none and the expected one is empty text. Learn
+        """Sets the key if it has the expected value, or if it has none and the expected value is empty text. Returns
         the value that the key has afterwards; the expected one, if it has none. Source:
         torch.distributed.Store.compare_set.
         """
 
     @abstractmethod
     def delete(self, key: str, site: str) -> Awaitable[bool | None]:
-        """Delete the key's value, and learn whether it had one."""
+        """Deletes the key's value, and returns whether it had one."""
 
     @abstractmethod
     def close(self, site: str) -> None:
-        """Leave the store. The listener gives the port back, and processes that still wait learn None. RuntimeError for
-        any use afterwards.
+        """Leaves the store. If the listener leaves, the port becomes free, and processes that still wait get None.
+        RuntimeError for any use afterwards.
         """
 
 
 class Rank(ABC):
-    """One rank, as each of its host threads sees it. A protocol sees the world only through it.
+    """One rank, as each of its host threads sees it. A program makes all its calls through this object.
 
     A rank begins with the thread "main", and a program that declares `threaded = True` may start more. Streams,
     buffers, graphs, communicators, mailboxes and flags belong to the rank, and all of its threads may use them.
@@ -762,11 +768,11 @@ class Rank(ABC):
 
     @abstractmethod
     def stream(self, name: str) -> Stream:
-        """The stream of that name, which the first use makes."""
+        """Returns the stream with that name; the first use creates it."""
 
     @abstractmethod
     def graph(self, name: str, pool: str | None = None) -> Graph:
-        """The graph of that name, which the first use makes. `pool`: the name of the pool of its memory, which graphs
+        """Returns the graph with that name; the first use creates it. `pool`: the name of its memory pool, which graphs
         may share; None: a separate pool. ValueError for another pool than at first, and for a name that is no word.
         """
 
@@ -782,8 +788,8 @@ class Rank(ABC):
     def group(
         self, name: str, ranks: Sequence[int], *, device: bool = False, site: str | None = None
     ) -> Awaitable[HostCommunicator]:
-        """Make a host communicator of these ranks, together with them; `host(name)` gives it from then on. `device`:
-        make a device communicator of that name, too, which `device(name)` gives.
+        """Makes a host communicator of these ranks, together with them; `host(name)` returns it from then on. `device`:
+        also makes a device communicator, which `device(name)` returns.
 
         Only the members call this. Each waits until all have called it. All give the same ranks in the same order
         (otherwise MISMATCH:GROUP:RANKS). Two ranks that make several groups together make them in the same order.
@@ -792,7 +798,7 @@ class Rank(ABC):
         "<name>[0,1].host". The call is a barrier on the host communicator.
 
         ValueError for a name that is no word or that the rank has already. ValueError for a list of ranks that has an
-        unknown rank, a rank twice, or not this rank. Default site: "<name>.group". Torch has it as
+        unknown rank, a rank twice, or not this rank. Default site: "<name>.group". In torch this is
         torch.distributed.new_group with `use_local_synchronization`.
         """
 
@@ -802,14 +808,14 @@ class Rank(ABC):
 
     @abstractmethod
     def flag(self, name: str) -> Flag:
-        """This rank's flag of that name, which the first use makes."""
+        """Returns this rank's flag with that name; the first use creates it."""
 
     @abstractmethod
     def start(
         self, name: str, program: Callable[[Rank], Coroutine[Any, Any, None]], *, site: str | None = None
     ) -> Thread:
-        """Start a host thread that runs `program(rank)`, with the step of the thread that starts it. Its ops come after
-        all earlier ops of that thread. Default site: "<name>.start".
+        """Starts a host thread that runs `program(rank)`, with the step of the thread that starts it. Its ops come
+        after all earlier ops of that thread. Default site: "<name>.start".
 
         The rank has ended when all of its threads have. If a thread raises and no thread joins it, this is a crash of
         the rank. A program can use a name again after it joined the thread. RuntimeError for a program that does not
@@ -836,30 +842,30 @@ class Rank(ABC):
 
     @abstractmethod
     def open_store(self, port: int, site: str) -> Awaitable[Store | None]:
-        """Listen on a port of this node, 0 for any free port. Returns the store, whose `port` is the number, or None if
-        another process already listens there (EADDRINUSE). ValueError for a number that is no port.
+        """Listens on a port of this node, 0 for any free port. Returns the store, whose `port` is the number, or None
+        if another process already listens there (EADDRINUSE). ValueError for a number that is no port.
         """
 
     @abstractmethod
     def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> Awaitable[Store | None]:
-        """Connect to the listener of that port, as soon as there is one. Returns the store, or None when the time is
-        up. With a time-out of 0 it looks once.
+        """Connects to the listener of that port, as soon as there is one. Returns the store, or None if the time-out
+        passes. With a time-out of 0 it tries once.
         """
 
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
-        """Send a message to a mailbox of global rank `to`. A message has numbers, strings, booleans, None and tuples of
-        these. It is not None itself, which `poll` returns for an empty mailbox, and not NaN, which equals nothing
-        (ValueError).
+        """Sends a message to a mailbox of global rank `to`. A message consists of numbers, strings, booleans, None and
+        tuples of these. It is not None itself, which `poll` returns for an empty mailbox, and not NaN, which equals
+        nothing (ValueError).
         """
 
     @abstractmethod
     def watch(self, actor: int, mailbox: str, site: str) -> None:
-        """Ask for a message when a rank or service is gone: its program has ended or raised, or its process died. Then
-        the message ("gone", actor) arrives in this rank's mailbox, once for each call. It arrives behind all messages
-        of that actor that arrive there at all. No actor sends it: the machine does (a sentinel of the process, a pipe
-        that closes). It also arrives if the actor is gone already. It may arrive long after the end, and work that the
-        actor began may continue.
+        """Watches a rank or service, until it is gone: its program has ended or raised, or its process died. Then the
+        message ("gone", actor) arrives in this rank's mailbox, once for each call. It arrives after all messages of
+        that actor that arrive there at all. The machine sends it, not the actor (a sentinel of the process, a pipe that
+        closes). It also arrives if the actor is gone already. It may arrive long after the end, and work that the actor
+        began may continue.
 
         An actor that waits in an idle get at the end of a run is not gone, nor is an actor that hangs. ValueError for a
         number that is no rank or service, and for this rank itself.
@@ -867,24 +873,23 @@ class Rank(ABC):
 
     @abstractmethod
     def sleep(self, ns: int, site: str) -> Awaitable[None]:
-        """Suspend the host for `ns` nanoseconds of simulated or real time."""
+        """Suspends the host for `ns` nanoseconds of simulated or real time."""
 
     @abstractmethod
     def turn(self, site: str) -> Awaitable[None]:
-        """Let other host threads of this rank continue, if there are any. In the simulation, the Python code of a
-        thread between two calls is one step. By this call a thread permits an interruption there. Its record is a sleep
-        of 0 ns.
+        """Lets other host threads of this rank continue, if there are any. In the simulation, the Python code of a
+        thread between two calls is one step; this call splits such a step in two. Its record is a sleep of 0 ns.
         """
 
     @abstractmethod
     def decide(self, label: str, value: Frozen, kind: str, *, local: bool = False) -> None:
-        """Record a value. Every member of this rank's communicator of that kind has to decide the same value in this
-        step.
+        """Records a decision. Every member of this rank's communicator of that kind has to decide the same value in
+        this step.
 
-        The trace and the agreement check get the value; the call sends nothing. The value is plain data, as in a
-        message, or None. NaN is a ValueError, because it does not equal itself. The check compares values by step, and
-        by count within a step. A member that takes part in the step and does not decide this label disagrees. So does a
-        misspelt label, and one that a rank decides on another communicator.
+        The call writes the value into the trace, where the agreement check compares it; it sends nothing to other
+        ranks. The value is plain data, as in a message, or None. NaN is a ValueError, because it does not equal itself.
+        The check compares values by step, and by count within a step. A member that takes part in the step and does not
+        decide this label disagrees. So does a misspelt label, and one that a rank decides on another communicator.
 
         `local`: only some members decide the value, for instance if only a last stage has results. The check compares
         those that decide it. Between its first and its last decision, a member may not leave one out.
@@ -892,4 +897,4 @@ class Rank(ABC):
 
     @abstractmethod
     def probe(self, label: str) -> None:
-        """Mark that the protocol reached this place, so that a test can check for it. The trace has the mark."""
+        """Records in the trace that the program reached this line, so that a test can check for it."""

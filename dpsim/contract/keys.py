@@ -1,9 +1,9 @@
-"""Keys that messages of programs name, each with its meaning: `dpsim show I-EL-7`.
+"""The keys that messages of programs name, each with its meaning. `dpsim show I-EL-7` prints the meaning of a key.
 
     register_keys({"RULE-1": "Every rank greets first."})
 
-A message of a program may end with the key of the rule that a rank broke. The module of the program registers the keys,
-as it registers the program.
+A message may end with the key of the rule that a rank broke. The module that registers a program also registers its
+keys.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _keys: dict[str, str] = {}
 
 
 def register_keys(meanings: Mapping[str, str]) -> None:
-    """Add keys. Raises ValueError for a key that has another meaning already.
+    """Adds keys. Raises ValueError for a key that already has another meaning.
 
     >>> register_keys({"DOCTEST-1": "A rank greets."})
     >>> register_keys({"DOCTEST-1": "No rank greets."})
@@ -29,6 +29,6 @@ def register_keys(meanings: Mapping[str, str]) -> None:
 
 
 def keys() -> Mapping[str, str]:
-    """All keys, of each installed package of programs."""
+    """Returns all keys of all installed packages of programs."""
     load_all()
     return _keys

@@ -1,10 +1,10 @@
-"""The system on which a process runs, and the process there, by names that no other one has.
+"""Names for a system and a process that no other system or process has.
 
     here = machine()                 # "339b60c6-5db7-400f-8345-823b4aaf4fb1 pid:[4026531836]"
-    begun_at(4711)                   # 2873941, in ticks since the system began; 0 if there is no such process
+    begun_at(4711)                   # 2873941, in ticks since the system started; 0 if there is no such process
 
-The number of a process is valid only in one space of process ids, and until the process ends. Then another process may
-get the number, but it began later. Without /proc, both functions return nothing, and no process counts as known.
+A process id is unique only within one pid namespace, and only while the process lives. A later process may get the same
+id, but it began at another time. Without /proc, both functions return an empty value, and no process can be recognized.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import os
 
 ENDED = (b"Z", b"X")
-"""States of a process that ended and whose parent has not asked for it."""
+"""States in /proc of a process that has ended and whose parent has not waited for it."""
 
 STATE, BEGUN = 0, 19
-"""Places in /proc/PID/stat behind the name."""
+"""Indices of these fields in /proc/PID/stat, counted after the name."""
 
 
 def machine() -> str:
-    """The system: its boot, and the space of its process ids. Empty if that is unknown."""
+    """Returns the name of this system: its boot id and its pid namespace. Empty if unknown."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             return f"{file.read().strip()} {os.readlink('/proc/self/ns/pid')}"
@@ -28,7 +28,7 @@ def machine() -> str:
 
 
 def begun_at(pid: int) -> int:
-    """When a process began, in ticks since the system did; 0 if it does not exist or has ended."""
+    """Returns when a process began, in ticks since the system started; 0 if it does not exist or has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()

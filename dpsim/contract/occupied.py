@@ -1,4 +1,4 @@
-"""Ranks that have no free slot for device work (`World.residency`), as a run notes them (`Run.occupied`)."""
+"""Ranks that have no free slot for device work (`World.residency`), as a backend reports them in `Run.occupied`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import NamedTuple
 
 
 class Occupied(NamedTuple):
-    """A rank without a free slot (`World.residency`): which records of its journal hold the slots, and which wait."""
+    """A rank without a free slot (`World.residency`): the records of its journal whose calls occupy the slots, and
+    those whose calls wait.
+    """
 
     rank: int
     held: tuple[int, ...]

@@ -1,13 +1,14 @@
-"""The vocabulary that every backend shares: addresses, collectives, and the records of a rank's journal.
+"""The vocabulary of all backends: the addresses of ops, and the records of a rank's journal.
 
-Every effect of a protocol on the world is an *op*. Its **address** survives unrelated changes of the source: the rank,
-the host thread, the *site* and the *ordinal*. A site is a name in the source and never a line number. The ordinal is
-the number of earlier visits of the rank to the site. A collective has a second address, (communicator, sequence
-number). Faults, delays and reports use these addresses, and an address means the same op in the simulation and on GPUs.
+Every effect of a protocol on the world is an *op*. Its **address** consists of the rank, the host thread, the *site*
+and the *ordinal*, so unrelated changes of the source do not alter it. A site is a name in the source and never a line
+number. The ordinal counts the earlier calls of the rank at the site. A collective has a second address, (communicator,
+sequence number). Faults, delays and reports use these addresses. An address means the same op in the simulation and on
+GPUs.
 
 Each rank keeps a **journal**: one record per op, in the order in which the host issued them. A record is a plain tuple,
 because a journal has millions of them and a named tuple costs five times as much. The classes below name the fields,
-and checks and reports read these. Every record begins with the same six fields: kind, step, thread, site, ordinal,
+and checks and reports use these names. Every record begins with the same six fields: kind, step, thread, site, ordinal,
 where. Code that reads raw records uses the named positions at the end of this file.
 
     >>> where = "dpsim/vllm/data_parallel/batch.py:88"
@@ -17,8 +18,9 @@ where. Code that reads raw records uses the named positions at the end of this f
     >>> record.describe()
     'all_reduce int32[8] on dp_cpu #4'
 
-The **step** is the *logical step tag*, which the protocol sets. If a rank skips one collective, its next call silently
-pairs up with the skipped call of its peers, as on real hardware. Only the tag shows the mistake.
+The **step** of a record is the *logical step tag*, which the program sets (`Rank.step`). If a rank skips one
+collective, its next call silently matches the skipped call of its peers, as on real hardware. Only the differing step
+tags show the mistake.
 """
 
 from __future__ import annotations
@@ -50,7 +52,7 @@ DType: TypeAlias = Literal[
     "float8_e5m2fnuz",
     "float8_e8m0fnu",
 ]
-"""Element types, by torch's names. Programs can move all of them; `dpsim.contract.collectives.reductions` says which
+"""Element types, by torch's names. Programs can move all of them; `dpsim.contract.collectives.reductions` lists which
 they can reduce.
 """
 
@@ -80,22 +82,24 @@ DTYPES: dict[str, int] = {
 """Bytes per element."""
 
 ReduceOp: TypeAlias = Literal["sum", "max", "min", "prod", "avg", "band", "bor", "bxor"]
-"""The reductions; `dpsim.contract.collectives.reductions` computes them and has their types."""
+"""The names of reductions. `dpsim.contract.collectives.reductions` computes them and lists their element types."""
 
 Ref: TypeAlias = tuple[int, int, int] | tuple[int, int, int, Any]
-"""A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A
-fourth item is the tag of `Buffer.tagged`: the version that an op expects to find there, or leaves.
+"""A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A fourth
+item is the tag of `Buffer.tagged`: the version that an op expects there, or leaves there.
 """
 
 Refs: TypeAlias = tuple[Ref, ...]
 
 Place: TypeAlias = tuple[int, int, int]
-"""A piece of device memory as the machine names it: segment, first byte, end. Buffers share memory iff places overlap.
-A check may not rely on it: another run may place them differently.
+"""A piece of device memory as the machine names it: segment, first byte, end. Two buffers share memory if and only if
+their places overlap. Checks must not rely on places, since another run may have others.
 """
 
 SMALL_BLOCK = 1 << 20
-"""Bytes up to which memory comes from the small blocks of a stream's pool. Larger memory never shares with these."""
+"""The largest size in bytes of an allocation from the small blocks of a stream's pool. Larger allocations never share
+memory with these.
+"""
 
 Domain: TypeAlias = Literal["host", "device"]
 
@@ -113,10 +117,10 @@ CAPTURE_ERRORS: dict[int, str] = {
     907: "cudaErrorCapturedEvent",
     908: "cudaErrorStreamCaptureWrongThread",
 }
-"""CUDA's names of the errors of a capture (CUDA Runtime API, error handling)."""
+"""CUDA's names for the errors of a capture, by number (CUDA Runtime API, error handling)."""
 
 BROKEN_OFF = "aborted"
-"""The outcome of an await that ended because its rank aborted the communicator."""
+"""The outcome of an await that raised `Aborted`, because its rank aborted the communicator."""
 
 MAIN = "main"
 """The first host thread of a rank. An address means this thread unless it names another one."""
@@ -129,14 +133,14 @@ RawRecord: TypeAlias = tuple[Any, ...]
 
 @dataclass_transform(frozen_default=True)
 def _typed(cls: type[T]) -> type[T]:
-    """For type checkers: the fields of this class are arguments of those that derive from it."""
+    """Tells type checkers that the fields of this class are the constructor arguments of its subclasses."""
     return cls
 
 
 @_typed
 class Record(tuple[Any, ...]):
-    """A record with names for its fields. This class has the fields of all kinds; a kind adds its own fields, and
-    `describe`.
+    """A record of a journal, with names for its fields. This class has the fields that all kinds share; a kind adds
+    more fields, and `describe`.
     """
 
     __slots__ = ()
@@ -148,7 +152,7 @@ class Record(tuple[Any, ...]):
     ordinal: int
     where: str
 
-    if TYPE_CHECKING:  # as of any named tuple
+    if TYPE_CHECKING:  # like any named tuple
         _fields: ClassVar[tuple[str, ...]]
 
         @classmethod
@@ -164,12 +168,12 @@ class Record(tuple[Any, ...]):
 
 
 RECORDS: dict[str, type[Any]] = {}
-"""The classes by kind."""
+"""The classes of records, by kind."""
 
 
 @dataclass_transform(frozen_default=True)
 def record(kind: str) -> Callable[[type[T]], type[T]]:
-    """Makes a named tuple of a class: the fields of `Record`, then those that the class adds."""
+    """A class decorator: makes a named tuple with the fields of `Record`, then those that the class adds."""
 
     def named(cls: type[T]) -> type[T]:
         own, fields = cls.__annotations__, Record.__annotations__
@@ -211,8 +215,8 @@ class Collective(Record):
 
 @record("transfer")
 class Transfer(Record):
-    """A send or a receive. `seq` counts transfers of this direction between this rank and `peer` on the communicator;
-    transfers with the same `group` went out as one.
+    """A send or a receive. `seq` counts the transfers of this direction between this rank and `peer` on the
+    communicator. Transfers with the same `group` belong to one coalesced group.
     """
 
     stream: str | None  # None: host domain
@@ -233,8 +237,8 @@ class Transfer(Record):
 
 @record("receive_any")
 class ReceiveAny(Record):
-    """A receive on the host from any other member of a communicator. `number` counts those of this rank there. Its
-    `Learned` has (source, checksum): with the source it is the next transfer from that rank.
+    """A host receive from any other member of a communicator. `number` counts those of this rank there. Its `Learned`
+    contains (source, checksum). From then on it counts as the next transfer from that source.
     """
 
     communicator: str
@@ -252,8 +256,8 @@ class ReceiveAny(Record):
 
 @record("look")
 class Look(Record):
-    """The host queries whether a collective or transfer that it started is over. `of`: the site of that op, `number`:
-    its ordinal there. `timeout_ns`: the most ns that it waits for a yes. Its `Learned` has the answer.
+    """The host queries whether a collective or transfer that it started has ended. `of`, `number`: the site and ordinal
+    of that call. `timeout_ns`: how long it waits at most. Its `Learned` contains the answer.
     """
 
     of: str
@@ -267,12 +271,12 @@ class Look(Record):
 
 @record("group")
 class Grouped(Record):
-    """The rank makes a communicator together with the other members. Their first collective on it, a barrier, is the
-    next record. `device`: they make a device communicator, too.
+    """The rank creates a communicator together with the other members (`Rank.group`). Their first collective on it, a
+    barrier, is the next record. `device`: they make a device communicator, too.
     """
 
     communicator: str
-    group: str  # the kind by which a rank finds it
+    group: str  # the name by which a rank finds it
     device: bool
     ranks: tuple[int, ...]
 
@@ -282,7 +286,7 @@ class Grouped(Record):
 
 @record("launch")
 class Launch(Record):
-    """A kernel put on a stream, with the memory that it reads and writes."""
+    """A kernel launch on a stream, with the memory that the kernel reads and writes."""
 
     stream: str
     reads: Refs
@@ -294,8 +298,8 @@ class Launch(Record):
 
 @record("alloc")
 class Alloc(Record):
-    """Memory taken from a stream's pool. `buffer` numbers the allocations of the rank; `place` is where it lies, None
-    where the backend does not say.
+    """An allocation from a stream's pool. `buffer` numbers the allocations of the rank. `place` is the memory's address
+    range; None if the backend does not know it.
     """
 
     stream: str
@@ -310,7 +314,7 @@ class Alloc(Record):
 
 @record("free")
 class Free(Record):
-    """Memory given back; `site` and `ordinal` are those of its `Alloc`."""
+    """The program freed a buffer; `site` and `ordinal` are those of its `Alloc`."""
 
     stream: str
     buffer: int
@@ -321,7 +325,7 @@ class Free(Record):
 
 @record("used")
 class Used(Record):
-    """`record_stream`: `stream` uses the memory of a buffer that was taken for another one."""
+    """A call of `record_stream`: `stream` uses the memory of a buffer that the program allocated on another stream."""
 
     stream: str
     buffer: int
@@ -332,8 +336,8 @@ class Used(Record):
 
 @record("fresh")
 class Fresh(Record):
-    """Each replay of a graph has to find a buffer written since the one before it: `per_replay` of its alloc, whose
-    record comes before.
+    """A buffer allocated with `per_replay`: each replay of a graph has to find it written since the replay before. The
+    record of its `Alloc` comes before.
     """
 
     stream: str
@@ -367,7 +371,7 @@ class Wait(Record):
 
 @record("flag_wait")
 class FlagWait(Record):
-    """A stream waits for a flag of this rank. Later work of the stream waits, and the host does not."""
+    """A stream waits for a flag of this rank. The stream's later work waits; the host does not."""
 
     stream: str
     flag: str
@@ -378,13 +382,13 @@ class FlagWait(Record):
 
 @record("capture")
 class Capture(Record):
-    """A capture begins or ends. `pool`: the pool of the graph's memory. `calls`: at its end, the number of kept calls;
-    otherwise 0. The host journals the beginning when all streams of the rank are idle.
+    """A capture begins or ends. `pool`: the pool of the graph's memory. `calls`: at its end, the number of captured
+    calls; otherwise 0. The host records the beginning when all streams of the rank are idle.
     """
 
     stream: str
     graph: str
-    what: str  # begin, end, or abandon: it was given up
+    what: str  # begin, end, or abandon (the block raised)
     mode: str
     pool: str
     calls: int
@@ -396,10 +400,11 @@ class Capture(Record):
 
 @record("kept")
 class Kept(Record):
-    """A call that a capture keeps. `call`: the kind of record that each replay makes of it; `fields`: the fields of
-    that record after `where`. In a collective, `seq` is the number of calls that the capture kept before on that
-    communicator. In a transfer, it counts those of the same direction and peer. The event of a mark and of a wait is
-    that of the capture.
+    """A call that a capture has captured. `call`: the kind of record that each replay makes of it. `fields`: the fields
+    of that record after `where`.
+
+    In a collective, `seq` counts the calls that the capture contains before it on that communicator. In a transfer, it
+    counts those of the same direction and peer. The event of a mark or a wait is that of the capture.
     """
 
     stream: str
@@ -413,14 +418,14 @@ class Kept(Record):
 
 @record("replay")
 class Replay(Record):
-    """The rank puts a graph on a stream. The next `calls` records of the rank are those of its calls: ordinary records,
-    at the sites of the capture. Their work is on `stream` and on branches of the graph, named "<stream of the
+    """The rank replays a graph on a stream. The next `calls` records of the rank are the graph's calls: ordinary
+    records, at the sites of the capture. Their work is on `stream` and on branches of the graph, named "<stream of the
     capture>@<graph>".
     """
 
     stream: str
     graph: str
-    number: int  # how often it was replayed before
+    number: int  # how often the rank replayed it before
     calls: int
 
     def describe(self) -> str:
@@ -430,7 +435,7 @@ class Replay(Record):
 
 @record("ask")
 class Ask(Record):
-    """The host asks about an event: `query` (learns whether it has passed) or `synchronize` (waits until it has)."""
+    """The host queries an event (`query`: whether it has passed), or waits until it has passed (`synchronize`)."""
 
     how: str
     event: int
@@ -441,7 +446,7 @@ class Ask(Record):
 
 @record("read")
 class Read(Record):
-    """The host reads the content of a buffer and waits for a stream."""
+    """The host reads the contents of a buffer, after the present work of a stream."""
 
     stream: str
     count: int  # type: ignore[assignment]  # as above
@@ -454,7 +459,7 @@ class Read(Record):
 
 @record("post")
 class Post(Record):
-    """A message sent to a mailbox of a rank."""
+    """The rank sends a message to a mailbox."""
 
     to: int
     mailbox: str
@@ -466,8 +471,8 @@ class Post(Record):
 
 @record("take")
 class Take(Record):
-    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait without end).
-    `timeout_ns`: the limit of a get, which learns None when the time is up.
+    """The host reads a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait without end). `timeout_ns`:
+    the limit of a get. Its `Learned` contains the message, or None.
     """
 
     mailbox: str
@@ -482,7 +487,7 @@ class Take(Record):
 @record("watch")
 class Watched(Record):
     """This rank watches a rank or service: when that actor ends, the message ("gone", actor) arrives in the mailbox. No
-    actor posts it, so its only record is the `Learned` of the host that takes it.
+    actor sends that message, so its only record is the `Learned` of the rank that takes it.
     """
 
     actor: int
@@ -494,7 +499,9 @@ class Watched(Record):
 
 @record("abort")
 class Abort(Record):
-    """The rank gave a communicator up. Its pending awaits on the communicator learn "aborted"."""
+    """The rank aborted a communicator. Its pending awaits there raise `Aborted`, and their `Learned` contains
+    "aborted".
+    """
 
     communicator: str
 
@@ -514,8 +521,8 @@ class Sleep(Record):
 
 @record("flag")
 class Flagged(Record):
-    """A host thread set, cleared or looked at a flag of its rank. A `wait` or `query` that returned has a `Learned`:
-    None, or whether the flag was set.
+    """A host thread set, cleared, queried or awaited a flag of its rank. A `wait` or `query` that returned has a
+    `Learned`: None, or whether the flag was set.
     """
 
     flag: str
@@ -527,7 +534,7 @@ class Flagged(Record):
 
 @record("thread")
 class Threaded(Record):
-    """A host thread started another one, or waits for its end. A `join` has a `Learned`: the exception of that thread,
+    """A host thread starts another one, or waits for its end. A `join` has a `Learned`: the exception of that thread,
     or None.
     """
 
@@ -570,10 +577,10 @@ class Stored(Record):
 
 @record("learned")
 class Learned(Record):
-    """The outcome of an op that learns something, after its return. `site` and `ordinal` are those of the op.
+    """The outcome of an awaited call, recorded when the call returns. `site` and `ordinal` are those of the call.
 
     `outcome`: for arrays the CRC-32 of the bytes, so that different values on two backends give different journals. For
-    other ops it is the learned value: a message, whether an event had passed, None.
+    other calls it is the value itself: a message, whether an event had passed, None.
     """
 
     outcome: Any
@@ -584,8 +591,8 @@ class Learned(Record):
 
 @record("decision")
 class Decision(Record):
-    """A value that every member of `communicator`'s group has to decide equally. `site` is the label. `local`: members
-    may leave it out.
+    """A value on which all members of `communicator`'s group have to decide equally (`Rank.decide`). `site` is the
+    label. `local`: members may leave it out.
     """
 
     communicator: str
@@ -598,7 +605,7 @@ class Decision(Record):
 
 @record("probe")
 class Probe(Record):
-    """The protocol reached a place with a name. `site` is the label."""
+    """The program called `Rank.probe`. `site` is the label."""
 
     def describe(self) -> str:
         return "came here"
@@ -618,8 +625,8 @@ class Raised(Record):
 
 @record("injected")
 class Injected(Record):
-    """The backend applied a fault or delay here, or sent a message from outside. Reports show it. Checks must not read
-    the records of faults and delays, because a real bug leaves none.
+    """The backend applied a fault or delay here, or sent a message from outside. Reports show this record. Checks must
+    not read it, because a real bug leaves no such record.
     """
 
     what: str  # skip, repeat, alter, die, raise, hang, delay, kill, message
@@ -634,31 +641,31 @@ class Injected(Record):
 
 @record("finished")
 class Finished(Record):
-    """The program of this rank ran to its end and its streams are empty."""
+    """The program of this rank has ended, and so has all work on its streams."""
 
     def describe(self) -> str:
         return "finished"
 
 
-# ---- named positions: the place of a field in a raw record. A name without a kind holds for several kinds.
+# ---- named positions: the index of a field in a raw record. A name without a kind is valid for several kinds.
 
 
 def _position(field: str, *kinds: type[Any]) -> int:
-    """The place of a field in records of these kinds (default: all). Raises ValueError if the kinds differ."""
+    """Returns the index of a field in records of these kinds (default: all). Raises ValueError if the kinds differ."""
     position: int
     (position,) = {kind._fields.index(field) for kind in kinds or RECORDS.values()}
     return position
 
 
 def _positions(kind: type[Any], *fields: str) -> tuple[int, ...]:
-    """The places of several fields in records of a kind."""
+    """Returns the indices of several fields in records of a kind."""
     return tuple(_position(field, kind) for field in fields)
 
 
 KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thread", "site", "ordinal", "where"))
 
 ADDRESS = slice(THREAD, ORDINAL + 1)
-"""The address of an op on its rank; its `Learned` has the same."""
+"""The address of an op on its rank. The op's `Learned` has the same address."""
 
 STREAM = _position(
     "stream", Collective, Transfer, Launch, Alloc, Free, Used, Fresh, Mark, Wait, FlagWait, Read, Capture, Kept, Replay
@@ -708,8 +715,8 @@ INJECTED_COMMUNICATOR, INJECTED_SEQ = _positions(Injected, "communicator", "seq"
 
 
 def posted(raw: RawRecord) -> tuple[int, str, Any] | None:
-    """The receiver, the mailbox and the content of the message that this record sends; None if it sends none. The
-    message of an `Injected` is from outside.
+    """Returns the receiver, the mailbox and the content of the message that this record sends; None if it sends none.
+    The message of an `Injected` record is from outside.
     """
     if raw[KIND] == "post":
         return raw[POST_TO], raw[POST_MAILBOX], raw[POST_CONTENT]
@@ -720,6 +727,8 @@ def posted(raw: RawRecord) -> tuple[int, str, Any] | None:
 
 
 def as_record(raw: RawRecord) -> Record:
-    """Name the fields of a raw record. Raises KeyError for an unknown kind, TypeError for a wrong number of fields."""
+    """Returns a raw record as an object with named fields. Raises KeyError for an unknown kind, TypeError for a wrong
+    number of fields.
+    """
     record: Record = RECORDS[raw[KIND]]._make(raw)
     return record

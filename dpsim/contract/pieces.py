@@ -1,9 +1,10 @@
-"""The pieces of a program, with that of a variant in the place of the one that it replaces.
+"""The pieces of a program: classes from which `prepare` builds it, one of which a variant may replace.
 
     def prepare(self, args):
         return with_variant(self, args, {Source: Source})[Source]()
 
-A variant that is derived from the program runs in its place, and needs none of this (`dpsim.contract.registry`).
+A variant that derives from the program's class runs in place of the program, and needs none of this
+(`dpsim.contract.registry`).
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import variant
 
 ASKED: dict[type[Program[Any]], dict[type[Any], dict[type[Any], None]]] = {}
-"""By program: the pieces for which it has asked so far, each with the classes that stood in its place."""
+"""By program: the pieces that it has requested so far, each with the classes that replaced it."""
 
 
 def with_variant(
     program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
 ) -> dict[type[Any], type[Any]]:
-    """For `prepare`: each piece of a program under the class from which a piece in its place must be derived. The piece
-    of the variant stands in the place of the one that it replaces. Raises Unsuitable if it replaces none.
+    """For `prepare`: returns the pieces of a program, with the variant in place of the piece that it replaces. The keys
+    of `pieces` are the base classes from which a replacement must derive. Raises Unsuitable if the variant replaces
+    none.
     """
     asked = ASKED.setdefault(type(program), {})
     for base, made in pieces.items():

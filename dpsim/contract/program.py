@@ -1,7 +1,7 @@
-"""The program that runs on every rank, and the arguments that a scenario gives it.
+"""The class of all programs: a coroutine that runs on every rank, and the arguments that a scenario gives it.
 
-A backend makes a `Program` by its registered name, calls `prepare` once in each process, and runs one coroutine per
-rank. `P` in `Program[P]` is the type of the result of `prepare`, so a type checker knows it in `run`:
+A backend creates a `Program` by its registered name, calls `prepare` once in each process, and runs one coroutine per
+rank. `P` in `Program[P]` is the type that `prepare` returns, so a type checker can check its use in `run`:
 
     class Largest(Program[Limits]):
         def prepare(self, args: Arguments) -> Limits:
@@ -11,7 +11,7 @@ rank. `P` in `Program[P]` is the type of the result of `prepare`, so a type chec
             for rank.step in range(prepared.steps):
                 ...
 
-A program without types leaves `[P]` out. A program without `prepare` gets the `Arguments` themselves in `run`.
+A program without types leaves `[P]` out. Without a `prepare` method, `run` receives the `Arguments` themselves.
 
 A program may have parameters. `Params` is a pydantic model, and a scenario gives values for its fields
 (`protocol: {name: waves, params: {interval: 2}}`). `ranks` returns the number of ranks of such a world:
@@ -50,36 +50,37 @@ RUN = "async def run(self, rank, prepared)"
 RANKS = "def ranks(params)"
 
 P = TypeVar("P", default=Any)
-"""The result of `prepare`."""
+"""The type that `prepare` returns."""
 
 Q = TypeVar("Q", default=Any)
-"""A program's model of its parameters."""
+"""The pydantic model of a program's parameters."""
 
 
 class Unsuitable(ValueError):
-    """`Program.prepare` raises it for a world or work that the program cannot run. The text says what it found and
-    expected.
+    """`Program.prepare` raises this if the program cannot run in the world or with the arguments. The text states what
+    it found and what it expected.
     """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arguments(Generic[Q]):
-    """The arguments that a scenario gives to its program: plain data, which dpsim sends to worker processes.
+    """The arguments that a scenario gives to its program: plain data, since dpsim pickles them for worker processes.
 
     `variant` is the name of a registered variant, if one runs. `pieces`: replacements for single pieces of the form
-    (`Program.pieces`), by name. `allow_refused`: the user wants a combination that the program refuses. `params`: the
-    parameters, as plain data until `dpsim.contract.registry.prepared` makes an instance of `Program.Params`; None for a
-    program without parameters. A package with parameters of another kind adds fields in a derived class.
+    (`Program.pieces`), by name. `allow_refused`: the user allows a combination that the program otherwise refuses.
+    `params`: the parameters, as plain data until `dpsim.contract.registry.prepared` makes an instance of
+    `Program.Params`; None for a program without parameters. A package with parameters of another kind adds fields in a
+    derived class.
     """
 
     form: str
     variant: str | None = None
     pieces: Mapping[str, str] = field(default_factory=dict)
     allow_refused: bool = False
-    params: Q = cast(Any, None)  # noqa: RUF009 - None, to a type checker any model
+    params: Q = cast(Any, None)  # noqa: RUF009 - None; a type checker accepts any model
 
     def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
-        """Raise Unsuitable for settings that the program, registered as `name`, would silently ignore."""
+        """Raises Unsuitable for settings that the program, registered as `name`, would silently ignore."""
 
 
 class Estimate(NamedTuple):
@@ -98,26 +99,26 @@ class Estimate(NamedTuple):
 
 
 class Program(ABC, Generic[P]):
-    """A program runs on every rank: `prepare` once per process, `run` once per rank.
+    """The base class of programs. A backend calls `prepare` once per process, and `run` once per rank.
 
     `probes`: labels of `Rank.probe` that some schedule of some world should reach; exploration lists those that none
-    reached. `honours_config_by_rank`: whether the program gives each rank its own settings. If not, dpsim gives it no
-    world in which ranks differ.
+    reached. `honours_config_by_rank`: whether the program gives each rank its own settings. If not, dpsim runs it in no
+    world in which ranks have different settings.
     """
 
     probes: tuple[str, ...] = ()
     modes: ClassVar[Mapping[str, tuple[str, Any]]] = {}
-    """By name, the modes in which some schedule of some world should run. Each is a label of `Rank.decide` and a value
-    that ranks decide there. Campaigns list those that no world reached.
+    """By name, the modes that some schedule of some world should reach. Each is a label of `Rank.decide` and a value
+    that ranks decide there. Campaigns list the modes that no world reached.
     """
     rows: ClassVar[Mapping[str, tuple[str, Any]]] = {}
-    """The same for rows of the tables by which the program decides. No name is a mode and a row."""
+    """The same for rows of the tables by which the program decides. A mode and a row must not have the same name."""
     threaded: bool = False
     """Whether its ranks start host threads (`Rank.start`). Then a thread may stop before each of its calls."""
     ordered_by_flags: bool = False
-    """Whether flags, starts, joins and aborts order the Python state that its threads share, where the order matters.
-    Then a search tries calls of two threads on different flags in one order only. The same holds for a call on a flag
-    and any other call. This is a promise, and a proof names it as an assumption.
+    """Whether flags, starts, joins and aborts order the Python state that its threads share, wherever the order
+    matters. Then a search tries calls of two threads on different flags in one order only. The same applies to a call
+    on a flag and any other call. This is a promise of the program, and a proof lists it as an assumption.
     """
     ordered_by_objects: bool = False
     """Whether the order of two threads' calls matters only if both are on one object. Objects are flags, threads,
@@ -125,12 +126,12 @@ class Program(ABC, Generic[P]):
     on one stream. Its `assumes` says which Python state its threads may share.
     """
     aborts: bool = False
-    """Whether its ranks abort communicators (`HostCommunicator.abort`). Then an abort may break off each part of a
-    collective, or lose it with a peer's part.
+    """Whether its ranks abort communicators (`HostCommunicator.abort`). Then a search tries aborts before and after the
+    end of each collective.
     """
     honours_config_by_rank: bool = False
     apart: bool = False
-    """Whether each rank has its own process, also in the simulation. Then its ranks share nothing in Python."""
+    """Whether each rank runs in its own process, also in the simulation. Then its ranks share nothing in Python."""
     Params: ClassVar[type[Any] | None] = None
     """The pydantic model of its parameters; None for a program without, or with those of another package."""
     heeds: ClassVar[tuple[str, ...] | None] = None
@@ -138,14 +139,17 @@ class Program(ABC, Generic[P]):
     set (`Arguments.refuse_unheeded`).
     """
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """The pieces of its forms, which a scenario may swap one by one, and the names of the forms of each piece."""
+    """The pieces of its forms, which a scenario may replace one by one, with the names of the forms of each piece."""
     protects: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """By form: protections that no published version has. `dpsim list` prints them."""
     unprotected: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """By form: what a published version leaves unprotected, and the form that protects it. Reports of findings show it.
+    """By form: what a published version leaves unprotected, and the form that protects it. Reports print this with a
+    finding.
     """
     shows: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """By sentence of `unprotected`: the classes of findings that show it, as patterns; all classes if left out."""
+    """By sentence of `unprotected`: the classes of findings to which it applies, as patterns; all classes if left
+    out.
+    """
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that is no coroutine function or takes other arguments. Also raises it if
@@ -165,20 +169,23 @@ class Program(ABC, Generic[P]):
 
     @staticmethod
     def ranks(params: Any) -> int:
-        """The number of ranks of a world with these parameters, from 1. A program with `Params` defines it."""
+        """Returns the number of ranks of a world with these parameters, at least 1. A program with `Params` has to
+        define it.
+        """
         raise NotImplementedError(f"a program without Params has no `{RANKS}`")
 
     @staticmethod
     def one_more(params: Any) -> Any:
-        """The parameters of the same world with one rank more, which acts like the last rank of this world. Two ranks
-        that differ have no majority; of three, one departs from the others. None: there is no such world.
+        """Returns the parameters of the same world with one more rank, which acts like the last one; None if there is
+        no such world. Diagnosis uses it: if two ranks disagree, there is no majority; of three, one departs from the
+        others.
         """
         return None
 
     @classmethod
     def with_params(cls, args: Any) -> Any:
-        """Arguments with an instance of `Params` in place of plain data. The data follow the rules of a scenario file.
-        Raises Unsuitable for data that the model refuses.
+        """Returns the arguments with an instance of `Params` in place of plain data. The data follow the rules of a
+        scenario file. Raises Unsuitable for data that the model refuses.
         """
         if cls.Params is None or not isinstance(args, Arguments) or isinstance(args.params, cls.Params):
             return args
@@ -188,70 +195,75 @@ class Program(ABC, Generic[P]):
             raise Unsuitable(f"the parameters of {cls.__qualname__}: {error}") from None
 
     def assumes(self, did: Collection[tuple[Any, ...]], prepared: P) -> Sequence[str]:
-        """Assumptions of a proof of this program besides those about hardware, in a few words each. `did`: the kinds of
-        record of its runs, each with the fields that distinguish assumptions ("probe" with its label). `prepared`: the
-        result of `prepare`.
+        """Returns the assumptions of a proof of this program, besides those about hardware, in a few words each. `did`:
+        the kinds of record in its runs, each with the fields that distinguish assumptions ("probe" with its label).
+        `prepared`: the result of `prepare`.
         """
         return ()
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
-        """The `probes` that this world can reach. By default these are all."""
+        """Returns those of `probes` that this world can reach. By default these are all."""
         return self.probes
 
     def forms_of_pieces(self, args: Any) -> Mapping[str, str]:
-        """By piece, the form that a run with these `Arguments` uses. By default these are the pieces that they swap."""
+        """Returns, for each piece, the form that a run with these `Arguments` uses. By default these are the replaced
+        pieces.
+        """
         return args.pieces if isinstance(args, Arguments) else {}
 
     def prepare(self, args: Any) -> P:
-        """Turn the `Arguments` into the input of `run`; by default, `run` gets them unchanged. Ranks of one process
-        share the result: `run` must not change it.
+        """Returns the second argument of `run`, made from the `Arguments`; by default the `Arguments` themselves. Ranks
+        of one process share this object, so `run` must not change it.
 
-        Raises Unsuitable. A program that no scenario runs gets the plain data that its caller gave to the backend.
+        Raises Unsuitable if the program cannot run with them. If no scenario runs the program, `args` is the plain data
+        that the caller passed to the backend.
         """
         return cast(P, args)
 
     def estimate(self, args: Any) -> Estimate | None:
-        """The approximate size of a run with these `Arguments`; None if the program does not know it. dpsim calls this
-        before `prepare`, so it has to be quick. dpsim refuses a run that is too large for the machine.
+        """Returns the approximate size of a run with these `Arguments`; None if unknown. dpsim calls this before
+        `prepare`, so it has to be quick. dpsim refuses a run that is too large for the machine.
         """
         return None
 
     def services(self, prepared: P) -> tuple[str, ...]:
-        """Names of the actors beside the ranks, each of which runs `serve`: a coordinator, front ends. They have
-        mailboxes, stores, and the host communicators of which `groups` makes them members.
+        """Returns the names of the services: actors beside the ranks, such as a coordinator or a front end, which run
+        `serve`. They have mailboxes, stores, and the host communicators of which `groups` makes them members.
         """
         return ()
 
     def nodes(self, prepared: P) -> tuple[int, ...]:
-        """The node of each rank and then of each service; empty if there is one node."""
+        """Returns the node of each rank and then of each service; empty if all are on one node."""
         return ()
 
     def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
-        """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
-        the scenario. Then a program with `Params` has two communicators of all ranks, of kind `world`: one on hosts,
-        one on devices. A service is a member of host communicators, by its number (`Rank.service`).
+        """Returns, by kind, the member lists of the program's communicators; None for those of the scenario. Without
+        them, a program with `Params` has two communicators of all ranks, of kind `world`: one on hosts, one on devices.
+        A service is a member of host communicators, by its number (`Rank.service`).
         """
         return None
 
     async def serve(self, rank: Rank, prepared: P) -> None:
-        """The coroutine of the service `rank.name`."""
+        """The coroutine that the service `rank.name` runs."""
         raise NotImplementedError(f"{type(self).__qualname__} names services and has no `serve`")
 
     def steps(self, prepared: P) -> int | None:
-        """The number of steps of the program, for the progress bar; None if it is unknown."""
+        """Returns the number of steps of the program, for the progress bar; None if unknown."""
         return None
 
     def figures(self, prepared: P, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """The protocol's figures of a finished run, for the final table: name -> number, text, or mapping of such."""
+        """Returns the program's figures of a finished run, for the final table: name -> number, text, or mapping of
+        such.
+        """
         return {}
 
     @abstractmethod
     async def run(self, rank: Rank, prepared: P) -> None:
-        """The coroutine of one rank."""
+        """The coroutine that each rank runs. `prepared`: the object that `prepare` returned."""
 
 
 def _check_params(program: type[Program[Any]]) -> None:
-    """Raise TypeError for parameters that no scenario can give, and for a program that does not define its ranks."""
+    """Raises TypeError for parameters that no scenario can give, and for a program that does not define its ranks."""
     name, write = program.__qualname__, f"write `@staticmethod` and `{RANKS}`"
     ranks: Any = getattr_static(program, "ranks")
     model: Any = program.Params
@@ -275,7 +287,7 @@ def _check_params(program: type[Program[Any]]) -> None:
 
 
 def refuse_no_program(program: Any) -> None:
-    """Raise TypeError unless this is a class derived from Program with a `run` and a constructor without arguments."""
+    """Raises TypeError unless this is a class derived from Program with a `run` and a constructor without arguments."""
     if not (isinstance(program, type) and issubclass(program, Program)):
         name = getattr(program, "__name__", repr(program))
         raise TypeError(f"{name} is no class derived from Program; write `class {name}(Program)` with `{RUN}`")

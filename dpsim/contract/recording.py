@@ -1,11 +1,13 @@
-"""The layout of a recording: one file for each process of a job, which the recorder writes and `dpsim explain` reads.
+"""The layout of a recording: one file per process of a job. The recorder of `real/record` writes it, and `dpsim
+explain` reads it.
 
-    header 4096 bytes: the writer, its progress, and the number of calls of each group
+    header 4096 bytes: the process, its progress, and the number of calls of each group
     table      texts, each written once: lines of the program, groups, types, labels
-    slots      64 bytes a record, a ring: the newest record takes the place of the oldest
+    slots      64 bytes per record, a ring: the newest record overwrites the oldest
 
-The file is mapped into memory, so what a process wrote stays when the process is killed. Each integer is little-endian.
-The number of a record comes last in its slot: a slot that a kill left half-written still has the number of before.
+The file is mapped into memory, so its contents remain if the process is killed. Integers are little-endian. The
+recorder writes the number of a record last. So if a kill interrupts the write of a slot, the slot still has the number
+of the old record.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ MAGIC: Final = b"dpsim-recording\n"
 VERSION: Final = 1
 NAME: Final = "rank_{rank}.{pid}.recording"
 STACKS: Final = ".stacks"
-"""Behind the name of a recording: the file with the lines at which the process stood when it made no call."""
+"""The suffix of the file beside a recording that lists where the process was when it made no call."""
 
 HEADER_BYTES: Final = 4096
 TABLE_BYTES: Final = 1 << 20
@@ -27,10 +29,10 @@ HEAD = Struct("<16sIIIiiIQQ")
 """Magic, version, bytes of the table, slots, rank, ranks, process id, start in ns, the main thread's number."""
 ALIVE_AT: Final = 64
 ALIVE = Struct("<Q")
-"""When the process last said that it lives, in ns of its clock."""
+"""When the process last reported that it is alive, in ns of its clock."""
 TABLE_AT: Final = 72
 TABLE = Struct("<QQ")
-"""Bytes of the table in use, and texts for which it had no room."""
+"""Bytes of the table in use, and the number of texts that did not fit."""
 END_AT: Final = 88
 END = Struct("<II")
 """How the program ended (see ENDS), and the text of an exception."""
@@ -39,14 +41,18 @@ MISSED = Struct("<Q")
 """Calls that the recorder could not describe."""
 WAITS_AT: Final = 104
 WAITS = Struct("<Q")
-"""The record whose Work the program waits for, or last waited for."""
+"""The number of the record whose Work the program waits for, or last waited for."""
 MOVED_AT: Final = 112
 MOVED = Struct("<Q")
-"""When the library's counts last changed, in ns of the process's clock: calls of C++ have no record."""
+"""When the counts of the communication library last changed, in ns of the process's clock. Calls made in C++ have no
+record, but change these counts.
+"""
 CALLS_AT: Final = 256
 CALLS = Struct("<Q")
 GROUPS: Final = (HEADER_BYTES - CALLS_AT) // CALLS.size
-"""Groups that the header has room for: how many calls the library itself counts in each."""
+"""The number of groups for which the header has room. For each, it contains how many calls the library itself
+counted.
+"""
 
 TEXT = Struct("<IB")
 """Bytes of a text of the table, and its kind."""
@@ -60,12 +66,12 @@ Then elements in and out, start and end in ns of the process's clock, number of 
 in the table.
 """
 SLOT_END: Final = 48
-"""Where in a slot the end is."""
+"""The offset of the end time in a slot."""
 RAISED: Final = 1
-"""In place of an end: the call raised an exception."""
+"""Replaces the end time if the call raised an exception."""
 CALL, STEP, DECISION = 1, 2, 3
-"""Kinds of slot. A step has its number in place of the elements in. A decision has the text of its label in place of
-the peer, and that of its value in place of the elements in.
+"""Kinds of slot. A step has its number in the field "elements in". A decision has its label in the field "peer" and its
+value in "elements in", both as numbers of texts.
 """
 
 ENDS: Final = ("runs", "ended", "raised")

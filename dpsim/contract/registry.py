@@ -1,9 +1,9 @@
 """Protocols, their forms and their variants, by name.
 
-A scenario says `protocol: {name: hello, form: plain, variant: HELLO-1}` and never an import path, so a scenario file
-can run only registered code. A worker process gets the name and the module that registered it, and looks the name up
-again there. dpsim finds your modules through the entry point group `dpsim.protocols`, through `dpsim run --module`, or
-because a test imports them.
+A scenario contains `protocol: {name: hello, form: plain, variant: HELLO-1}` and never an import path, so a scenario
+file can run only registered code. A worker process receives the name and the module that registered it, and looks the
+name up again. dpsim finds your modules through the entry point group `dpsim.protocols`, through `dpsim run --module`,
+or because a test imports them.
 
     @register_protocol("hello", forms=("plain",))
     class Hello(Program):
@@ -11,9 +11,10 @@ because a test imports them.
             rank.decide("greeting", "hello in form " + args.form, "dp_cpu")
 
 A *form* is a published version of a protocol (`plain`), equally healthy. A *variant* is a form with one change of about
-ten lines: a historical bug or a mutant of the specification. It stands beside its healthy twin, and names the class of
-finding that must catch it. A variant that derives from the protocol's program runs in its place. Any other variant is a
-piece, for which `prepare` asks (`variant`, or `dpsim.contract.pieces`):
+ten lines: a historical bug or a mutant of the specification. It is registered beside its healthy twin, the form without
+the change, and declares the class of finding that must catch it. A variant that derives from the protocol's program
+runs in its place. Any other variant replaces a piece of it: the program's `prepare` looks it up (`variant`, or
+`dpsim.contract.pieces`):
 
     @register_variant("HELLO-1", protocol="hello", expected="DISAGREEMENT:GREETING")
     class Rude(Hello):
@@ -34,8 +35,8 @@ from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_pro
 from dpsim.contract.words import BadInput, by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
-"""Group of entry points whose modules register protocols. The registry looks a protocol up in the entry points of its
-name. It imports all others for a name that these do not register, for variants, and for a list of all.
+"""The group of entry points whose modules register protocols. To find a protocol, the registry first imports the entry
+points with its name. It imports all others for an unknown name, for variants, and for a list of all.
 """
 
 
@@ -45,7 +46,7 @@ class UnknownName(BadInput):
 
 @dataclass(frozen=True)
 class ProtocolEntry:
-    """A registered protocol. `forms`: the first is the default."""
+    """A registered protocol. `forms`: its forms; the first is the default."""
 
     name: str
     program: type[Program[Any]]
@@ -74,9 +75,9 @@ class VariantEntry:
 
 _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
-_more_forms: dict[str, dict[str, str]] = {}  # by protocol: forms that a module added later, each with that module
+_more_forms: dict[str, dict[str, str]] = {}  # by protocol: forms that other modules added, each with its module
 _asked: Counter[str] = Counter()  # how often a program looked a variant up
-_heeded: set[tuple[str, str]] = set()  # (protocol, variant) that `prepare` looked up: it may keep the answer
+_heeded: set[tuple[str, str]] = set()  # (protocol, variant) that `prepare` looked up: it may cache the answer
 _loaded = False
 _failed: dict[EntryPoint, str] = {}  # entry points that cannot be imported, each with its error
 _found: set[str] = set()  # modules that a user need not name: entry points, and their imports
@@ -86,8 +87,8 @@ VariantClass = TypeVar("VariantClass", bound=type[Any])
 
 
 def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[ProgramClass], ProgramClass]:
-    """Class decorator: register a `Program` under a name. Another class under a used name is a ValueError. A class that
-    cannot run, and an invalid name or form, are a TypeError.
+    """Class decorator: registers a `Program` under a name. Raises ValueError if another class has the name. Raises
+    TypeError for a class that cannot run, and for an invalid name or form.
     """
     if type(name) is not str:
         raise TypeError('register_protocol needs a name: write `@register_protocol("my_name")` above the class')
@@ -105,11 +106,11 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 def register_variant(
     name: str, *, protocol: str, form: str | None = None, expected: str | None, reason: str = "", twin: str = ""
 ) -> Callable[[VariantClass], VariantClass]:
-    """Class decorator: register a variant under a name. A variant that has to hold (`expected=None`), as a healthy form
-    of a user, needs a reason. `form`: by default, the protocol's default. `twin`: the healthy variant that this one
-    changes, if the protocol itself has no such place.
+    """Class decorator: registers a variant under a name. A variant without an expected finding (`expected=None`) needs
+    a reason. `form`: by default, the protocol's default form. `twin`: the healthy variant that this one changes; by
+    default it changes the form.
 
-    Raises UnknownName if the form is left out and the protocol is not registered yet.
+    Raises UnknownName if `form` is left out and the protocol is not registered yet.
     """
     if type(name) is not str:
         raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
@@ -129,25 +130,25 @@ def register_variant(
 
 
 def add_form(protocol: str, form: str, module: str) -> None:
-    """Add a form to a protocol that is registered now or later. `module`: the module that worker processes import to
+    """Adds a form to a protocol that is registered now or later. `module`: the module that worker processes import to
     add it, too.
     """
     _more_forms.setdefault(protocol, {}).setdefault(form, module)
 
 
 def modules_of_forms() -> list[str]:
-    """The modules that have added forms."""
+    """Returns the modules that have added forms."""
     return list(dict.fromkeys(module for forms in _more_forms.values() for module in forms.values()))
 
 
 def protocol(name: str) -> ProtocolEntry:
-    """The protocol of that name. Raises UnknownName with the nearest names."""
+    """Returns the protocol with that name. Raises UnknownName with the nearest names."""
     entry: ProtocolEntry = _find(_protocols, name, "protocol")
     return _with_more_forms(entry)
 
 
 def variant(name: str) -> VariantEntry:
-    """The variant of that name. Raises UnknownName with the nearest names."""
+    """Returns the variant with that name. Raises UnknownName with the nearest names."""
     entry: VariantEntry = _find(_variants, name, "variant")
     _asked[name] += 1
     return entry
@@ -159,13 +160,13 @@ def protocols() -> list[ProtocolEntry]:
 
 
 def of_others() -> list[ProtocolEntry]:
-    """The protocols that dpsim does not ship."""
+    """Returns the protocols that dpsim does not ship."""
     _load(point for point in entry_points(group=ENTRY_POINTS) if not point.module.startswith("dpsim."))
     return [_with_more_forms(one) for one in _protocols.values() if not one.program.__module__.startswith("dpsim.")]
 
 
 def variants(protocol: str | None = None) -> list[VariantEntry]:
-    """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
+    """Returns all variants, or those of one protocol, sorted by name: M-DP-2 before M-DP-10."""
     load_all()
     chosen = [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
     _asked.update(entry.name for entry in chosen)
@@ -176,11 +177,11 @@ def variants(protocol: str | None = None) -> list[VariantEntry]:
 
 
 def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
-    """The program of a protocol and the result of its `prepare`. If the variant derives from the program, it is the
-    variant.
+    """Returns the program of a protocol, and what its `prepare` returned. If the variant derives from the program, the
+    variant runs in its place.
 
-    Raises UnknownName and Unsuitable. A variant that `prepare` ignores is Unsuitable too, because the healthy protocol
-    would run under its name.
+    Raises UnknownName, and Unsuitable if `prepare` does. It also raises Unsuitable if `prepare` ignores the variant,
+    because the healthy protocol would run under the variant's name.
     """
     healthy = protocol(name).program
     args = healthy.with_params(args)
@@ -203,14 +204,16 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
 
 
 def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
-    """Raises Unsuitable for settings that the program would ignore, of single ranks or of all."""
+    """Calls `prepare`. Raises Unsuitable for settings that the program would ignore, of single ranks or of all."""
     if isinstance(args, Arguments):
         args.refuse_unheeded(name, program)
     return program, program.prepare(args)
 
 
 def modules() -> list[str]:
-    """The modules that have registered something so far. A worker imports them, and finds entry points itself."""
+    """Returns the modules that have registered something so far. A worker imports them; it finds entry points
+    itself.
+    """
     return sorted(_owners())
 
 
@@ -223,14 +226,14 @@ def known_without_import(module: str) -> bool:
 
 
 def packages() -> set[str]:
-    """The packages of all registrations so far, wherever they are installed. In a traceback, they are the protocols'
-    own code.
+    """Returns the packages of all registrations so far, wherever they are installed. In a traceback, frames of these
+    packages are code of the program.
     """
     return {module.partition(".")[0] for module in _owners()}
 
 
 def load_all() -> bool:
-    """Import the modules of all entry points. Returns whether some were not yet imported."""
+    """Imports the modules of all entry points. Returns whether some were not yet imported."""
     global _loaded
     before, _loaded = _loaded, True
     if not before:
@@ -239,7 +242,9 @@ def load_all() -> bool:
 
 
 def _load(points: Iterable[EntryPoint]) -> None:
-    """Import their modules. A failure does not stop the others: an error about an unknown name gives its reason."""
+    """Imports the modules of these entry points. If one fails, it imports the others all the same; an error about an
+    unknown name then names the failure.
+    """
     before = _owners()
     for point in points:
         _found.add(point.module)

@@ -1,16 +1,16 @@
-"""The interface between the untimed machine and exploration: what a chooser of schedules sees, and what it answers.
+"""The interface between the simulated machine and a search over schedules: questions, answers, labels.
 
-In the untimed mode, the machine asks a `Strategy` wherever real hardware could continue in more than one way:
+In untimed mode, without a clock, the machine asks a `Strategy` wherever real hardware could continue in several ways:
 
-* `pick`: which of the enabled ops happens next. The machine asks only about ops with a footprint; an op that touches
-  nothing which another op touches happens at once;
+* `pick`: which of the enabled ops happens next. The machine asks only about ops with a footprint. An op that shares no
+  resource with other ops happens at once;
 * `draw`: a choice that is no op. The machine has one kind (`waits`): whether an op waits for peers that it need not
   wait for, such as a send for its receive.
 
-The run has no other choice: the same answers give the same run. Labels are addresses. They are equal in every run in
-which the op exists, and differ for two ops of a run. So a list of labels *is* a schedule, and knowledge of an op in one
-run holds in the next. Only this module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`,
-`site` and `act` read them. A rank's number means its host thread "main"; other threads' names follow it (`host_word`).
+A run has no other choices, so the same answers give the same run. An op has the same label in every run, and no other
+op of a run has it. So a list of labels *is* a schedule, and a strategy recognizes an op in the next run. Only this
+module has their grammar: `visit_label`, `numbered_label`, ... write labels; `actor`, `site` and `act` read them. In a
+label, `rank 3` means the host thread "main"; for other threads it is `rank 3/NAME` (`host_word`).
 
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
@@ -23,14 +23,14 @@ run holds in the next. Only this module has their grammar: `visit_label`, `numbe
     rank 3 dp #4: eager           a draw and what came of it
     rank 3 has kernels that raise as is known when the run begins: before all else
 
-A footprint is a tuple of (resource, mode), modes
+A footprint lists the resources of an op, as (resource, mode). The modes are
 
 * `r` and `w`: reads and writes. Two reads commute, all else conflicts;
 * `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
   releases commute.
 
-`conflict` has this rule. If one op waits for another (the op before it on its stream, a receiver for its message), this
-is an edge and no conflict. A strategy learns of edges through `causes`.
+The function `conflict` contains this rule. If one op has to wait for another, such as a receiver for its message, this
+is an edge and no conflict. A strategy sees edges through `causes`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
 """
@@ -42,13 +42,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Footprint: TypeAlias = tuple[tuple[Any, str], ...]
-"""(resource, mode) pairs; modes are r, w, a, l. A resource is any hashable value."""
+"""(resource, mode) pairs. Modes are r, w, a, l (read, write, acquire, release). A resource is any hashable value."""
 
 TIME = ("time",)
 """The resource that time-outs write, and no other op."""
 
 Choose: TypeAlias = Callable[[str, Sequence[str]], int]
-"""(what is chosen, labels of the options, never empty) -> index of the choice."""
+"""(what the machine asks, labels of the options, never empty) -> index of the choice."""
 
 
 class Candidate(Protocol):
@@ -56,38 +56,38 @@ class Candidate(Protocol):
 
     label: str
     causes: int
-    """Bits of the ops that happened before, through edges and through what hosts learned. The machine carries bits from
-    an op to all later ops; the strategy sets a bit when it picks the op.
+    """Bits of the ops that come before this one, by edges or because its host learned of them. The machine passes bits
+    from an op to all later ops; the strategy sets the bit of an op when it picks it.
     """
 
     def touches(self) -> Footprint:
-        """The footprint of the op if it happened now."""
+        """Returns the footprint of the op if it happened now."""
 
     @property
     def disables(self) -> bool:
-        """Whether the op disables others, and not only ops that it conflicts with (a kill). A strategy picks such an op
+        """Whether the op may disable ops that it does not conflict with, as a kill does. A strategy picks such an op
         last, so that a run first shows the ops that it would disable.
         """
 
 
 class OptionalWait(Protocol):
-    """An op that may wait until all its peers have arrived, and need not. Its answers, except for its label, are known
-    at the end of the run.
+    """An op that may wait until all its peers have arrived, and need not. `ended` and `met` are final at the end of a
+    run.
     """
 
     label: str
     bit: int
-    """All later ops carry it in their causes, whether the op waited or not. None at first; the strategy sets it when it
-    answers.
+    """All later ops have this bit in their causes, whether the op waited or not. It is 0 at first; the strategy sets it
+    when it answers.
     """
 
     @property
     def ended(self) -> bool:
-        """Whether the op ended, and no kill hit later the rank that continued then."""
+        """Whether the op ended, and no later kill hit the rank that continued after it."""
 
     @property
     def met(self) -> int | None:
-        """The causes of the last peer's arrival; None if not all arrived."""
+        """Returns the causes of the last peer's arrival; None if not all arrived."""
 
 
 EAGER, RENDEZVOUS = "eager", "rendezvous"
@@ -97,40 +97,42 @@ FAILING = "has kernels that raise"
 
 
 class Strategy(ABC):
-    """A strategy answers the machine's questions, run after run."""
+    """A strategy answers the machine's questions, in one run after another."""
 
     @abstractmethod
     def pick(self, candidates: Sequence[Candidate]) -> int:
-        """The index of the op that happens next. There is at least one candidate, and the machine asks even for one."""
+        """Returns the index of the op that happens next. The machine asks even if there is only one candidate."""
 
     @abstractmethod
     def draw(self, label: str, options: Sequence[str]) -> int:
-        """The index of an option. The first is the ordinary one; under the last, the strictest, others wait longer."""
+        """Returns the index of an option. The first is the usual one; the last is the strictest, others wait
+        longest.
+        """
 
     def waits(self, wait: OptionalWait) -> bool:
-        """Whether an op waits without need."""
+        """Returns whether an op waits although it need not."""
         return self.draw(wait.label, (EAGER, RENDEZVOUS)) == 1
 
-    def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
-        """The machine reports the acquires that get no resource now, before every pick and at the end of the run."""
+    def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies ignore this
+        """The machine reports acquires whose resource is not free, before every pick and at the end of the run."""
 
     def lost(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027
-        """The machine reports ops that could happen now if other ops had not come first. Their actor died, the message
-        for which they wait arrived, another offer was taken, or a shorter time-out passed.
+        """The machine reports ops that could happen now if another op had not been first. For example, their rank died,
+        their message arrived, a receive took another offer, or a shorter time-out passed.
         """
 
     def failing(self) -> Collection[int]:
-        """Ranks with a kernel that raises in some run of this world. The machine asks when a run begins. For these
-        ranks, it asks about all device work and about the stop of the device; other devices stop at once.
+        """Returns the ranks with a kernel that raised in some run. The machine asks when a run begins. For these ranks,
+        the strategy picks all device work and the stop of the device; other devices stop at once.
         """
         return ()
 
     def raised(self, rank: int) -> None:  # noqa: B027
-        """A kernel of another rank raised, so this run shows one order of several."""
+        """A kernel of a further rank raised, so this run shows only one of several orders of the stop."""
 
 
 class ByLabel(Strategy):
-    """One function of labels answers both questions; it gets "op" for ops."""
+    """A strategy made of one function of labels. For ops, its first argument is "op"."""
 
     def __init__(self, choose: Choose) -> None:
         self.choose = choose
@@ -143,31 +145,29 @@ class ByLabel(Strategy):
 
 
 class RunStopped(Exception):
-    """A strategy raises it: the run ends here, and no check judges it. `run`: the run so far, if it is known."""
+    """Ends a run early; no check judges it. A strategy raises it. `run`: the run so far, if known."""
 
     run: Any = None
 
 
 class CutOff(RunStopped):
-    """A strategy needs no more of a run."""
+    """A strategy needs no more of this run."""
 
 
 class Outgrown(CutOff):
-    """A run exceeds its bound on records or memory. Other runs would, too, and each takes long, so the search begins
-    none.
-    """
+    """A run exceeds its bound on records or memory. Other runs would, too, so the search begins no further run."""
 
 
 class OutOfTime(CutOff):
-    """The time for all runs ended within one. There is no verdict of this run, nor of those that it represents."""
+    """The time limit of the search passed. There is no verdict about this run and the runs that it represents."""
 
 
 class Unrepeatable(RunStopped, RuntimeError):
-    """A repeated run differs: some part of it is not a function of the schedule."""
+    """A repeated run differs from the first: some part of it does not depend on the schedule alone."""
 
 
 def conflict(one: str, other: str) -> bool:
-    """Whether two modes on the same resource conflict, so that another run may have the other order.
+    """Whether two modes on the same resource conflict, so that a search has to try both orders.
 
     >>> conflict("r", "w"), conflict("r", "r"), conflict("a", "l"), conflict("l", "l")
     (True, False, True, False)
@@ -179,7 +179,7 @@ def conflict(one: str, other: str) -> bool:
 
 
 def host_word(rank: int, thread: str = "main") -> str:
-    """A host thread as labels name it.
+    """Returns the name of a host thread in labels.
 
     >>> host_word(3), host_word(3, "ubatch.1"), visit_label(host_word(3, "ubatch.1"), "poll", 0)
     ('3', '3/ubatch.1', 'rank 3/ubatch.1 poll[0]')
@@ -188,7 +188,7 @@ def host_word(rank: int, thread: str = "main") -> str:
 
 
 def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str:
-    """The act of a rank at a visit of a site, or a consequence of that act.
+    """Returns the label of a rank's call at a site, or, with a verb, of an op that follows from this call.
 
     >>> visit_label(3, "engine.poll", 2), visit_label(3, "box", 2, "delivers")
     ('rank 3 engine.poll[2]', 'rank 3 delivers box[2]')
@@ -197,7 +197,7 @@ def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str
 
 
 def own_label(rank: int | str, what: str) -> str:
-    """An act that a rank does once.
+    """Returns the label of an op that a rank does once.
 
     >>> own_label(3, "starts")
     'rank 3 starts'
@@ -206,7 +206,7 @@ def own_label(rank: int | str, what: str) -> str:
 
 
 def numbered_label(what: str, number: int, rank: int | str | None = None) -> str:
-    """What a group does, or a rank for itself, with its number.
+    """Returns a label with a number, for an op of a communicator or of a rank.
 
     >>> numbered_label("dp", 4), numbered_label("goes on", 4, rank=3)
     ('dp #4', 'rank 3 goes on #4')
@@ -215,7 +215,8 @@ def numbered_label(what: str, number: int, rank: int | str | None = None) -> str
 
 
 def transfer_label(communicator: str, sender: int, receiver: int) -> str:
-    """Who sends to whom: with a number (`numbered_label`) an op, with a size the label of a draw.
+    """Returns sender and receiver: with a number (`numbered_label`) the label of an op, with a size the label of a
+    draw.
 
     >>> numbered_label(transfer_label("dp_cpu", 0, 1), 2)
     'dp_cpu 0>1 #2'
@@ -224,12 +225,12 @@ def transfer_label(communicator: str, sender: int, receiver: int) -> str:
 
 
 def kill_label(rank: int) -> str:
-    """A rank's death."""
+    """Returns the label of a rank's death."""
     return f"kill rank {rank}"
 
 
 def draw_word(label: str, option: str) -> str:
-    """A draw and what came of it, as a word of a schedule.
+    """Returns a draw and its result, as an entry of a schedule.
 
     >>> draw_word("dp_cpu 0>1 of 8 bytes", "eager")
     'dp_cpu 0>1 of 8 bytes: eager'
@@ -238,7 +239,7 @@ def draw_word(label: str, option: str) -> str:
 
 
 def failing_word(rank: int) -> str:
-    """The word of a schedule that says that kernels of a rank raise.
+    """Returns the entry of a schedule for a rank whose kernels raise.
 
     >>> failing_word(3)
     'rank 3 has kernels that raise'
@@ -250,7 +251,7 @@ def failing_word(rank: int) -> str:
 
 
 def actor(label: str) -> str:
-    """The actor of an op, by its label: "rank 3", or the communicator.
+    """Returns the actor of an op, by its label: "rank 3", or the communicator.
 
     >>> actor("rank 3 engine.poll[2]"), actor("dp #4")
     ('rank 3', 'dp')
@@ -260,7 +261,7 @@ def actor(label: str) -> str:
 
 
 def failing_rank(word: str) -> int | None:
-    """The rank of a `failing_word`; None for other words.
+    """Returns the rank of a `failing_word`; None for other entries.
 
     >>> failing_rank("rank 3 has kernels that raise"), failing_rank("rank 3 poll[0]")
     (3, None)
@@ -269,7 +270,7 @@ def failing_rank(word: str) -> int | None:
 
 
 def goes_on(label: str) -> str:
-    """The independent actor of this op. It is `actor`, except for messages, which do not wait for their sender.
+    """Returns the independent actor of this op. It is `actor`, except for messages, which do not wait for their sender.
 
     >>> goes_on("rank 3 engine.poll[2]"), goes_on("rank 3 delivers wake[2]"), goes_on("dp #4")
     ('rank 3', 'rank 3 delivers wake', 'dp')
@@ -278,7 +279,7 @@ def goes_on(label: str) -> str:
 
 
 def site(label: str) -> str:
-    """A label without its ordinal: all visits of a place in the source count as one.
+    """Returns a label without its ordinal, the same for all calls at one site.
 
     >>> site("rank 3 engine.poll[2]"), site("dp #4")
     ('rank 3 engine.poll', 'dp')
@@ -287,7 +288,7 @@ def site(label: str) -> str:
 
 
 def act(label: str) -> str:
-    """A label without its rank: the act of any rank.
+    """Returns a label without its rank, the same for all ranks.
 
     >>> act("rank 3 engine.poll"), act("rank 3"), act("dp")
     ('engine.poll', 'rank 3', 'dp')

@@ -1,4 +1,4 @@
-"""Ops without a defined result, as a run notes them (`Run.undefined`)."""
+"""Collectives without a defined result, as a backend reports them in `Run.undefined`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Undefined(NamedTuple):
-    """A member of a collective brought a NaN to a reduction that compares, by the call at this site."""
+    """A member contributed a NaN to a reduction by max or min, in its call at this site."""
 
     rank: int
     communicator: str

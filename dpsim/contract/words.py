@@ -3,8 +3,8 @@
     >>> f"{counted(3, 'step')} on {ranks_text([0, 1, 2, 3, 7])} in {duration(1_234_567)}"
     '3 steps on ranks 0 to 3, 7 in 1.23 ms'
 
-dpsim builds its output from these. So a count or a list of ranks reads the same in a finding, in a table and in an
-error. `BadInput` is the error that consists of such a message. The module imports nothing of dpsim, and every part may
+All messages of dpsim use these functions. So a count or a list of ranks reads the same in a finding, a table and an
+error. `BadInput` is the error for input that dpsim cannot use. The module imports nothing of dpsim, so every part may
 import it.
 """
 
@@ -15,9 +15,9 @@ from collections.abc import Iterable, Sequence
 
 
 class BadInput(ValueError):
-    """dpsim cannot use an input of the user. The command line shows the text of this error and ends with 2.
+    """dpsim cannot use an input of the user. The command line prints the text of this error and exits with code 2.
 
-    The text quotes the input, which may come from a stranger. So it has no characters that a terminal obeys.
+    The text quotes the input, which may come from a stranger. So it contains no control characters for a terminal.
     """
 
     def __str__(self) -> str:
@@ -28,10 +28,11 @@ class BadInput(ValueError):
 
 
 def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
-    """Known words with nearly the spelling of `word`, the nearest first. Case does not count, nor does - or _.
+    """Returns the known words whose spelling is near `word`, the nearest first. Case does not count, nor does - or _.
 
-    Near is a word with one wrong letter for each four (at most three), or the half of a longer one. Two letters that
-    changed places are one wrong letter. A word of one or two letters is near itself alone.
+    A word is near if it has at most one wrong letter per four (at most three). It is also near if the longer word
+    contains the shorter one, which has at least half its length. Two swapped letters are one wrong letter. A word of
+    one or two letters is near only itself.
 
     >>> nearest("collectvie", ["transfer", "Collectives"]), nearest("deepep_low", ["deepep_v2", "deepep_low_latency"])
     (['Collectives'], ['deepep_low_latency'])
@@ -50,7 +51,7 @@ def _plain(word: str) -> str:
 
 
 def _wrong_letters(a: str, b: str) -> int | None:
-    """How many letters differ; None if the words are not near."""
+    """Returns how many letters differ; None if the words are not near."""
     shorter, longer = sorted((a, b), key=len)
     most, more = min((len(shorter) + 1) // 4, 3), len(longer) - len(shorter)
     if len(shorter) >= 3 and 2 * len(shorter) >= len(longer) and shorter in longer:
@@ -62,7 +63,7 @@ def _wrong_letters(a: str, b: str) -> int | None:
 
 
 def _distance(a: str, b: str) -> int:
-    """Letters to add, remove, change or swap with the next one (optimal string alignment).
+    """Returns the number of letters to add, remove, change or swap with the next one (optimal string alignment).
 
     >>> _distance("dpro", "dpor"), _distance("kill", "skip")
     (1, 3)
@@ -80,7 +81,7 @@ def _distance(a: str, b: str) -> int:
 
 
 def question(meant: Iterable[str]) -> str:
-    """The end of a message about an unknown name; empty if no name is near.
+    """Returns the end of a message about an unknown name; empty if no name is near.
 
     >>> question(["a", "b"]), question([])
     ("; did you mean 'a' or 'b'?", '')
@@ -90,7 +91,7 @@ def question(meant: Iterable[str]) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The end of a message about an unknown word, with the nearest known one, if there is one.
+    """Returns the end of a message about an unknown word, with the nearest known word, if there is one.
 
     >>> did_you_mean("FUL", ["NONE", "FULL"]), did_you_mean("x", ["NONE", "FULL"])
     ("; did you mean 'FULL'?", '')
@@ -99,7 +100,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """A key that sorts names by the numbers in them.
+    """Returns a sort key that orders names by the numbers in them.
 
     >>> sorted(["M-DP-10", "M-DP-9"], key=by_number)
     ['M-DP-9', 'M-DP-10']
@@ -111,7 +112,7 @@ def by_number(name: str) -> list[tuple[int, str]]:
 
 
 def counted(number: int, one: str, more: str = "") -> str:
-    """A number and its noun.
+    """Returns a number with its noun, in the singular for 1.
 
     >>> counted(1, "schedule"), counted(2000, "class", "classes")
     ('1 schedule', '2,000 classes')
@@ -120,7 +121,7 @@ def counted(number: int, one: str, more: str = "") -> str:
 
 
 def gigabytes(count: int) -> str:
-    """A number of bytes.
+    """Returns a number of bytes as text in GB.
 
     >>> gigabytes(72_000_000), gigabytes(4_190_400_000_000)
     ('0.072 GB', '4,190 GB')
@@ -130,7 +131,7 @@ def gigabytes(count: int) -> str:
 
 
 def times(number: int) -> str:
-    """A number of repetitions.
+    """Returns a number of repetitions as text.
 
     >>> [times(number) for number in range(4)]
     ['not at all', 'once', 'twice', '3 times']
@@ -139,7 +140,7 @@ def times(number: int) -> str:
 
 
 def duration(ns: float) -> str:
-    """Three digits and a unit.
+    """Returns a duration in ns as text, with three digits and a unit.
 
     >>> duration(812), duration(1_234_567), duration(35_820_000_000), duration(754_000_000_000)
     ('812 ns', '1.23 ms', '35.8 s', '754 s')
@@ -155,7 +156,7 @@ def duration(ns: float) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """Ranks in few words, with neighbours as ranges.
+    """Returns a list of ranks as short text, with neighbours as ranges.
 
     >>> ranks_text([3]), ranks_text([1, 0]), ranks_text([*range(5), *range(6, 64)]), ranks_text([])
     ('rank 3', 'ranks 0, 1', 'ranks 0 to 4, 6 to 63', 'no rank')
@@ -173,7 +174,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def with_services(text: str, size: int, services: Sequence[str]) -> str:
-    """A text in which services, whose numbers follow those of `size` ranks, have their names.
+    """Returns the text with names in place of the numbers of services, which follow those of the `size` ranks.
 
     >>> with_services("ranks 0, 2 to 4 wait for rank 3", 3, ["frontend", "engine.0"])
     'ranks 0, 2, frontend, engine.0 wait for frontend'
@@ -182,7 +183,7 @@ def with_services(text: str, size: int, services: Sequence[str]) -> str:
 
 
 def actors_text(numbers: Iterable[int], size: int, services: Sequence[str]) -> str:
-    """Ranks and services in few words.
+    """Returns a list of ranks and services as short text.
 
     >>> actors_text([0, 1, 2, 4], 3, ["frontend", "engine.0"]), actors_text([3], 3, ["frontend"])
     ('ranks 0 to 2, engine.0', 'frontend')
@@ -197,15 +198,26 @@ _RANKS = re.compile(r"\branks? (\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*)")
 
 
 def _numbers(text: str) -> list[int]:
-    """The numbers of a list as `ranks_text` writes it."""
+    """Returns the numbers of a list as `ranks_text` writes them."""
     runs = [part.split(" to ") for part in text.split(", ")]
     return [number for run in runs for number in range(int(run[0]), int(run[-1]) + 1)]
 
 
 def short(value: object, limit: int = 120) -> str:
-    """A value for one line; a long one is cut in the middle.
+    """Returns a value as text for one line. A long value keeps its beginning, followed by the number of cut characters.
 
     >>> short("abcdefghijklmnopqrstuvwxyz", 12)
+    'abcdefghijkl ... and 14 more characters'
+    """
+    text = str(value)
+    left = len(text) - limit
+    return text if left <= 0 else f"{text[:limit]} ... and {counted(left, 'more character')}"
+
+
+def middle_cut(value: object, limit: int = 120) -> str:
+    """A path or a call for one line. A long one is cut in the middle, because its end is the name of a file or a line.
+
+    >>> middle_cut("abcdefghijklmnopqrstuvwxyz", 12)
     'abcdef ... wxyz'
     """
     text = str(value)
@@ -213,7 +225,8 @@ def short(value: object, limit: int = 120) -> str:
 
 
 def printable(text: str) -> str:
-    """A stranger's text for one line. Characters that a terminal obeys, line breaks included, become Python escapes.
+    """Returns text from an untrusted source for one line. Control characters, line breaks included, become Python
+    escapes.
 
     >>> printable("größe\\x1b[31m\\n")
     'größe\\\\x1b[31m\\\\n'

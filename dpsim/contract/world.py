@@ -1,8 +1,9 @@
-"""The input of a backend, and its result.
+"""The input of a backend (a `World`), and its result (a `Run`).
 
-A backend has no access to scenarios, checks or verdicts. It gets a `World` (ranks, communicators, injections), the name
-of a registered program and plain data for it. It returns a `Run`: the journal of each rank and the end of the rank.
-Everything else is a fold over the journals, the same for every backend. All classes are plain data; pickle takes them.
+A backend has no access to scenarios, checks or verdicts. It receives a `World` (ranks, communicators, faults, delays),
+the name of a registered program, and plain data for the program. It returns a `Run`: for each rank, its journal and how
+it ended. Checks compute everything else from the journals, in the same way for every backend. All classes are plain
+data that pickle accepts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from dpsim.contract.undefined import Undefined
 
 
 class CommunicatorSpec(NamedTuple):
-    """One group of ranks. A rank finds its own group by `kind`; `name` is unique in the world, and records have it."""
+    """One communicator of a world. A rank finds its communicator by `kind`; `name` is unique in the world, and records
+    contain it.
+    """
 
     kind: str
     name: str
@@ -50,8 +53,8 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """A fault breaks the protocol at one op of one rank. The rank leaves the call out, repeats it or changes it. Or it
-    dies there, raises in its program, or hangs there with all its threads. No peer gets a message about it.
+    """A fault breaks the protocol at one op of one rank: the rank leaves the call out, repeats it or changes it. Or the
+    rank dies there, raises in its program, or hangs with all its threads. No peer gets a message about it.
     """
 
     kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
@@ -65,7 +68,7 @@ class Fault(NamedTuple):
 
 
 class Delay(NamedTuple):
-    """A correct protocol has to tolerate a delay: `rank` reaches an op late, by `ns` nanoseconds."""
+    """A delay that a correct protocol has to tolerate: `rank` reaches an op `ns` nanoseconds late."""
 
     rank: int
     at: At
@@ -73,9 +76,9 @@ class Delay(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message from outside of the world. The machine sends it when rank `by` reaches `at`, before the op there; by
-    default when the rank begins (`At()`). The machine delivers it like any other message. Messages of one `by` to the
-    same mailbox arrive in their order. They have no order with the messages that the rank sends itself.
+    """A message from a sender outside of the world. The machine sends it when rank `by` reaches `at`, before the op
+    there; by default when the rank begins (`At()`). The machine delivers it like any other message. Messages with the
+    same `by` arrive at one mailbox in their order. They are not ordered with the messages that the rank itself sends.
     """
 
     to: int
@@ -89,19 +92,21 @@ class Message(NamedTuple):
 
 
 def outside(by: int) -> int:
-    """The number of the sender of messages from outside at a rank, and back. No rank has such a number."""
+    """Returns the number of the sender of messages from outside at a rank; applied to that number, it returns the rank.
+    No rank has such a number.
+    """
     return -1 - by
 
 
 class Kill(NamedTuple):
-    """A rank that dies between two ops, and not at one. In a run of the simulation it dies `ns` after the start of the
-    run, or after the rank reached `at`. A search lets it die at any point from then on, or not at all.
+    """A rank that dies between two ops. In a timed run it dies `ns` after the start of the run, or after the rank
+    reached `at`. A search lets it die at any point from then on, or not at all.
 
-    Work that the rank began on its host continues without it. On its device, a part that waits for all members ends for
-    all peers or for none. Parts that end early may end for some: receivers of a broadcast, eager sends. Two options add
-    effects that a death may have on hardware. `partial`: a peer whose part of a collective or transfer is not over may
-    be lost with the rank, on hosts and devices. `loses_mail`: messages of the rank that are not delivered yet may be
-    lost; without it, they arrive.
+    Collectives and transfers that the rank began on its host continue without it. On its device, a collective that
+    waits for all members ends for all peers or for none. One that may end early may end for some of them: receivers of
+    a broadcast, eager sends. Two options add effects that a death may have on hardware. `partial`: if a peer's part of
+    a collective or transfer has not ended, it may be lost with the rank, on hosts and devices. `loses_mail`: messages
+    of the rank that are not delivered yet may be lost; without it, they arrive.
     """
 
     rank: int
@@ -113,7 +118,7 @@ class Kill(NamedTuple):
 
 class Stranger(NamedTuple):
     """Another program of a node that listens on a port from the beginning. If `late`, it begins at some later time,
-    unless another process listens there then. It answers processes that join, and has no keys.
+    unless another process listens there then. A process that joins it gets a store without keys.
     """
 
     port: int
@@ -123,21 +128,22 @@ class Stranger(NamedTuple):
 
 @dataclass(frozen=True)
 class World:
-    """A machine to run a program on. `stall_ns`: a real backend reports a hang when no rank moves for this time.
+    """The machine on which a program runs: ranks, communicators, faults, delays and limits. `stall_ns`: a real backend
+    reports a hang when no rank makes progress for this time.
 
     `services`: actors that are no ranks, by name. Their numbers follow those of the ranks, and they have journals and
     ends. `nodes`: the node of each rank and service; one node for all if it is empty. `strangers`: other programs that
     listen on ports there. `lazy`: members make a device communicator at its first use, and each pair makes one at its
     first transfer. The host waits in that call until all members have reached it. `messages`: messages from outside.
-    `gates`: the order that another run had. `own_settings`: settings of single ranks, in words, for reports.
-    `times`: a simulation with time keeps `Run.times`, too.
+    `gates`: the order of another run, which this run repeats. `own_settings`: settings of single ranks, in words, for
+    reports. `times`: a timed simulation also records `Run.times`.
 
-    Only the simulation has the following, and a real backend refuses them. `kills`. `residency`: the number of device
+    A real backend refuses the following fields. `kills`: ranks that may die. `residency`: the number of device
     collectives and transfers of a rank that can run at a time; None for no limit. Each occupies the GPU while it waits
     for its peers. `launch_queue`: the limit on unfinished ops of a stream. A call that puts work on the stream waits
-    until there are fewer; None for no limit. `alloc_synchronises`: an allocation that needs new memory of the device
-    waits until all device work of its rank has ended. `progress`: the number of ops that an actor may issue after the
-    last fault, kill or delay, or the start. `early_timeouts`: how many time-outs of an untimed run may pass early.
+    until there are fewer; None for no limit. `alloc_synchronises`: an allocation that needs new device memory waits
+    until all device work of its rank has ended. `progress`: the number of ops that an actor may issue after the last
+    fault, kill or delay, or the start. `early_timeouts`: how many time-outs of an untimed run may pass early.
     """
 
     size: int
@@ -166,7 +172,7 @@ class World:
         return self.size + len(self.services)
 
     def actor(self, number: int) -> str:
-        """A rank or service in words."""
+        """Returns a rank or service as text."""
         return f"rank {number}" if number < self.size else self.services[number - self.size]
 
     def __post_init__(self) -> None:
@@ -196,16 +202,16 @@ End: TypeAlias = Literal["finished", "blocked", "raised", "died"]
 class Run:
     """The result of a run. Lists have one entry per rank, and after these one per service (`services`, by name).
 
-    `ends`: how the rank's program ended. `waited_ns`: in the simulation, the time that its parts of collectives waited
+    `ends`: how each rank's program ended. `waited_ns`: in the simulation, the time that its parts of collectives waited
     for the last member. Elsewhere it is the time that its host was blocked in awaited calls. `elapsed_ns`: simulated or
-    wall time. `observed`: how the backend saw a hang ("nothing could move any more"). `standing`: in the simulation,
-    the ranks whose host waits in a plain call because of a limit of the world. `occupied`: the ranks without a free
-    slot. `endless`: ranks that repeated themselves while no other could move; if `overdue`, the one that passed the
-    bound of `World.progress`. `taken`: in the simulation, the message that each look into a mailbox took. `undefined`:
-    members that brought a NaN to a maximum or minimum. `lost`: the resource that the machine took away
-    (`dpsim.backend.journal.trouble`); then there is no verdict. `steps_set`: the highest step tag that each program
-    set, if the backend knows it; perhaps no op has it. `chains`: by place, the calls that led there first. `times`:
-    when each rank and service wrote its records; empty where there is no time.
+    wall time. `observed`: how the backend detected a hang ("nothing could move any more"). `standing`: in the
+    simulation, the ranks whose host waits in a plain call because of a limit of the world. `occupied`: the ranks
+    without a free slot. `endless`: ranks that only repeated themselves while no other could make progress; if
+    `overdue`, the one that passed the bound of `World.progress`. `taken`: in the simulation, the message that each poll
+    or get took. `undefined`: members that contributed a NaN to a maximum or minimum. `lost`: the resource that the
+    machine took away (`dpsim.backend.journal.trouble`); then there is no verdict. `steps_set`: the highest step tag
+    that each program set, if the backend knows it, even if no op has it. `chains`: by file:line, the calls that first
+    led there. `times`: when each rank and service wrote its records; empty in untimed mode.
     """
 
     backend: str
@@ -238,13 +244,13 @@ class Run:
 
     @property
     def vacuous(self) -> bool:
-        """Whether the ranks issued nothing but sleeps and idle gets. Then equal decisions prove nothing."""
+        """Whether the ranks issued nothing but sleeps and idle gets. If so, a passed check proves nothing."""
         raws = (raw for journal in self.journals for raw in journal if raw[KIND] not in SILENT)
         return all(raw[KIND] == "take" and raw[TAKE_HOW] == "idle" for raw in raws)
 
 
 SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep"})
-"""Kinds of record that show no work which a rank issued, to its device or to others."""
+"""Kinds of record that are no work which a rank issued, to its device or to others."""
 
 
 Progress: TypeAlias = Callable[[int], None]
@@ -256,26 +262,29 @@ class Unended(RuntimeError):
 
 
 class Lost(Unended):
-    """The machine took a resource away (a process, memory, room on a disk) before there was a run to judge."""
+    """The machine took a resource away (a process, memory, space on a disk) before there was a run to judge."""
 
 
 class BackendUnavailable(RuntimeError):
-    """This machine cannot run the world on that backend. The message says what the backend looked for."""
+    """This machine cannot run the world on that backend. The message names what the backend requires."""
 
 
 class Backend(Protocol):
-    """A backend runs a program on a world. dpsim finds it by its entry point in `dpsim.backends`, and calls it bare."""
+    """A backend runs a program on a world. dpsim finds its class by the entry point in `dpsim.backends`, and calls it
+    without arguments.
+    """
 
     name: str
 
     def unavailable(self, size: int) -> str | None:
-        """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
+        """Returns why a world of `size` ranks cannot run here, or None if it can. It starts no process."""
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
-        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run without an end
-        or one that was lost before it began. A hang or a crash is a `Run`, not an error. An interrupt ends the run at
-        once, and a note of the KeyboardInterrupt has the position of every rank. `args`: plain data for `prepare`.
+        """Runs the registered `program` on every rank, and returns the `Run`. A hang or a crash is a `Run`, not an
+        error. Raises BackendUnavailable, Unended for a run without an end, and Lost if a resource failed before the
+        run. An interrupt ends the run at once, and a note of the KeyboardInterrupt has the position of every rank.
+        `args`: plain data for `prepare`.
         """
 
     def close(self) -> None:
-        """Release processes and memory. The caller may use the backend again afterwards."""
+        """Releases processes and memory. The caller may use the backend again afterwards."""

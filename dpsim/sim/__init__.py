@@ -1,4 +1,5 @@
-"""The simulated machine: ranks, streams and collectives as one graph of operations, on SimPy's clock or without time.
+"""The simulated machine: one graph of operations for all ranks, streams and collectives. It runs on SimPy's clock or
+without time.
 
     graph/             the graph of ops, and what fires next
     hosts/             host threads, and the watch over their progress
@@ -10,7 +11,7 @@
     wiring.py          what one run is made of
     backend.py         SimBackend, which the entry point names
 
-Each of these imports only those above it in this list.
+Each entry imports only entries above it in this list.
 """
 
 from dpsim.backend.journal.call_site import own_code

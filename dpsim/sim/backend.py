@@ -1,13 +1,13 @@
-"""The simulation as a backend: all ranks in one process, on one machine, on SimPy's clock or under a chooser of
-schedules.
+"""The simulation as a backend: all ranks run in one process. SimPy's clock or a search strategy decides the order of
+their operations.
 
     >>> from dpsim.contract.world import World
     >>> SimBackend().unavailable(4096) is None
     True
 
-The backend makes the parts of a run (`dpsim.sim.wiring`) and lets it continue until nothing can move any more. Then it
-says which actors ended, and where the others stand. A `SimRun` has all that is known of a run. The backend itself holds
-only how to run.
+The backend builds the parts of a run (`dpsim.sim.wiring`) and runs them until no operation can happen any more. Then it
+records which ranks and services ended, and which of them wait without end. The result, a `SimRun`, contains all facts
+about the run; a `SimBackend` object contains only settings.
 """
 
 from __future__ import annotations
@@ -44,14 +44,19 @@ from dpsim.sim.wiring import Wiring
 
 @dataclass
 class SimRun(Run):
-    """A run of the simulation, and what only the simulation knows of one.
+    """A run of the simulation, with facts that only the simulation can record.
 
-    `order`: labels of the visible ops, as they fired; a timed run has them where `keep_order` asks for it. `learned`:
-    of an untimed run, for each rank (its step, the causes that its host had learned by then), in order. `timeouts`:
-    whether any actor waited with a time-out. `unordered`: of each rank that was watched the first pair of uses.
-    `order_of_sums`: whether a floating-point sum depends on it. `variables`: the names in `os.environ` that it changed
-    (`dpsim.sim.hosts.variables`). `early`: sends and broadcasts of hosts that were over before their peers came; of an
-    untimed run. A run that a `RunStopped` ends is the `run` of that exception, as far as it went.
+    * `order`: the labels of all ops with a footprint, in the order in which they fired. A timed run has them only with
+      `keep_order`.
+    * `learned`: per rank, a list of (step, causes), one entry each time its host learned of more ops. Untimed runs
+      only.
+    * `timeouts`: whether any rank or service waited with a time-out.
+    * `unordered`: for each watched rank, the first pair of unordered uses of a shared Python variable.
+    * `order_of_sums`: whether a floating-point sum depends on the order of its terms.
+    * `variables`: the names in `os.environ` that the run changed (`dpsim.sim.hosts.variables`).
+    * `early`: the host sends and broadcasts that ended before their peers arrived. Untimed runs only.
+
+    If a `RunStopped` ends the run early, the exception carries the incomplete `SimRun` in its field `run`.
     """
 
     order: list[str] = field(default_factory=list)
@@ -64,14 +69,17 @@ class SimRun(Run):
 
 
 class SimBackend:
-    """Runs a program on a simulated world. A hang is seen exactly: nothing can move any more, and an actor has not
-    ended.
+    """Runs a program on a simulated world. It detects a hang exactly: no operation can happen any more, and a rank or
+    service has not ended.
 
-    `costs`: of the timed mode. `choose`: the untimed mode, under this strategy. `keep_order`: note in `SimRun.order`
-    how visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
-    `memory`: accesses to the same device memory are a choice too. A search for races does not need it: a run without a
-    race computes the same in any order. `sharing`: untimed, watch what host threads share, where the program
-    promises that flags order it (`SimRun.unordered`).
+    * `costs`: the durations of ops in timed mode.
+    * `choose`: a strategy that picks the next op. With a strategy the run is untimed.
+    * `keep_order`: a timed run records `SimRun.order`, so that an untimed run can repeat it.
+    * `expandable`: the segments of the allocator grow, as torch's expandable segments do.
+    * `memory`: the strategy also orders accesses to the same device memory. A search for races does not need this,
+      since a run without a race computes the same result in any order.
+    * `sharing`: watch Python variables that host threads share (`SimRun.unordered`). It applies to untimed runs of
+      programs with `ordered_by_flags`.
     """
 
     name = "sim"
@@ -105,7 +113,9 @@ class SimBackend:
     def run_program(
         self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None
     ) -> SimRun:
-        """As `run`, for a program that is at hand."""
+        """Runs a `Program` object, where `run` takes the program's name. `prepared` is what `registry.prepared`
+        returned.
+        """
         if not isinstance(program, Program):
             refuse_no_program(program)
         machine = self._machine(world, program)
@@ -153,7 +163,9 @@ class SimBackend:
 
 
 def _go_on(wiring: Wiring, run: SimRun) -> None:
-    """Until nothing can move any more, or the run is lost or has no end."""
+    """Runs the machine until no op can happen any more. It records in `run` if the run has no end, or lacks memory or
+    files.
+    """
     try:
         with rare_collections(), NoExits():
             wiring.machine.run(wiring.tick)
@@ -166,7 +178,7 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
     except KeyboardInterrupt as error:
         error.add_note(whereabouts(run.journals))
         raise
-    except (MemoryError, OSError) as error:  # of the machine's own
+    except (MemoryError, OSError) as error:  # raised by the simulation itself, not by a program
         run.lost = trouble(error)
         if not run.lost:
             raise
@@ -179,18 +191,20 @@ def _go_on(wiring: Wiring, run: SimRun) -> None:
 
 
 def _judge(wiring: Wiring, run: SimRun) -> None:
-    """Say which actors have ended all the same, where the others stand, and how that was seen."""
+    """Records the end of each rank that is still "blocked" but waits in an idle get, then who waits where, and how the
+    run ended.
+    """
     ends = run.ends
     for rank in wiring.ranks:
         if not wiring.idle(rank) or ends[rank.rank] != "blocked":
             continue
         failed = wiring.failed(rank)
-        if failed is not None:  # the rank's program waited for its device no more
+        if failed is not None:  # the program did not wait for its device again, so no rank saw the error
             ends[rank.rank] = "raised"
             rank.journal.raised(failed, packages())
             run.lost = run.lost or trouble(failed)
         elif rank.own_device.is_done():
-            ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
+            ends[rank.rank] = "finished"  # a rank that waits in an idle get at the end of a run has finished
     if not run.endless:
         run.standing = tuple(rank.rank for rank in wiring.ranks if ends[rank.rank] == "blocked" and rank.cut())
         run.occupied = tuple(full for one in wiring.slots if (full := one.full()) is not None)

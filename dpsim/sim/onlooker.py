@@ -1,10 +1,12 @@
-"""What looks on while a run of the simulation goes on: each record as a rank journals it, before the op does anything.
+"""An onlooker watches a run of the simulation: it gets each record when a rank writes it, before the call has any
+effect.
 
-    with looking_on(mine):          # runs in this process, until the block ends
+    with looking_on(mine):          # for all runs in this process, until the block ends
         replay(trace)
 
-The record of a call is there before its effect, and the program stands in that call. So an onlooker may open a debugger
-there, or end the run: what `noted` returns is raised in the call. Without an onlooker, a run does no more than before.
+`dpsim replay` uses this for breakpoints. A rank writes the record of a call first, while the program is inside that
+call. So an onlooker may open a debugger there. It may also end the run: if `noted` returns an exception, the call
+raises it. Without an onlooker, a run has no additional cost per record.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from dpsim.sim.graph.machine import Machine
 
 
 class Onlooker(Protocol):
-    """`begins`: a run begins, with the journals that fill and the programs of all ranks. `noted`: a rank journals; the
-    answer is what `machine.halt` gave, if the run is to end here.
+    """`begins`: a run begins; the arguments are its machine, the journals that it will fill, and the programs of all
+    ranks. `noted`: a rank has written a record. Returns the result of `machine.halt` if the run has to end here, else
+    None.
     """
 
     def begins(self, machine: Machine, journals: Sequence[Sequence[RawRecord]], programs: Sequence[Any]) -> None: ...
@@ -31,13 +34,13 @@ _present: list[Onlooker] = []
 
 
 def onlooker() -> Onlooker | None:
-    """The one that is present, if any is."""
+    """Returns the present onlooker, or None."""
     return _present[-1] if _present else None
 
 
 @contextmanager
 def looking_on(one: Onlooker) -> Iterator[None]:
-    """It looks on at each run that begins in this process meanwhile."""
+    """Shows each run that begins in this process to an onlooker, while the block lasts."""
     _present.append(one)
     try:
         yield
@@ -46,7 +49,7 @@ def looking_on(one: Onlooker) -> Iterator[None]:
 
 
 def looked_at(one: Onlooker, rank: int, append: Callable[[RawRecord], None]) -> Callable[[RawRecord], None]:
-    """Where the records of a rank go."""
+    """Returns a function that appends a record of a rank and shows it to the onlooker."""
 
     def noted(raw: RawRecord) -> None:
         append(raw)

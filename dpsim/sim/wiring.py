@@ -1,13 +1,13 @@
-"""What one run is made of, and how its parts know each other.
+"""Creates the parts of one run and connects them.
 
     wiring = Wiring(machine, world, program, costs)
     wiring.begin(program, prepared)         # starts the main thread of each rank, schedules kills
     wiring.machine.run(wiring.tick)
-    wiring.take_down()                      # nothing of it goes on, and no part knows another
+    wiring.take_down()                      # ends all threads, and removes references between the parts
 
-A run wires its own parts and leaves none of them to the next run. The lists of journals, ends and hosts have one
-entry per rank, then one per service; `groups` has one per communicator. A group, a host or a mailbox knows only what
-it gets here: the machine, the journals, each other.
+Each run creates its own parts; no part is used in two runs. The lists of journals, ends and hosts have one entry per
+rank, then one per service; `groups` has one per communicator. A communicator, host or mailbox refers only to what it
+gets here: the machine, the journals, other parts.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ from dpsim.sim.services.ports import Ports
 
 
 class Wiring:
-    """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything.
-    `record_times`: of each rank and service, where the world asks for it and there is time; else empty.
+    """The parts of one run of a program on a world. `tick`: a function that the machine calls now and then, or None.
+    `record_times`: one per rank and service, if the world asks for times and the run is timed; else empty.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Wiring:
         self._costs = costs
         self.groups = self._make_groups(world.communicators)
         self._made: dict[CommunicatorSpec, Group] = {}
-        """Those that ranks have made during the run."""
+        """The groups that ranks have made during the run."""
         self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
         self.notices = Notices(machine, self.boxes)
         timed = world.times and machine.timed
@@ -115,7 +115,9 @@ class Wiring:
         return groups
 
     def _make_during_run(self, number: int, spec: CommunicatorSpec) -> Any:
-        """The communicator of a rank in a group that it makes with others. Its rank has it when they have met."""
+        """Returns the communicator of a rank in a group that ranks make during the run. The rank may use it when all
+        members have met.
+        """
         group = self._made.get(spec)
         if group is None:
             [group] = self._make_groups([spec])
@@ -126,7 +128,7 @@ class Wiring:
         return rank.devices.pop(spec.kind) if group.device else rank.hosts.pop(spec.kind)
 
     def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
-        """For each rank what its threads share, which writes into the rank's journal."""
+        """Creates for each rank the object that its threads share and that writes its journal."""
         world = self.world
         bound = None if world.progress is None else OpBound(self.machine, world.progress, self.journals)
         looks = onlooker()
@@ -142,7 +144,7 @@ class Wiring:
         return shared
 
     def _waiters(self, rank: int) -> list[Any]:
-        """By what the threads of a rank go on."""
+        """Returns the events by which the threads of a rank continue."""
         several = self._threads[rank]
         return [host.waiter for host in ([self.hosts[rank]] if several is None else several.hosts)]
 
@@ -160,7 +162,7 @@ class Wiring:
         return ranks
 
     def _connect(self, group: Group, members: Sequence[int]) -> None:
-        """Give each of these members its communicator."""
+        """Gives each of these members its communicator."""
         machine = self.machine
         for number in members:
             rank = self.ranks[number]
@@ -179,7 +181,7 @@ class Wiring:
         return tuple(max(own.step for own in one.threads.values()) for one in self._shared)
 
     def begin(self, program: Program[Any], prepared: Any) -> None:
-        """Every rank begins to live, and those that may be killed may be."""
+        """Starts all ranks, and submits the kills of the world."""
         machine, ranks, ends = self.machine, self.ranks, self.ends
         self._coroutines = [live(rank, program, prepared, ends) for rank in ranks]
         if (looks := onlooker()) is not None:
@@ -197,19 +199,21 @@ class Wiring:
 
     @property
     def undefined(self) -> tuple[Undefined, ...]:
-        """The ranks that brought a NaN to a reduction that compares."""
+        """The ranks that contributed a NaN to a device reduction by max or min."""
         return tuple([undefined for one in self._shared for undefined in one.undefined])
 
     def idle(self, rank: SimRank) -> bool:
-        """Whether a rank stands in idle gets, with all of its threads."""
+        """Whether all threads of a rank wait in idle gets."""
         return self.hosts[rank.rank].idle if rank.threads is None else rank.threads.idle()
 
     def failed(self, rank: SimRank) -> BaseException | None:
-        """With what the device of a rank failed."""
+        """Returns the error with which the device of a rank failed, or None."""
         return self.hosts[rank.rank].error
 
     def take_down(self) -> None:
-        """End all that did not end. A run leaves no cycles behind, which only the collector would find."""
+        """Ends all threads that have not ended, and breaks reference cycles, which only the garbage collector would
+        find.
+        """
         machine = self.machine
         with untraced():
             for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):
@@ -237,7 +241,7 @@ class Wiring:
         del machine.submit, machine.fire, machine.alarms, machine.still
 
     def forget(self) -> None:
-        """The end was judged: the ranks' devices and threads know nothing any more."""
+        """After the verdict about the ends: removes the last references of devices and threads."""
         for rank in self.ranks:
             rank.own_device.forget()
             if rank.threads is not None:

@@ -28,7 +28,10 @@ from dpsim.contract.interface import (
     Stream,
     Thread,
 )
-from dpsim.contract.words import did_you_mean
+from dpsim.contract.words import did_you_mean, short
+
+LONGEST = 2_000
+"""Characters of an error that a journal keeps."""
 
 FOREIGN = (
     "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await only calls of "
@@ -74,7 +77,11 @@ class ForeignAwait(BaseException):
 
 
 def said(error: BaseException) -> str:
-    """What an error of a program says, in one line and in words of the contract."""
+    """What an error of a program says, in one line of at most LONGEST characters, and in words of the contract."""
+    return short(_words(error), LONGEST)
+
+
+def _words(error: BaseException) -> str:
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError) and message == "no running event loop":
         return f"{message}: {FOREIGN}"

@@ -1,21 +1,21 @@
-"""The collectives of the contract, one file each: givers, receivers, the result, the wait set, the arguments that have
-to match.
+"""The collectives of the contract, one file each: senders, receivers, the result, the wait set, and the arguments that
+have to match.
 
-    all_reduce.py      every member gets the reduction of what all bring
-    broadcast.py       every member gets what the root brings
-    all_gather.py      every member gets what all bring, one after the other
-    reduce_scatter.py  every member gets its piece of the sum
-    all_to_all.py      every member gets the pieces that all have for it
-    gather.py          the root gets what all bring, one after the other
-    scatter.py         every member gets its piece of what the root brings
-    barrier.py         every member waits for all, and no elements move
-    reduce.py          the root gets the reduction of what all bring
-    rules.py           the questions that each of them answers, and what most of them answer
-    sent.py            what all members of one collective bring, and what several results have in common
-    reductions.py      sum, max, min
-    arguments.py       sizes that a call names
+all_reduce.py      every member receives the reduction of all members' elements
+broadcast.py       every member receives the elements of the root
+all_gather.py      every member receives the elements of all members, one after the other
+reduce_scatter.py  every member receives its piece of the reduction
+all_to_all.py      every member receives one piece from each member
+gather.py          the root receives the elements of all members, one after the other
+scatter.py         every member receives its piece of the root's elements
+barrier.py         every member waits for all, and no elements move
+reduce.py          the root receives the reduction of all members' elements
+rules.py           the questions that each of these files answers, with the usual answers
+sent.py            the inputs of all members of one collective, and common parts of results
+reductions.py      sum, max, min and others
+arguments.py       the sizes that a call gives
 
-The simulation, timed and untimed, gloo, NCCL and the checks use these rules, so they cannot differ. To add a
+The simulation (timed and untimed), gloo, NCCL and the checks all use these rules, so they cannot differ. To add a
 collective, add a file here, its two signatures in `dpsim.contract.interface`, and its two native calls in `real`
 (CONTRIBUTING.md has the recipe). The signatures are the list: each name that `interface` marks as a collective has a
 file here, with the object `RULES`.
@@ -47,16 +47,16 @@ NAMES = dict.fromkeys(
     for name, call in vars(communicator).items()
     if getattr(call, "is_collective", False)
 )
-"""The collectives of the contract, in its order."""
+"""The names of all collectives, in the order of `interface.py`."""
 
 COLLECTIVES: dict[str, CollectiveRules] = {name: _load(name) for name in NAMES}
 
 UNKNOWN = CollectiveRules()
-"""The rules for a recorded collective that the contract does not have."""
+"""The rules for a recorded collective that the contract does not contain."""
 
 
 class Role(NamedTuple):
-    """Whether a member gives its elements, and whether its memory gets the result."""
+    """`gives`: whether a member sends elements. `gets`: whether its memory receives the result."""
 
     gives: bool
     gets: bool
@@ -64,6 +64,6 @@ class Role(NamedTuple):
 
 @lru_cache(4096)
 def role(op: str, root: int | None, rank: int) -> Role:
-    """The role of a member."""
+    """Returns the role of a member in a collective."""
     rules = COLLECTIVES.get(op, UNKNOWN)
     return Role(rules.gives(root, rank), rules.gets(root, rank))

@@ -1,9 +1,9 @@
-"""all_gather: every member gets what all bring, one after the other in the order of the group.
+"""all_gather: every member receives the elements of all members, one after the other in the order of the group.
 
-    brings 1 2 | nothing | 3, sizes 2 0 1    ->    1 2 3 | 1 2 3 | 1 2 3
+    input 1 2 | nothing | 3, sizes 2 0 1    ->    1 2 3 | 1 2 3 | 1 2 3
 
-Each waits for the members that bring elements. Op, dtype and sizes have to match. Without sizes the count has to match,
-too; with sizes, each member brings its own count.
+Each member waits for the members that send elements. All members have to give equal op, dtype and sizes. Without sizes
+they also have to give equal counts; with sizes, each member sends its own count.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class AllGather(CollectiveRules):
         return sent.gathered()
 
     def signature(self, call: Call, index: int) -> Call:
-        """The sum of the sizes stands for the count of a member that brings its part of it."""
+        """Returns what has to be equal on all members. With sizes, their sum replaces the member's own count."""
         op, count, dtype, root, reduce, sizes = call
         if index < len(sizes) and count == sizes[index]:
             count = sum(sizes)

@@ -1,8 +1,8 @@
-"""all_reduce: every member gets the elementwise reduction of what all bring, in place on a device.
+"""all_reduce: every member receives the elementwise reduction of all members' elements, in place on a device.
 
-    brings 1 2 | 10 20 | 100 200    ->    111 222 | 111 222 | 111 222
+    input 1 2 | 10 20 | 100 200    ->    111 222 | 111 222 | 111 222
 
-Each waits for all, unless there are no elements. Op, count, dtype and reduction have to match.
+Each member waits for all, unless there are no elements. All members have to give equal op, count, dtype and reduction.
 """
 
 from __future__ import annotations

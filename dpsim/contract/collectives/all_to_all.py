@@ -1,10 +1,11 @@
-"""all_to_all: every member sends piece i to member i, and gets what all send to it, in the order of the group.
+"""all_to_all: every member sends piece i to member i, and receives one piece from each member, in the order of the
+group.
 
-    brings 1 2 | 10 20    ->    1 10 | 2 20
+    input 1 2 | 10 20    ->    1 10 | 2 20
 
-Each waits for the members that have elements for it. Op and dtype have to match. Without sizes the count has to match,
-too. With sizes, the piece that member i sends to j has to be the one that j expects from i. `sizes` of a call lists the
-pieces that go out, then those that come in. A recording may have only the first vector.
+Each member waits for the members that send it elements. All members have to give equal op and dtype. Without sizes they
+also have to give equal counts. With sizes, the size that member i sends to j has to be the size that j expects from i.
+`sizes` of a call lists the pieces to send, then those to receive. A recording may contain only the first list.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class AllToAll(CollectiveRules):
         return [*matrix.transpose(1, 0, 2).reshape(members, count)]
 
     def signature(self, call: Call, index: int) -> Call:
-        """With sizes, members bring different counts, and the ledger compares their pieces."""
+        """Returns what has to be equal on all members. With sizes, the ledger check compares the pieces in place of the
+        counts.
+        """
         op, _, dtype, root, reduce, sizes = call
         return (op, 0, dtype, root, reduce, ()) if sizes else call
 

@@ -1,4 +1,4 @@
-"""The sizes that a call names: as many as the group has members, and fitting the memory at hand."""
+"""Checks the sizes that a call gives: one size per member, and the sum has to fit the memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def check_sizes(group: Member, name: str, sizes: Sequence[int] | None, total: int) -> tuple[int, ...]:
-    """The elements of each member: as given, else equal parts of `total`. Raises ValueError if they cannot be."""
+    """Returns the elements of each member: the given sizes, else equal parts of `total`. Raises ValueError if these are
+    impossible.
+    """
     members = len(group.ranks)
     if sizes is None:
         return (equal_size(group, name, total),) * members
@@ -27,7 +29,9 @@ def check_sizes(group: Member, name: str, sizes: Sequence[int] | None, total: in
 
 
 def equal_size(group: Member, name: str, total: int) -> int:
-    """The elements of each member, if all have as many. Raises ValueError if they cannot."""
+    """Returns the elements of each member if all have equally many. Raises ValueError if `total` cannot be divided
+    so.
+    """
     members = len(group.ranks)
     if total % members:
         raise ValueError(f"{group.name}: {total} elements are no {members} equal parts; give {name}")
@@ -35,11 +39,11 @@ def equal_size(group: Member, name: str, total: int) -> int:
 
 
 def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:
-    """As a record has them: empty where the call says none."""
+    """Returns the sizes as a record contains them: empty if the call gave none."""
     return () if sizes is None else tuple(map(index, sizes))
 
 
 def check_fits(group: Member, what: str, count: int, wanted: int) -> None:
-    """Raises ValueError if memory has another number of elements than the sizes say."""
+    """Raises ValueError if memory has another number of elements than the sizes require."""
     if count != wanted:
         raise ValueError(f"{group.name}: the {what} has {count} elements, by the sizes it needs {wanted}")

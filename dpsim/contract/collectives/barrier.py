@@ -1,7 +1,6 @@
-"""barrier: every member waits for all, and no elements move. Only hosts have it.
+"""barrier: every member waits for all members, and no elements move. Only host communicators have it.
 
-A member passes when all members have arrived, although none gets elements. No other collective waits for a member that
-brings no elements.
+A barrier is the only collective that waits for members which send no elements.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""broadcast: every member gets what the root brings, in place on a device.
+"""broadcast: every member receives the elements of the root, in place on a device.
 
-    brings 1 2 | 10 20 | 100 200, root 1    ->    10 20 | 10 20 | 10 20
+    input 1 2 | 10 20 | 100 200, root 1    ->    10 20 | 10 20 | 10 20
 
-The root sends and gets nothing, so the op only reads its memory. The others only get, so the op only writes theirs.
-They wait for the root, and the root waits for no member. Op, count, dtype and root have to match.
+The root only sends, so the op only reads its memory. The other members only receive, so the op only writes theirs. They
+wait for the root, and the root waits for no member. All members have to give equal op, count, dtype and root.
 """
 
 from __future__ import annotations

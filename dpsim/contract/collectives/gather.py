@@ -1,9 +1,9 @@
-"""gather: the root gets what all bring, one after the other in the order of the group.
+"""gather: the root receives the elements of all members, one after the other in the order of the group.
 
-    brings 1 2 | 10 20 | 100 200, root 1    ->    nothing | 1 2 10 20 100 200 | nothing
+    input 1 2 | 10 20 | 100 200, root 1    ->    nothing | 1 2 10 20 100 200 | nothing
 
-All members send elements. The root waits for all, unless there are no elements. The others get nothing and wait for no
-member. Op, count, dtype and root have to match.
+All members send elements. The root waits for all, unless there are no elements. The other members receive nothing and
+wait for no member. All members have to give equal op, count, dtype and root.
 
 On a device only the root needs an output, so the others may pass None (`torch.distributed.gather`).
 """

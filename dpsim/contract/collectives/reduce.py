@@ -1,12 +1,13 @@
-"""reduce: the root gets the elementwise reduction of what all bring, in place on a device.
+"""reduce: the root receives the elementwise reduction of all members' elements, in place on a device.
 
-    brings 1 2 | 10 20 | 100 200, root 1    ->    1 2 | 111 222 | 100 200
+    input 1 2 | 10 20 | 100 200, root 1    ->    1 2 | 111 222 | 100 200
 
-All give. The root waits for all, unless there are no elements. The others get nothing: they keep what they bring and
-wait for no member. Op, count, dtype, root and reduction have to match.
+All members send elements. The root waits for all, unless there are no elements. The other members receive nothing:
+their memory does not change, and they wait for no member. All members have to give equal op, count, dtype, root and
+reduction.
 
-The contract promises that the other members keep their data, as NCCL does; `torch.distributed.reduce` promises nothing.
-gloo changes the buffer, so `real` gives it a copy.
+As NCCL does, the contract promises that the other members keep their data. `torch.distributed.reduce` does not promise
+that: gloo changes the buffer, so `real` passes it a copy.
 """
 
 from __future__ import annotations

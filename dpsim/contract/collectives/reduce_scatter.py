@@ -1,9 +1,9 @@
-"""reduce_scatter: every member gets its piece of the elementwise reduction of what all bring.
+"""reduce_scatter: every member receives its piece of the elementwise reduction of all members' elements.
 
-    brings 1 2 3 | 10 20 30 | 100 200 300, sizes 2 0 1    ->    111 222 | nothing | 333
+    input 1 2 3 | 10 20 30 | 100 200 300, sizes 2 0 1    ->    111 222 | nothing | 333
 
-A member with a piece waits for all, one without a piece waits for no member. Op, count, dtype,
-reduction and sizes have to match.
+A member with a piece waits for all members; a member without one waits for no member. All members have to give equal
+op, count, dtype, reduction and sizes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""The reductions: how numpy computes each, what torch calls it, and of which types.
+"""The reductions: the numpy function of each, its name in torch, and the element types that it takes.
 
     REDUCTIONS["max"].apply(np.array([1, 5]), np.array([2, 3]))         # [2, 5]
     reduction_name("avg", "int32")                                      # ValueError: ... has no avg of int32
 
-gloo and NCCL reduce the types of `NUMBERS` and no other ones; an average is one of floating-point numbers, and bits are
-those of integers. NCCL has no bitwise reduction, so `real` gathers what all bring and reduces it on each member. True
-and False are reduced by "or" (sum, max, bor), "and" (prod, min, band) and "differs" (bxor).
+gloo and NCCL reduce only the element types of `NUMBERS`. An average needs floating-point numbers, and bitwise
+reductions need integers. NCCL has no bitwise reduction, so `real` gathers all inputs and reduces them on each member.
+Booleans are reduced by "or" (sum, max, bor), "and" (prod, min, band) and "differs" (bxor).
 
-A reduction more is a word in `dpsim.contract.ops.ReduceOp` and a line here.
+To add a reduction, add a name to `dpsim.contract.ops.ReduceOp` and a line here.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dpsim.contract.ops import ReduceOp
 
 
 class Reduction(NamedTuple):
-    """A function of two arrays that numpy can also fold over one (a ufunc), its name in `torch.distributed`, and the
-    element types that it takes.
+    """A numpy function of two arrays (a ufunc, which can also reduce one array), its name in `torch.distributed`, and
+    the element types that it takes.
     """
 
     apply: Any
@@ -43,18 +43,18 @@ REDUCTIONS: dict[ReduceOp, Reduction] = {
     "bor": Reduction(np.bitwise_or, "BOR", WHOLE),
     "bxor": Reduction(np.bitwise_xor, "BXOR", WHOLE),
 }
-"""An average is the sum, divided by the number of members."""
+"""The reductions by name. An average is the sum, divided by the number of members."""
 
 BITWISE = "band", "bor", "bxor"
 
 
 def reduction_of(name: str | None) -> Reduction:
-    """The reduction of that name; the sum where a call has none. KeyError for any other."""
+    """Returns the reduction with that name; the sum for None. Raises KeyError for an unknown name."""
     return REDUCTIONS[name or "sum"]  # type: ignore[index]  # any text may come
 
 
 def reduction_name(op: Any, dtype: str) -> str:
-    """A reduction of the contract, of elements of that type. Raises ValueError for any other."""
+    """Returns the name of a reduction, after a check that it takes elements of that type. Raises ValueError if not."""
     if op not in REDUCTIONS:
         raise ValueError(f"the reduction {op!r} is none of {', '.join(REDUCTIONS)}")
     dtypes = REDUCTIONS[op].dtypes

@@ -1,11 +1,12 @@
-"""The questions about a collective that machines, libraries and checks ask, with the answers that most have.
+"""The questions about a collective that machines, libraries and checks ask, with the usual answers.
 
 A call is a tuple: op, count, dtype, root, reduce and sizes, in the order of a record (`dpsim.contract.ops.CALL`). If
-the calls of members differ, a check reports it, and the machine gives each rank the result that its own call asks for.
+the calls of members differ, a check reports this, and the machine computes each rank's result from that rank's own
+call.
 
-    RULES.awaits(call, rank, members)       # the ranks whose elements it gets
-    RULES.result(call, index, sent)         # what it gets, in numpy
-    RULES.on_host, RULES.on_device          # the two calls of the contract: they check arguments and make `call`
+    RULES.awaits(call, rank, members)       # the ranks whose elements it receives
+    RULES.result(call, index, sent)         # what it receives, as a numpy array
+    RULES.on_host, RULES.on_device          # the two methods of the contract: they check arguments and make `call`
 """
 
 from __future__ import annotations
@@ -24,18 +25,20 @@ Call: TypeAlias = tuple[Any, ...]
 
 
 class Sizes(NamedTuple):
-    """Elements of the pieces, one a member: those that go out and those that come in."""
+    """The number of elements of each piece, one per member: the pieces to send and the pieces to receive."""
 
     source: tuple[int, ...]
     output: tuple[int, ...]
 
     def piece(self, index: int) -> tuple[int, int]:
-        """First element and end of a member's piece of the output."""
+        """Returns (first element, end) of a member's piece in the output."""
         return sum(self.output[:index]), sum(self.output[: index + 1])
 
 
 class Member(Protocol):
-    """A communicator of one rank, as the calls see it. The checks raise what the contract says."""
+    """The part of a rank's communicator that the methods of collectives use. Its checks raise the errors of the
+    contract.
+    """
 
     name: str
     ranks: tuple[int, ...]
@@ -48,7 +51,9 @@ class Member(Protocol):
 
 
 class HostMember(Member, Protocol):
-    """One whose calls give what the program awaits: `_collective` starts a call, whose result has that shape."""
+    """A host communicator. `_collective` starts a call and returns what the program awaits; the result has the given
+    shape.
+    """
 
     def _dtype_of(self, array: HostArray, site: str) -> str: ...
 
@@ -58,7 +63,9 @@ class HostMember(Member, Protocol):
 
 
 class DeviceMember(Member, Protocol):
-    """One whose calls put work on a stream: `_collective` reads `source` and writes `output`, perhaps the same."""
+    """A device communicator. `_collective` puts a call on a stream. It reads `source` and writes `output`, which may be
+    the same buffer.
+    """
 
     def _count_of(self, buffer: Buffer | None) -> int: ...
 
@@ -66,69 +73,73 @@ class DeviceMember(Member, Protocol):
 
 
 class CollectiveRules:
-    """What holds where a collective says nothing else: all give, all get, and all wait for all."""
+    """The usual rules: all members send, all receive, and all wait for all. The file of a collective overrides what
+    differs.
+    """
 
     __slots__ = ()
 
     rooted = False
-    """Whether the call names a root."""
+    """Whether the call has a root."""
     even = False
-    """Whether all members bring as many elements."""
+    """Whether all members send equally many elements."""
     shared = False
-    """Whether all that get a result get the same, where their calls are the same."""
+    """Whether all members that receive a result receive the same one, if their calls are equal."""
     pairwise = False
-    """Whether each call says by its sizes what goes to each other member, and behind that what comes from each."""
+    """Whether the sizes of a call list what it sends to each member, and after that what it receives from each."""
     reduces = False
-    """Whether the elements of all are reduced to one."""
+    """Whether it reduces the elements of all members."""
     on_host: Callable[..., HostWork[HostArray]] | None = None
     on_device: Callable[..., None] | None = None
 
     def gives(self, root: int | None, rank: int) -> bool:
-        """Whether the elements of this member are read."""
+        """Whether the collective reads this member's elements."""
         return True
 
     def gets(self, root: int | None, rank: int) -> bool:
-        """Whether the memory of this member is written. Else it stays as it is."""
+        """Whether the collective writes this member's memory. If not, the memory does not change."""
         return True
 
     def awaits(self, call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
-        """The ranks whose elements this member gets; `members` itself where these are all."""
+        """Returns the ranks whose elements this member receives; `members` itself if these are all."""
         return members
 
     def is_idle(self, call: Call) -> bool:
-        """Whether the member neither gives elements nor gets any."""
+        """Whether the member neither sends nor receives elements."""
         return not call[1]
 
     def result(self, call: Call, index: int, sent: Sent) -> HostArray:
-        """What the member at this place of the group gets. It never shares memory with what was sent."""
+        """Returns what the member at this index of the group receives. The array shares no memory with the inputs."""
         return np.empty(0, NUMPY[call[2]])
 
     def results(self, call: Call, sent: Sent) -> list[HostArray]:
-        """What each member gets, where all made the same call."""
+        """Returns what each member receives, if all made the same call."""
         return [self.result(call, index, sent) for index in range(len(sent.wires))]
 
     def signature(self, call: Call, index: int) -> Call:
-        """What has to be the same in the calls of all members, in the order of the call."""
+        """Returns the values that have to be equal in the calls of all members, in the order of the call."""
         return call
 
     def sizes(self, call: Call, members: int) -> Sizes:
-        """The pieces, where the collective has some. Without sizes in the call they are equal."""
+        """Returns the pieces, if the collective has any. Without sizes in the call, they are equal."""
         pieces = call[5] if len(call[5]) == members else (call[1] // members,) * members
         return Sizes(pieces, pieces)
 
     def refuses(self, call: Call) -> bool:
-        """Whether no program can make the call: no library reduces elements of that type so."""
+        """Whether no program can make this call, because no library can reduce elements of that type by that
+        reduction.
+        """
         return self.reduces and call[2] not in reduction_of(call[4]).dtypes
 
     def sizes_rule(self, call: Call) -> bool:
-        """Whether the sizes of a call say what moves, and its count is only their sum."""
+        """Whether the sizes of a call decide what moves, so that its count is only their sum."""
         return self.pairwise and bool(call[5])
 
     def count(self, call: Call, index: int, members: int) -> int:
-        """Elements of the member's result."""
+        """Returns the number of elements in the member's result."""
         return int(call[1])
 
 
 def some(members: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:
-    """The members whose piece has elements; `members` itself where all have."""
+    """Returns the members whose piece has elements; `members` itself if these are all."""
     return members if all(sizes) else tuple(member for member, size in zip(members, sizes, strict=True) if size)

@@ -1,9 +1,9 @@
-"""scatter: every member gets its piece of what the root brings.
+"""scatter: every member receives its piece of the root's elements.
 
-    brings 1 2 3 | 10 20 30 | 100 200 300, root 1    ->    10 | 20 | 30
+    input 1 2 3 | 10 20 30 | 100 200 300, root 1    ->    10 | 20 | 30
 
-Only the root sends elements, and it also gets its own piece. All other members wait for the root, and the root waits
-for no member. Op, count, dtype and root have to match; the count is that of all pieces together.
+Only the root sends elements, and it also receives its piece. All other members wait for the root, and the root waits
+for no member. All members have to give equal op, count, dtype and root; the count is that of all pieces together.
 
 On a device only the root needs a source, so the others may pass None (`torch.distributed.scatter`). On the host the
 others pass an array of the same shape, whose contents no rank reads, as for a broadcast.

@@ -1,8 +1,8 @@
-"""What the members of one collective bring, and the parts of results that several members share.
+"""The inputs of all members of one collective, and parts of results that several members share.
 
-A *wire* is the flat array that one member brings. Wires differ in length and type where the calls of members disagree;
-shorter ones then affect only their own elements.
-Results never share memory with what was sent, since results are written over it, but members may share a result.
+A *wire* is the flat array that one member sends. If the calls of members disagree, wires differ in length and type;
+then a short wire affects only its own elements. A result never shares memory with an input, since the machine may write
+it into an input's memory. Two members may share a result.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from dpsim.contract.interface import HostArray
 
 
 class Sent:
-    """`wires`: what each member brings, flat, in the order of the group. `calls`: what each asked for. `indices`: the
-    place of each rank in the group.
+    """`wires`: the flat input of each member, in the order of the group. `calls`: the call of each member. `indices`:
+    the index of each rank in the group.
     """
 
     indices: Mapping[int, int]
@@ -28,17 +28,17 @@ class Sent:
 
     @property
     def calls(self) -> Sequence[tuple[Any, ...]]:
-        """Seldom asked for, so a machine makes the list when it is."""
-        raise NotImplementedError  # each machine has its own list
+        """The calls of all members. A machine makes this list when the rules need it, which is seldom."""
+        raise NotImplementedError  # each machine defines this
 
     def reduced(self, how: str | None) -> HostArray:
-        """The elementwise reduction of all."""
+        """Returns the elementwise reduction of all wires."""
         total: HostArray | None = self._made.get(how)
         if total is None:
             dtype = self.wires[0].dtype
             if dtype.kind in "fV":
                 self.floats(how)
-            if how == "prod" or dtype.itemsize < 4:  # these overflow soon, and no library says a word of it
+            if how == "prod" or dtype.itemsize < 4:  # these overflow soon, and no library warns of it
                 with np.errstate(all="ignore"):
                     total = self._made[how] = reduced(how, self.wires)
             else:
@@ -46,17 +46,19 @@ class Sent:
         return total
 
     def floats(self, how: str | None) -> None:
-        """Floating-point numbers are reduced, of which the order matters."""
+        """Called when a floating-point reduction is computed, whose result depends on the order of its terms. A machine
+        may record this.
+        """
 
     def gathered(self) -> HostArray:
-        """All, one after the other."""
+        """Returns all wires, one after the other."""
         whole: HostArray | None = self._made.get("gathered")
         if whole is None:
             whole = self._made["gathered"] = np.concatenate(self.wires)
         return whole
 
     def pieces(self) -> list[list[HostArray]]:
-        """What each member brings, cut as its own call says: a list for each, with a piece for each."""
+        """Returns one list of pieces per member: its wire, cut as its own call specifies."""
         rows: list[list[HostArray]] | None = self._made.get("pieces")
         if rows is None:
             members = len(self.wires)
@@ -66,8 +68,9 @@ class Sent:
 
 
 def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
-    """Elementwise, in the order of the group but for the longest wire, which is first; shorter ones have no say in the
-    rest. An average is the sum, divided by the number of wires. Numbers are rounded to their type at each step.
+    """Returns the elementwise reduction of wires. The longest wire is the first term; the others follow in the order of
+    the group, and affect only as many elements as they have. An average is the sum, divided by the number of wires.
+    Each step rounds to the element type.
 
     >>> reduced("max", [np.array([1, 5]), np.array([2, 3, 4])])
     array([2, 5, 4])
@@ -76,7 +79,7 @@ def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
     if how == "avg":
         return averaged(wires)
     if len(wires) > 2 and wires[0].dtype.kind in "iub" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
-        # In no order, which for integers is as good; floats are added in the order of the group.
+        # For integers the order does not matter; floats are added in the order of the group.
         total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)
         return total
     same = len(wires) == 2 and len(wires[0]) == len(wires[1]) and wires[0].dtype == wires[1].dtype
@@ -100,7 +103,7 @@ def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
 
 
 def averaged(wires: Sequence[HostArray]) -> HostArray:
-    """The sum, divided by the number of wires.
+    """Returns the sum of the wires, divided by their number.
 
     >>> averaged([np.array([1.0, 5.0]), np.array([2.0, 3.0])])
     array([1.5, 4. ])
@@ -122,7 +125,7 @@ def _of_bfloat16(apply: Any, first: HostArray, others: Sequence[HostArray]) -> H
 
 
 def cut(array: HostArray, sizes: Sequence[int], members: int) -> list[HostArray]:
-    """The array cut by sizes, or into equal parts."""
+    """Returns the pieces of an array, cut by sizes or into equal parts."""
     pieces, start = [], 0
     for size in sizes or [len(array) // members] * members:
         pieces.append(array[start : start + size])

@@ -1,11 +1,11 @@
-"""Effects of the order of terms on floating-point numbers: a lost NaN, and a different sum.
+"""Floating-point results that depend on the order of terms: a maximum with a NaN, and a sum.
 
     order_matters([x, y, z])        # whether x + y + z, y + z + x, ..., z + y + x and the exact sum differ anywhere
     has_nan(x)
 
-The maximum of a NaN and a number is undefined here. numpy returns NaN. gloo compares the two, so their order decides
-between NaN and the number; NCCL follows the GPU. A sum of three terms or more is rounded after each term, and each
-library adds in its own order. A ring algorithm begins each part of the array at another rank.
+The contract does not define the maximum of a NaN and a number. numpy returns NaN; gloo compares the two, so their order
+decides; NCCL returns what the GPU returns. A sum of three or more terms is rounded after each term, and each library
+adds in a different order. For example, a ring algorithm begins each part of the array at another rank.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dpsim.contract.dtypes import as_bfloat16, as_float32
 from dpsim.contract.interface import HostArray
 
 FLOATS = frozenset(reductions.FLOATS)
-"""The floating-point types of the contract that are reduced."""
+"""The floating-point types that the contract reduces."""
 
 COMPARES = frozenset({"max", "min"})
-"""The reductions that compare."""
+"""The reductions that compare numbers."""
 
 
 def has_nan(array: HostArray) -> bool:
-    """Whether a term is NaN."""
+    """Whether the array contains a NaN."""
     if array.dtype.kind == "V":
         array = as_float32(array)
     return array.dtype.kind == "f" and bool(np.isnan(array).any())
@@ -42,7 +42,7 @@ def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
     >>> order_matters([ones, ones, large]), order_matters([ones, ones, ones]), order_matters([large, ones])
     (True, False, False)
     """
-    if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two has no order
+    if len(terms) < 3 or len({(len(term), term.dtype) for term in terms}) > 1:  # the sum of two terms has one order
         return False
     with np.errstate(all="ignore"):
         forwards = _in_order(terms, how)
@@ -60,7 +60,7 @@ def order_matters(terms: Sequence[HostArray], how: str = "sum") -> bool:
 
 
 def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
-    """The sum or product, rounded to the type of the terms at each step."""
+    """Returns the sum or product, rounded to the type of the terms at each step."""
     if terms[0].dtype.kind == "V":
         return as_float32(reduced(how, terms))
     total = np.array(terms[0])
@@ -75,5 +75,5 @@ def _in_order(terms: Sequence[HostArray], how: str) -> HostArray:
 def _exact(terms: Sequence[float]) -> float:
     try:
         return math.fsum(terms)
-    except ValueError:  # infinity less infinity
+    except ValueError:  # infinity minus infinity
         return math.nan

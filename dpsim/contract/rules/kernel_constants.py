@@ -1,7 +1,7 @@
-"""Globals that kernels read and that no program may change during a run. dpsim compares them at the end of each run.
+"""Globals that kernels read. No program may change them during a run, so dpsim compares them at the end of each run.
 
-A kernel may read a number of its module, or of a class. If the program sets another number (`config.STEP = 2`), a
-kernel that runs later reads the new one. A rank in another process does not see it.
+A kernel may read a number from its module, or from a class. If a rank sets another number (`config.STEP = 2`), later
+kernels in this process read the new one. On a real backend, ranks in other processes read the old one.
 
     watch(config, "STEP")           # when a kernel that reads it is launched first
     begin()                         # a run begins
@@ -15,25 +15,27 @@ from typing import Any
 from dpsim.contract.words import short
 
 _WATCHED: dict[tuple[int, str], tuple[Any, Any]] = {}
-"""For each global its module or class, which this table keeps alive, and its value at the start of the run."""
+"""For each (id of the owner, name): the module or class, which this table keeps alive, and the value at the start of
+the run.
+"""
 
 _GONE = object()
 
 
 def watch(owner: Any, name: str) -> None:
-    """A kernel reads that global of a module, or attribute of a class."""
+    """Registers a global of a module, or an attribute of a class, that a kernel reads."""
     _WATCHED.setdefault((id(owner), name), (owner, vars(owner).get(name, _GONE)))
 
 
 def begin() -> None:
-    """A run begins. Assignments between runs are no change."""
+    """A run begins: records the present values. Assignments between runs are no change."""
     for (key, name), (owner, before) in _WATCHED.items():
         if (now := vars(owner).get(name, _GONE)) is not before:
             _WATCHED[key, name] = owner, now
 
 
 def changed() -> str:
-    """A global that has changed, in words; empty if there is none."""
+    """Returns a text about a global that has changed; empty if there is none."""
     for (_, name), (owner, before) in _WATCHED.items():
         now = vars(owner).get(name, _GONE)
         if now is not before and not (type(now) is type(before) and now == before):

@@ -1,11 +1,11 @@
-"""Communicators that ranks make during a run: their names, and the ones of a run.
+"""Communicators that ranks make during a run (`Rank.group`): their names, and those of a finished run.
 
     specs_of("experts", (0, 1), device=False)       # experts[0,1]
     specs_of("experts", (0, 1), device=True)        # experts[0,1].host, and for devices experts[0,1]
     with_made(world, run.journals)                  # the world with all that its ranks made
 
-Two groups of one name are two communicators if their members differ, or if only one has a device communicator. So ranks
-that mean different groups do not meet.
+Two groups with one name are two communicators if their members differ, or if only one has a device communicator. So
+ranks that mean different groups wait for each other without end, as on real hardware.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ GroupSpecs: TypeAlias = tuple[CommunicatorSpec, ...]
 
 
 def specs_of(name: str, ranks: tuple[int, ...], device: bool) -> GroupSpecs:
-    """The communicators of a group."""
+    """Returns the communicators of a group: for hosts, and with `device` also for devices."""
     called = f"{name}[{','.join(map(str, ranks))}]"
     if not device:
         return (CommunicatorSpec(name, called, "host", ranks),)
@@ -30,7 +30,7 @@ def specs_of(name: str, ranks: tuple[int, ...], device: bool) -> GroupSpecs:
 
 
 def made_in(journals: Iterable[Sequence[RawRecord]]) -> list[CommunicatorSpec]:
-    """The communicators that the ranks of a run made, each once."""
+    """Returns the communicators that the ranks of a run made, each once."""
     groups = {
         (raw[GROUP_KIND], tuple(raw[GROUP_RANKS]), raw[GROUP_DEVICE]): None
         for journal in journals
@@ -41,6 +41,6 @@ def made_in(journals: Iterable[Sequence[RawRecord]]) -> list[CommunicatorSpec]:
 
 
 def with_made(world: World, journals: Iterable[Sequence[RawRecord]]) -> World:
-    """The world with the communicators that its ranks made."""
+    """Returns the world with the communicators that its ranks made."""
     made = made_in(journals)
     return replace(world, communicators=(*world.communicators, *made)) if made else world

@@ -1,7 +1,7 @@
-"""The replay of a graph to which a record belongs, for findings, reports and positions of ranks.
+"""The graph replay to which a record belongs. Findings and reports print it with the record's place.
 
-A replay is one record, and the records of its calls follow it. These are at the sites of the capture, so they do not
-name the replay. Behind the calls comes one mark, for the next replay of the graph.
+A replay is one record, and the records of its calls follow it. These have the sites of the capture, so they do not name
+the replay. After the calls follows one record of an event, for which the next replay of the graph waits.
 
     replay 2 of graph decode (2 calls)     launch attention    all_reduce experts    mark       <- all four belong to it
     read out                                                                                    <- this does not
@@ -14,14 +14,16 @@ from collections.abc import Sequence
 from dpsim.contract.ops import KIND, REPLAY_CALLS, RawRecord, Replay
 
 UNCOUNTED = frozenset({"alloc", "free"})
-"""Kinds of record that stand among those of a replay, without counting there."""
+"""Kinds of record that may lie between those of a replay, and that its number of calls does not include."""
 
 MADE = UNCOUNTED | {"launch", "collective", "transfer", "mark", "wait", "flag_wait"}
 """Kinds of record that a replay makes."""
 
 
 def replay_at(journal: Sequence[RawRecord], at: int) -> int | None:
-    """The index of the replay of the record at an index; the index itself for a replay, None if there is none."""
+    """Returns the index of the replay to which the record at an index belongs. It is the index itself for a replay, and
+    None if there is none.
+    """
     counted = 0
     for before in range(at, -1, -1):
         kind = journal[before][KIND]
@@ -35,7 +37,7 @@ def replay_at(journal: Sequence[RawRecord], at: int) -> int | None:
 
 
 def within(journal: Sequence[RawRecord], at: int) -> str:
-    """The replay of a record, in words; empty if there is none.
+    """Returns a text about the replay to which a record belongs; empty if there is none.
 
     >>> replay = ("replay", 4, "main", "decode.go", 2, "p.py:23", "main", "decode", 2, 1)
     >>> launch = ("launch", 4, "main", "mlp", 7, "p.py:9", "main", (), ())

@@ -1,7 +1,7 @@
 """The state that ranks of one process share: the program, and the result of its `prepare`. No run may change it.
 
-On real backends each rank has its own process, and so its own program. A run that keeps state there would be right in
-the simulation and wrong elsewhere. So each backend compares the state before and after a run.
+On real backends each rank is a process with its own program object. A run that stores state in that object would work
+in the simulation and fail elsewhere. So each backend compares the state before and after a run.
 
     before = state_of(program, prepared)
     ...                                        # the run
@@ -29,8 +29,8 @@ class SharedState(BadInput):
 
 
 def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
-    """Runs must not change state that ranks of one process share, because ranks of several processes do not share it.
-    Raises SharedState, which names a changed object of `state_of`, or a changed global that kernels read.
+    """Compares the shared state with that before the run. Raises SharedState, which names a changed object of
+    `state_of`, or a changed global that kernels read.
     """
     place = _place(program)
     if constant := kernel_constants.changed():
@@ -55,9 +55,10 @@ def _place(program: Program[Any]) -> str:
 
 
 def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
-    """The state that ranks share, by name. It is pickled, so a comparison shows each change. A value that cannot change
-    stays as it is, or is left out. For an object that cannot be pickled (a lock, a lambda), its type and name stand,
-    and the comparison covers everything around it. An object that caches results excludes them by `__reduce__`.
+    """Returns the state that ranks share, by name. It is pickled, so a comparison shows each change. Values that cannot
+    change remain as they are, or are left out. An object that cannot be pickled (a lock, a lambda) is replaced by its
+    type and name, so the comparison covers everything else. An object that caches results can exclude them by
+    `__reduce__`.
     """
     kernel_constants.begin()
     owners = [*map(vars, _classes(type(program))), vars(program)]
@@ -74,7 +75,7 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
             continue
         if name.startswith(_UNSEEN):
             continue
-        for pickler in (_WithoutCaches, _ByName):  # the second is slow, and few need it
+        for pickler in (_WithoutCaches, _ByName):  # the second pickler is slow, and few objects need it
             with suppress(Exception):  # an object's own pickling may raise any exception
                 stream = BytesIO()
                 pickler(stream).dump(value)
@@ -84,14 +85,14 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
 
 
 _UNSEEN = ("self.__", "self._abc_impl")
-"""Names that Python puts into a class."""
+"""Prefixes of names that Python adds to a class."""
 
 _FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
 
 _VALUES = frozenset({int, float, bool, str, bytes, type(None)})
 
 _WALKED = _VALUES | {tuple, list, dict, set, frozenset}
-"""Types that a pickler enters, or writes, by itself."""
+"""Types that a pickler handles by itself."""
 
 _NAMED = (type, FunctionType)
 
@@ -104,7 +105,7 @@ def _cannot_change(value: Any) -> bool:
 
 
 class _WithoutCaches(Pickler):
-    """Leaves out cached properties: the first read fills them in, and this is no change."""
+    """A pickler that leaves out cached properties, since the first read fills them in and this is no change."""
 
     def reducer_override(self, obj: Any) -> Any:
         kind: Any = type(obj)
@@ -116,8 +117,8 @@ class _WithoutCaches(Pickler):
 
 
 class _ByName(_WithoutCaches):
-    """Writes names in place of objects that cannot be pickled. It does the same for all functions and classes, because
-    a function may have made them. No reader loads the result.
+    """A pickler that writes names in place of objects that cannot be pickled. It also writes names of functions and
+    classes, because a function may have created them. Nothing loads the result.
     """
 
     def persistent_id(self, obj: Any) -> Any:
@@ -128,18 +129,18 @@ class _ByName(_WithoutCaches):
             with suppress(Exception):
                 reduce = dispatch_table.get(kind)
                 if type(reduce(obj) if reduce else obj.__reduce_ex__(DEFAULT_PROTOCOL)) is tuple:
-                    return None  # and no name of an object that a lookup may not find
+                    return None  # such an object has no name that a lookup finds
         return f"{kind.__module__}.{kind.__qualname__} {getattr(obj, '__qualname__', '')}"
 
 
 @cache
 def _classes(kind: type[Program[Any]]) -> tuple[type[Any], ...]:
-    """A program's class and those that it inherits from, the first of them first; without `Program`."""
+    """Returns a program's class and its base classes, in order, without `Program`."""
     return tuple([one for one in reversed(kind.__mro__) if issubclass(one, Program) and one is not Program])
 
 
 @cache
 def _cached(kind: Any) -> frozenset[str]:
-    """The names of its cached properties."""
+    """Returns the names of an object's cached properties."""
     owners = [vars(owner) for owner in kind.__mro__]
     return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))

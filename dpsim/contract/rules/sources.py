@@ -1,6 +1,6 @@
-"""The sender of the message that each receive from any source took, if the journal of the rank has it.
+"""The sender of the message that each receive from any source took, as far as the rank's journal contains it.
 
-sources_of(journal)             # {4: 1}: the receive at place 4 took a message of rank 1
+sources_of(journal)             # {4: 1}: the receive at index 4 took a message of rank 1
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dpsim.contract.ops import ADDRESS, BROKEN_OFF, KIND, LEARNED_OUTCOME, RawRe
 
 
 def sources_of(journal: Sequence[RawRecord]) -> dict[int, int]:
-    """By place in a rank's journal: the rank whose message a receive from any source took."""
+    """Returns, by index in a rank's journal, the rank whose message a receive from any source took."""
     begun: dict[object, int] = {}
     sources: dict[int, int] = {}
     for at, raw in enumerate(journal):

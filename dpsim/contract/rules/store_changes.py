@@ -1,4 +1,4 @@
-"""Changes of a key of a store in one step, and the answers that the caller learns: the rules of torch's TCPStore.
+"""Changes of a store's key in one step, and the answers that the caller gets. The rules are those of torch's TCPStore.
 
     >>> changed("add", None, (2,)), changed("add", "5", (2,))
     (Changed(value=2, answer=2), Changed(value=7, answer=7))
@@ -7,7 +7,7 @@
     >>> changed("delete", "his", ()), changed("delete", None, ())
     (Changed(value=None, answer=True), Changed(value=None, answer=False))
 
-Values are None where the key has none.
+A value of None means that the key has no value.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ OPERANDS = {"add": 1, "compare_set": 2, "delete": 0}
 
 
 class Changed(NamedTuple):
-    """The key's value after the change, and the answer that the caller learns."""
+    """`value`: the key's value after the change. `answer`: the caller's result."""
 
     value: Frozen
     answer: Frozen
 
 
 def changed(how: str, value: Frozen, operands: Sequence[Any]) -> Changed:
-    """Change a value. One that is no number counts as 0 for `add`."""
+    """Returns the change that a call makes to a value. For `add`, a value that is no number counts as 0."""
     if how == "add":
         total = _number(value) + operands[0]
         return Changed(total, total)
@@ -42,7 +42,7 @@ def changed(how: str, value: Frozen, operands: Sequence[Any]) -> Changed:
 
 
 def takes(how: str, operands: Sequence[Any]) -> bool:
-    """Whether these are the operands of such a change."""
+    """Whether these are valid operands of such a change."""
     return len(operands) == OPERANDS.get(how) and (how != "add" or type(operands[0]) is int)
 
 

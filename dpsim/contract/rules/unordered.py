@@ -1,4 +1,6 @@
-"""Two uses of one thing by two host threads of a rank, which nothing orders. The simulation sees them."""
+"""Two uses of one Python object by two host threads of a rank that no flag or join orders. The simulation finds them
+(`dpsim.sim.hosts.shared`).
+"""
 
 from __future__ import annotations
 
@@ -6,8 +8,8 @@ from typing import NamedTuple
 
 
 class SharedUse(NamedTuple):
-    """A thread uses an object in a turn. `site`: the site of the call before or after it. `where`: file:line of the
-    use.
+    """A thread uses an object in a turn, one scheduler step. `site`: the site of the call before or after the use.
+    `where`: file:line of the use.
     """
 
     thread: str
@@ -18,7 +20,9 @@ class SharedUse(NamedTuple):
 
 
 class Unordered(NamedTuple):
-    """`name`: the name of the object at one of the two uses. At least one of them changes the object."""
+    """Two unordered uses. `name`: the expression for the object at one of them. At least one of them changes the
+    object.
+    """
 
     rank: int
     name: str

@@ -1,8 +1,9 @@
-"""The members that a member of a collective waits for: those whose elements it gets (`dpsim.contract.interface`).
+"""The wait set of a rank in a collective: the members whose elements it receives, so that it has to wait for them
+(`dpsim.contract.interface`).
 
-A member may wait for others too, and simulated or real machines do. A program may not rely on that, so neither the
-simulation nor the checks do. The elements that a member gets follow from its own call. If calls of members disagree,
-this is the ledger's finding, and each part follows the call of its rank.
+A member may also wait for others, and libraries do. A program must not rely on that, so the simulation and the checks
+do not either. Each rank's wait set follows from its own call. If the calls of members disagree, the ledger check
+reports this.
 
     broadcast from rank 0, on rank 1                         rank 0
     the same, on rank 0                                      no member
@@ -10,9 +11,8 @@ this is the ledger's finding, and each part follows the call of its rank.
     all_gather of sizes 2, 0, 1 over ranks 0, 1, 2           ranks 0 and 2
     all_reduce of no elements                                no member
 
-A call is a tuple that begins with op, count, dtype, root, reduce and sizes. Records have these side by side
-(`dpsim.contract.ops.CALL`), and what a backend issues begins with them. The file of the collective gives the answer
-(`dpsim.contract.collectives`).
+A call is a tuple that begins with op, count, dtype, root, reduce and sizes, as in records (`dpsim.contract.ops.CALL`).
+The file of the collective defines its wait set (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from dpsim.contract.collectives.rules import Call
 
 
 def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
-    """The ranks that have to arrive before the part of `rank` can end; `members` itself if these are all. The rank may
-    be among them.
+    """Returns the ranks that have to arrive before the part of `rank` can end; `members` itself if these are all. The
+    rank itself may be among them.
 
     >>> awaited(("broadcast", 1, "int32", 0, None, ()), 2, (0, 1, 2))
     (0,)
@@ -41,8 +41,8 @@ def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
 
 @lru_cache(4096)
 def is_idle(call: Call) -> bool:
-    """Whether the rank neither gives elements nor gets any. On a device it then has no part: its stream does not wait
-    in the collective, and the communicator gives it no turn.
+    """Whether the rank neither sends nor receives elements. On a device, its stream then does not wait in the
+    collective, and the call has no place in the order of the communicator.
 
     >>> is_idle(("all_reduce", 0, "int32", None, "sum", ())), is_idle(("barrier", 0, "int32", None, None, ()))
     (True, False)

@@ -1,10 +1,10 @@
-"""The contract's calls on the simulated machine.
+"""The calls of the contract (`dpsim.contract.interface`) on the simulated machine.
 
 flags.py           flags between threads and streams
 streams.py         streams, events and graphs
-underway.py        collectives and transfers of a host that are under way
-asked.py           those that a host asks for, or waits for with a time-out
+underway.py        collectives and transfers that a host has started and not awaited
+asked.py           those of them that a host queries, or awaits with a time-out
 communicators.py   the communicators of one rank
 rank.py            a rank, as the program on its host threads sees it
-life.py            the life of a rank, and its death
+life.py            how a rank runs its program and then ends, or dies
 """

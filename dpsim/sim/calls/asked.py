@@ -1,16 +1,19 @@
-"""Calls of a host that it asks whether they are over, or waits for with a time-out.
+"""Host calls (collectives and transfers) that a host queries, or awaits with a time-out.
 
     asked = underway.asked()
     yield from asked.query()()                  # True or False
     yield from asked.within(5_000_000)()        # True, or False where the time-out passed
 
-An answer of no to a query is a choice, as that of an event is. The op by which the host sees the end is made when it
-first asks, and conflicts with the look. A host that has seen the end knows it from then on. So does one at which a
-time-out of a get has passed since it first asked, as nothing else could happen then.
+In untimed mode, the schedule decides whether a query returns True or False, as for an event. At the host's first query
+of a call, the simulation creates an op by which the host sees the end. This op and each query conflict, so a search
+tries both orders. A host that has seen the end gets True from all later queries. It also gets True if one of its gets
+has timed out since the first query. That time-out passes only when no other op can happen, so the call has ended by
+then.
 
-A wait with a time-out sees the end when the call is over. What need not wait for all members draws whether it does for
-each such wait apart, since a rank goes on behind a time-out. That it does shows something new where the last member
-never comes, or comes behind a sleep that outlasts the time-out.
+A wait with a time-out ends when the call ends. A call that need not wait for all members may wait for them or not, as
+the strategy draws. Each wait with a time-out has a separate draw, since the rank continues after a time-out. The
+variant "waits for all" shows something new in two cases. Either the last member never arrives, or it arrives after a
+sleep that is longer than the time-out.
 """
 
 from __future__ import annotations
@@ -31,23 +34,25 @@ from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.waiting import Waiting
 
 Visit: TypeAlias = tuple[str, str, int]
-"""Host thread as labels name it, site and ordinal."""
+"""A call: host thread (as labels name it), site and ordinal."""
 
 
 class CallsGroup(Protocol):
-    """The communicator of a call."""
+    """The fields of a communicator that a host call uses."""
 
     host: Host
     group: Group
     membership: Membership | None
 
     def error(self, site: str) -> Aborted:
-        """What an await raises that was broken off."""
+        """Returns the exception that an await raises if an abort ended the call."""
 
 
 class Asked:
-    """A call that its host asks for. `last`: the op that ends it, and `resolve` gives what a host waits for that awaits
-    it, by a draw. `from_any`: of a receive from any source, the op that has the rank that sent.
+    """A call that its host queries, or awaits with a time-out.
+
+    `last` is the op that ends the call. `resolve` draws how the call ends, and returns the op that an awaiting host
+    waits for. `from_any` is set for a receive from any source: the value of this op is the sender's rank.
     """
 
     __slots__ = (
@@ -95,7 +100,7 @@ class Asked:
         return self
 
     def _resolved(self) -> Op:
-        """What a host waits for that awaits the call."""
+        """Returns the op that an awaiting host waits for. The first call draws it."""
         if self._end is not None:
             return self._end
         communicator, end = self._communicator, self._resolve()
@@ -138,15 +143,17 @@ class Asked:
         self._known = self._known or bool(host.seen_marks & self._point.own_mark)
 
     def _unbroken(self) -> Generator[Any, Any, None]:
-        """Raises Aborted where an await does."""
+        """Raises `Aborted` where an await would raise it."""
         if self._part is None or self._part.broken:
             yield from unbroken(self._communicator, self._visit)
 
     def _see(self, host: Host) -> None:
-        """Untimed, a host asks that does not know: from now on the end may be seen."""
+        """Untimed: creates, once, the op by which a host sees the end. Called when a host queries and has not seen the
+        end.
+        """
         if self._seen is None:
             machine = host.machine
-            seen = self._seen = host.op(visit_label(*self._visit, "sees the end of"))  # it happens to the host
+            seen = self._seen = host.op(visit_label(*self._visit, "sees the end of"))  # the schedule decides when
             seen.footprint = (*seen.touches(), (("over", *self._visit), "w"))
             machine.edge(self._resolved(), seen)
             machine.submit(seen)
@@ -173,14 +180,16 @@ class Asked:
                 yield from host.wait(waiting.op)
                 self._known = bool(waiting.result)
                 if self._known and self._end is None:
-                    self._end = waiting.op  # nothing of it is left to draw
+                    self._end = waiting.op  # the end of this wait is the end of the call: no draw remains
             yield from self._unbroken()
             return self._known
 
         return outcome
 
     def _ends(self, host: Host, at: tuple[str, int], timeout_ns: int) -> list[Op]:
-        """What a wait with a time-out waits for. Where ranks abort or die the end is that of an await, too."""
+        """Returns the ops that end a wait with a time-out. If ranks may abort or die, they are the same as for a plain
+        await.
+        """
         machine, last = host.machine, self._last
         if self._end is not None or self._communicator.membership is not None or machine.partial:
             ends = [self._resolved()]
@@ -198,13 +207,15 @@ class Asked:
 
 
 def part_of(communicator: CallsGroup, end: Op) -> Part:
-    """What a host waits for that may abort, in place of the end of its part."""
+    """Wraps the end of a call for a rank that may abort: the rank waits for `Part.over` in place of `end`."""
     assert communicator.membership is not None
     return communicator.membership.part(communicator.host, end)
 
 
 def unbroken(communicator: CallsGroup, visit: Visit) -> Generator[Any, Any, None]:
-    """Raises Aborted if this rank has aborted since it made the call. The thread then continues behind that abort."""
+    """Raises `Aborted` if this rank has aborted the communicator since it made the call. The thread then continues
+    after that abort.
+    """
     membership = communicator.membership
     if membership is not None and membership.broken_off is not None:
         yield from communicator.host.wait(membership.broken_off)
@@ -212,14 +223,16 @@ def unbroken(communicator: CallsGroup, visit: Visit) -> Generator[Any, Any, None
 
 
 def over(communicator: CallsGroup, part: Part, visit: Visit) -> Generator[Any, Any, None]:
-    """Wait until a part is over. Raises Aborted if it was broken off."""
+    """Waits until a part is over. Raises `Aborted` if an abort ended it."""
     yield from communicator.host.wait(part.over)
     if part.broken:
         raise communicator.error(visit[1])
 
 
 def received(communicator: CallsGroup, end: Op, array: HostArray) -> Generator[Any, Any, Received]:
-    """What a receive from any source gives. The rank that sent may be lost with it."""
+    """Returns the result of a receive from any source, with the sender's rank. In worlds with partial kills, the
+    sender's death may take the result away.
+    """
     host = communicator.host
     source: int = yield from host.wait(end)
     if host.machine.partial:

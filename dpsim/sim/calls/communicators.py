@@ -1,4 +1,6 @@
-"""The communicators of one rank of the simulation: what connects the contract with the shared groups."""
+"""The communicators of one rank: they put the contract's collectives and transfers on the groups that all members
+share.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ from dpsim.sim.memory.buffers import flat_of, touched
 
 
 class SimHostCommunicator(JournaledHostCommunicator):
-    """Host collectives and transfers: each ends for its host alone."""
+    """Host collectives and transfers. A call ends for each member's host separately."""
 
     __slots__ = ("group", "host", "membership")
 
@@ -54,7 +56,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 late = host.op(host.address("is late for"), issue.delay_ns, host=True)
                 machine.alarms.sleep(late, issue.delay_ns)
                 machine.submit(late)
-            if last is not None:  # a repeated one has its own memory: both are under way at the same time
+            if last is not None:  # a call that a fault repeats has separate memory: both calls are under way at once
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             own = Contribution(issue, result, source, (late,) if late is not None else (), machine.env._now)
@@ -89,7 +91,7 @@ def _flat_copy(array: HostArray) -> HostArray:
 
 
 def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
-    """The beginning of a result: the input, then zeros."""
+    """Returns `count` elements: those of the input, then zeros."""
     result = np.zeros(count, source.dtype)
     size = min(count, source.size)
     result[:size] = source[:size]
@@ -97,7 +99,7 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 
 
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
-    """Device collectives and transfers: each holds its stream until it ends for this rank."""
+    """Device collectives and transfers. A call occupies its stream until it ends for this rank."""
 
     __slots__ = ("_before", "_heads", "_moves", "_parts", "_started", "group", "host", "membership", "slots")
 
@@ -117,7 +119,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
-        if self.aborted:  # in a replay
+        if self.aborted:  # only a graph replay reaches this line after an abort
             raise self.error(self.name)
         host, machine = self.host, self.host.machine
         if self.group.made is not None:
@@ -148,8 +150,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 on.chain.queue.append(on.chain.tail)
 
     def _pass(self, own: Contribution) -> None:
-        """Drop a collective in which this rank has no part, as NCCL does when it is issued. It takes no place on the
-        stream and no turn on the communicator.
+        """Drops a collective to which this rank contributes nothing and from which it receives nothing. NCCL also drops
+        it when the host issues the call. The call takes no place on the stream and no turn on the communicator.
         """
         last, rank = self.group.last, self.host.rank
         before = last.pop(rank, None)
@@ -168,7 +170,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 group.made.meet(host, self._makes(issue))
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            if chain.queue is not None and not self._moves:  # a group takes one place
+            if chain.queue is not None and not self._moves:  # a coalesced group takes one place
                 chain.make_room(host)
             array = flat_of(buffer)
             if not self._moves:
@@ -210,7 +212,9 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             on.chain.queue.append(end)
 
     def _makes(self, issue: Issue) -> tuple[int, ...]:
-        """Whose communicator a transfer goes out on, where they are made at first use."""
+        """Returns the members that have to meet before this transfer, in worlds whose communicators are made at first
+        use.
+        """
         pair = self.host.rank, self.host.rank if issue.peer is None else issue.peer
         return self.ranks if issue.group is not None or issue.peer is None else (min(pair), max(pair))
 
@@ -218,10 +222,12 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         made = self.group.made
         return made is not None and not made.knows(self.host.rank, self._makes(issue))
 
-    # ---- where residency is finite
+    # ---- worlds with finite residency
 
     def _start(self, heads: Sequence[Op]) -> Sequence[Op]:
-        """What a part comes after; a group of transfers is one."""
+        """Returns the ops that have to fire before a part starts: with finite residency, the op that takes its slots. A
+        coalesced group starts once.
+        """
         if self.slots is None:
             return heads
         host = self.host
@@ -230,7 +236,9 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         return (self._started,)
 
     def _end(self, end: Op) -> Op:
-        """The end of a part, with its slot given back: what comes next on this stream and communicator waits for it."""
+        """Returns the op that ends a part; with finite residency, the op that gives back its slots. The next op on this
+        stream and the rank's next op on this communicator wait for it.
+        """
         if self.slots is None or self._started is None:
             return end
         end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), self._started, end)

@@ -1,18 +1,21 @@
-"""Flags between the host threads of a rank.
+"""Flags between the host threads of a rank, for which its streams may wait as well.
 
-A set of a flag is an edge: a wait comes after the turn in which a thread set the flag. (A *turn* is one scheduler step
-of a thread.) A flag takes no time. A wait begins, and a query looks, when the thread issues it. A search orders that
-turn against others. The turns between that call and the await are further turns.
+A *turn* is one scheduler step of a thread. A thread that waits for a flag continues after the turn in which another
+thread sets it: an edge of the op graph. A flag costs no time. A wait begins, and a query reads the flag, in the turn in
+which the thread makes that call. A search tries that turn before and after turns of other threads. If the program
+awaits the call later, turns of other threads may lie between.
 
-Streams see a flag as a `FlagWord`. It is memory that hosts write and the device reads, each later than the call. It
-exists from the first wait of a stream for the flag, with the value that the flag has then.
+A stream reads a copy of the flag in device memory, the `FlagWord`. The host's set or clear reaches this memory some
+time after the call. The simulation creates the word at the first wait of any stream for the flag, with the flag's value
+at that time.
 
     u1                 set                    clear        set
     the word                 written                written        written
-    stream       ... launch a     looks: goes on                  (had it looked here: goes on with the third write)
+    stream       ... launch a     reads: continues            (if it reads here: continues at the third write)
 
-A wait of a stream is two ops: a look at the flag, and a continuation. A set before the look and a set after it have the
-same effect. A clear before the look has another effect, so a look conflicts with ops that clear the flag.
+A stream's wait consists of two ops: one reads the flag, and one lets the stream continue. It does not matter whether
+the flag is set before or after the read. A clear before the read does matter, so the read conflicts with each op that
+clears the flag.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from dpsim.sim.hosts.turns import TurningHost
 
 
 class SimFlag(JournaledFlag):
-    """A flag: the turn in which it was set, and the waits for that."""
+    """A flag: whether it is set, by which turn, and which waits are pending."""
 
     __slots__ = ("_by", "_host", "_set_now", "_waiting", "_word")
 
@@ -37,12 +40,12 @@ class SimFlag(JournaledFlag):
         super().__init__(host.journal, name)
         self._host = host
         self._set_now = False
-        self._by: Op | None = None  # None: nothing that anybody need come after
+        self._by: Op | None = None  # None: no wait needs an edge from a turn
         self._waiting: list[Op] = []
         self._word: FlagWord | None = None
 
     def hold(self, chain: Chain) -> None:
-        """What is put on a stream from now on waits until the device finds the flag set."""
+        """Lets the next work on a stream wait until the device reads the flag as set."""
         if self._word is None:
             self._word = FlagWord(self._host, self.name, self._set_now)
         self._word.hold(chain)
@@ -106,7 +109,7 @@ class SimFlag(JournaledFlag):
 
 
 class FlagWord:
-    """A flag as the device sees it. `resource`: what a look and a clear of it have in common."""
+    """The flag in device memory. `resource`: the name under which reads and clears of it conflict."""
 
     __slots__ = ("_by", "_host", "_is_set", "_last", "_waiting", "resource")
 
@@ -114,12 +117,12 @@ class FlagWord:
         self.resource = "flag of streams", host.rank, name
         self._host = host
         self._is_set = is_set
-        self._last: Op | None = None  # that was issued to write it
-        self._by: Op | None = None  # that has set it
+        self._last: Op | None = None  # the last op that writes it, in issue order
+        self._by: Op | None = None  # the op that set it
         self._waiting: list[Op] = []
 
     def write(self, value: bool) -> None:
-        """The host sets or clears the flag, and the device sees it some time later: in this order."""
+        """Lets the device see a set or a clear some time after the host's call, in the order of these calls."""
         host, machine = self._host, self._host.machine
         op = host.op(host.address("shows"), 0, host=True)
         op.effect, op.args = self._written, (op, value)
@@ -137,12 +140,12 @@ class FlagWord:
                 self._go_on(through, op)
 
     def hold(self, chain: Chain) -> None:
-        """The stream looks when it reaches this point, not before it can see what was written until now."""
+        """Puts the read of the flag on the stream, after all writes of the flag that the host issued before."""
         host = self._host
         look, through = host.op(host.address()), Op("", life=host.rank)
         look.effect, look.args = self._look, (through,)
         look.footprint = (*look.touches(), (self.resource, "r"))
-        through.pending += 1  # that the flag is found set
+        through.pending += 1  # it waits until the flag is set
         host.machine.edge(self._last, look)
         chain.append(look)
         chain.append(through)

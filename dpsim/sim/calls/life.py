@@ -1,6 +1,7 @@
-"""The life of a rank on the simulated machine: its program, then an implied device synchronise; and its death.
+"""The life of a rank on the simulated machine: it runs its program, then synchronizes its device. A fault or a kill may
+end it earlier.
 
-`ends` is where the end of each rank is written down.
+`ends` is the list with the end of each rank, which these functions fill.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from dpsim.sim.hosts.threads import SimThread
 
 
 async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
-    """The life of one rank: its program, then an implied device synchronise."""
+    """Runs the main thread of one rank: its program, then an implied device synchronize."""
     journal, host, device = rank.journal, rank.host_thread, rank.own_device
     if host.killed:
         return
@@ -61,10 +62,10 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
     except RankHung:
         rank.hang()
         await _Await(_without_end(host))
-    except BaseException as error:  # to leave the process is to break off this rank alone
+    except BaseException as error:  # a program that leaves its process ends this rank only
         if not breaks_off_rank(error):
             if isinstance(error, KeyboardInterrupt) or left_debugger(error):
-                # SimPy would let the other ranks go on first, perhaps without end
+                # SimPy would let the other ranks run first, perhaps without end
                 raise host.machine.halt(error) from error
             raise
         raised = error
@@ -87,7 +88,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
 
 
 async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:
-    """The life of another host thread of a rank."""
+    """Runs another host thread of a rank."""
     host, journal = thread.host, thread.host.own_journal
     error: BaseException | None = None
     host.starts()
@@ -118,7 +119,7 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
 
 
 def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
-    """From now on the rank may die: at a time, or whenever the chooser says so."""
+    """Submits the death of a rank: in timed mode at a time, in untimed mode whenever the strategy picks it."""
     number = rank.rank
 
     def effect() -> None:
@@ -126,7 +127,7 @@ def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
             ends[number] = "died"
             rank.died(op)
 
-    # Not in the midst of the call by which the host came here, which has yet to be journaled.
+    # At least 1 ns later: the call in which the host is now has no record yet.
     ns = kill.ns if kill.at is None else max(kill.ns, 1)
     op = Death(kill_label(number), ns, effect, machine.end_of(number, sure=False))
     op.strikes = lambda: ends[number] == "blocked"
@@ -136,11 +137,11 @@ def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
 
 
 def _without_end(host: Host) -> Generator[Any, Any, None]:
-    yield host.machine.env.waiter()  # which is never due
+    yield host.machine.env.waiter()  # the machine never resumes it
 
 
 class _Await:
-    """Await a generator of the machine, without a record."""
+    """Awaits a generator of the machine, without a record in the journal."""
 
     def __init__(self, outcome: Any) -> None:
         self._outcome = outcome

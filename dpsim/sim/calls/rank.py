@@ -1,7 +1,8 @@
 """The contract on the simulated machine: one rank, as the program on its host thread sees it.
 
-What the thread knows and issues is in `dpsim.sim.hosts.host`, the device in `dpsim.sim.memory.device`, `streams` and
-`buffers`, the communicators in `dpsim.sim.calls.communicators`. Here are messages and sleep.
+This file contains messages, sleeps, and the methods that make the rank's objects. `dpsim.sim.hosts.host` contains what
+a host thread has issued and learned. The device is in `dpsim.sim.memory.device`, streams in `dpsim.sim.calls.streams`,
+and communicators in `dpsim.sim.calls.communicators`.
 """
 
 from __future__ import annotations
@@ -33,11 +34,13 @@ from dpsim.sim.services.ports import Ports
 from dpsim.sim.services.stores import join_store, open_store
 
 Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any, Any, None]]
-"""The life of a host thread that a program starts."""
+"""Returns the coroutine that runs a host thread which a program starts."""
 
 
 class SimRank(JournaledRank):
-    """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
+    """One rank of the simulation. `host_thread` is its host; with several threads (`threads`), it refers to the one
+    that runs.
+    """
 
     __slots__ = ("_begin", "_boxes", "_notices", "_ports", "connect", "host_thread", "own_device", "threads")
 
@@ -60,10 +63,10 @@ class SimRank(JournaledRank):
         self._ports = ports
         self._begin = begin
         self.connect: Callable[[CommunicatorSpec], Any] = _alone
-        """Gives this rank its communicator of a group that it makes."""
+        """Returns this rank's communicator of a group that ranks make during the run."""
 
     def died(self, by: Op) -> None:
-        """The rank was killed: its host and its device."""
+        """A kill has ended the rank: its hosts and its device stop."""
         if self.threads is None:
             self.host_thread.died()
         else:
@@ -73,33 +76,37 @@ class SimRank(JournaledRank):
         self._notices.gone(self.rank, partial(self._behind_death, by))
 
     def cut(self) -> bool:
-        """Take back what its hosts journaled and did not reach. Whether one stands in a plain call."""
+        """Removes the records of calls that its hosts had issued and never reached. Returns whether a host waits in a
+        plain call.
+        """
         return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
 
     def stop(self) -> None:
-        """The rank has ended before its time: none of its threads goes on."""
+        """The rank has ended early, by a fault or an error: none of its threads runs on."""
         if self.threads is not None:
             self.threads.over = True
         self._ports.left(self.host_thread, None)
         self.gone()
 
     def hang(self) -> None:
-        """None of its threads goes on, and no watcher receives a notice."""
+        """A fault lets the rank hang: none of its threads runs on, and its watchers receive no notice."""
         if self.threads is not None:
             self.threads.over = True
 
     def gone(self) -> None:
-        """The program has ended, however it did: the actors that watch the rank receive their notices."""
+        """The program has ended, in whatever way: the simulation sends notices to the ranks that watch this one."""
         self._notices.gone(self.rank, self._behind)
 
     def _behind(self, op: Op) -> None:
-        """Put an op behind all that the rank's hosts did and knew."""
+        """Orders an op after all that the rank's hosts issued and learned."""
         for host in self._hosts:
             if host.chained:
                 host.before(op)
 
     def _behind_death(self, by: Op, op: Op) -> None:
-        """The same of a rank that was killed: what it had issued and not reached did not happen."""
+        """As `_behind`, for a killed rank: the calls that a host had issued and not reached did not happen, so the op
+        follows the kill.
+        """
         self.host_thread.machine.edge(by, op)
         for host in self._hosts:
             op.causes |= host.causes
@@ -158,7 +165,7 @@ class SimRank(JournaledRank):
         self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
 
     def _late_for(self, delivery: Op, ns: int) -> None:
-        """Untimed: a message is under way for `ns`."""
+        """Untimed: delays a message by a planted delay of `ns`."""
         host = self.host_thread
         late = Op(host.address("is late for"), ns, life=delivery.life)
         host.before(late)
@@ -170,7 +177,7 @@ class SimRank(JournaledRank):
         self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)
 
     def from_outside(self, number: int, message: Message) -> None:
-        """A message of the world, with its number there, is sent where this rank is now."""
+        """Sends message `number` of the world (`World.messages`) at the point that this rank has reached."""
         host, at = self.host_thread, (message.mailbox, number)
         host.issue(visit_label(host.word, *at, "lets in"))
         label = visit_label(message.to, *at, "delivers from outside") if host.machine.visible else ""

@@ -1,6 +1,7 @@
-"""Streams, events and graphs of the simulated machine, as a host thread sees them: how it puts work on a chain of ops.
+"""Streams, events and graphs of the simulated machine, as a host thread uses them.
 
-Events are points in such chains (`dpsim.sim.hosts.chain`), and waiting for one is an edge to the stream's next op.
+A stream is a chain of ops (`dpsim.sim.hosts.chain`), and the host appends work to it. An event is a point in such a
+chain. If a stream waits for an event, its next op gets an edge from that point.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from dpsim.sim.memory.device import Device
 
 
 class SimStream(JournaledStream, DeviceStream):
-    """A stream: its chain, and the host that puts work there."""
+    """A stream: its chain, and the host that appends work to it."""
 
     __slots__ = ("chain", "device", "host", "machine")
 
@@ -42,9 +43,9 @@ class SimStream(JournaledStream, DeviceStream):
             return SimBuffer(self, shape, dtype)
         before = device.allocator.taken
         buffer = SimBuffer(self, shape, dtype)
-        if device.allocator.taken > before and buffer.count:  # torch takes no memory for an empty tensor
+        if device.allocator.taken > before and buffer.count:  # torch allocates nothing here
             ends = [end for chain in device.chains.values() if (end := chain.end(host)) is not None]
-            host.stand(ends, len(host.records) + 1)  # the record of this allocation is yet to come
+            host.stand(ends, len(host.records) + 1)  # the journal does not contain this allocation yet
         return buffer
 
     def _launch(self, call: KernelCall) -> None:
@@ -79,7 +80,7 @@ class SimStream(JournaledStream, DeviceStream):
             if end is not None:
                 machine.mark(end)
             return SimEvent(host, number, end)
-        # No host knows yet that it has passed, whatever a host knows of the work before it: so it is an op with a mark.
+        # A host may know that the work before the event is done, and not that the event passed: so it is an op.
         idle, point = chain.tail is None and not chain.waits, Op("", 0, machine.alarms.passed, None, self.device.rank)
         point.args = (point,)
         host.before(point)
@@ -90,7 +91,7 @@ class SimStream(JournaledStream, DeviceStream):
     def _wait(self, event: JournaledEvent) -> None:
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
         machine = self.machine
-        if op is not None and (op.at < 0 or not machine.timed or machine.aborting):  # what it knows goes along the edge
+        if op is not None and (op.at < 0 or not machine.timed or machine.aborting):  # the edge passes on marks
             self.chain.waits.append(op)
 
     def _wait_flag(self, flag: JournaledFlag) -> None:
@@ -103,7 +104,9 @@ class SimStream(JournaledStream, DeviceStream):
 
 
 class SimEvent(JournaledEvent):
-    """A point in a chain of ops; `op` None: before all of them, where there is time. `idle`: nothing was before it."""
+    """A point in a chain of ops. `op` is the op at that point; in timed mode None, if the stream was empty. `idle`: the
+    stream was empty at the record.
+    """
 
     __slots__ = ("_records", "_seen", "host", "idle", "op")
 
@@ -118,8 +121,11 @@ class SimEvent(JournaledEvent):
         self._records = 1
 
     def _query(self) -> Outcome:
-        """Untimed, the device may be slower than it looks. The op by which the point is seen to have passed is made
-        when a host asks, and conflicts with the asking. What the host knows to have passed has.
+        """Returns an outcome whose value says whether the event has passed.
+
+        Untimed, the schedule decides, since a device may be slow. At a host's first query, `_pass` creates an op by
+        which the host sees the event pass. That op and the query conflict. If the host has already learned that the
+        event passed, the query returns True without a choice.
         """
         host, machine = self.host, self.host.machine
         op = host.op(host.address(), 0, self._passed, host=True)
@@ -146,12 +152,14 @@ class SimEvent(JournaledEvent):
         return outcome
 
     def _known(self) -> bool:
-        """Untimed: whether the host that asks knows that it has passed. Where there is time none has to."""
+        """Untimed: whether the querying host has learned that the event passed. In timed mode the clock decides, so
+        this returns False.
+        """
         point, machine = self.op, self.host.machine
         return point is not None and not machine.timed and bool(self.host.seen_marks & machine.mark(point))
 
     def _pass(self) -> None:
-        """Untimed, a host asks that does not know: from now on the point may be seen to have passed."""
+        """Untimed: creates, once for each record of the event, the op by which hosts may see it pass."""
         if self._seen is None:
             host, machine = self.host, self.host.machine
             label = own_label(host.rank, f"event {self.number} passes")
@@ -161,7 +169,9 @@ class SimEvent(JournaledEvent):
             machine.submit(seen)
 
     def _passed(self) -> bool:
-        """Whether it has, when the query looks. That need not be the asking thread: another one may run by then."""
+        """Whether the event has passed when the query op fires. By then another host thread may run than the one that
+        queried.
+        """
         if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
         return self._seen is not None and self._seen.at >= 0
@@ -184,10 +194,10 @@ class SimEvent(JournaledEvent):
 
 
 class SimGraph(JournaledGraph):
-    """A graph of one rank: kept, and issued again call by call.
+    """A CUDA graph of one rank: it keeps the captured calls, and a replay issues them again one by one.
 
-    The calls of a replay go out as any others. Only a finite launch queue treats them differently: a replay takes one
-    place there, and its branches take none.
+    The replayed calls are ops like any others. Only a finite launch queue treats a replay differently: the whole replay
+    takes one place there, and its branches take none.
     """
 
     __slots__ = ()

@@ -1,10 +1,11 @@
-"""Collectives and transfers of a host that are under way: what awaits them.
+"""Collectives and transfers that a host has started: the objects that the program awaits.
 
     underway = Underway((communicator, last, issue, (host.word, site, ordinal), wanted))
-    yield from underway()                       # stands until `last`, and gives `wanted`
-    asked = underway.asked()                    # from now on it can be asked, and awaited later
+    yield from underway()                       # waits for the op `last`, and returns `wanted`
+    asked = underway.asked()                    # an object that can be queried first, and awaited later
 
-What need not wait for all members draws whether it does where the host can see it: at the await, or at the first query.
+A call that need not wait for all members may do so all the same; the strategy draws which. It draws when the host can
+first see the difference: at the await, or at the first query.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from dpsim.sim.graph.op import Op
 
 
 class Underway(tuple[Any, ...]):
-    """A call: communicator, the op that ends it, its issue and its visit, and the array that has the result then. A
-    tuple, since most calls are awaited and never asked.
+    """A call: communicator, the op that ends it, its issue, its visit (thread, site, ordinal), and the result array. It
+    is a tuple for speed, since a program awaits most calls and queries few.
     """
 
     __slots__ = ()
@@ -42,7 +43,7 @@ class Underway(tuple[Any, ...]):
         return waits
 
     def _while_others_leave(self) -> Generator[Any, Any, Any]:
-        """Where ranks abort, or a death may take the others with it."""
+        """Waits in a world where ranks may abort, or where a rank's death may end the calls of its peers."""
         communicator, _, _, visit, wanted = self
         if communicator.membership is None:
             return (yield from communicator.host.wait(served_of(self), wanted))
@@ -51,7 +52,7 @@ class Underway(tuple[Any, ...]):
         return wanted
 
     def _perhaps_early(self, end: EarlyEnd) -> Generator[Any, Any, Any]:
-        """Note whether the host goes on before its peers have come."""
+        """Waits, then records in `machine.early` if the host continues before its peers have arrived."""
         communicator, _, _, (word, site, ordinal), wanted = self
         host = communicator.host
         result = yield from host.wait(end, wanted)
@@ -65,7 +66,9 @@ class Underway(tuple[Any, ...]):
 
 
 class UnderwayFromAny(tuple[Any, ...]):
-    """A receive from any source: communicator, the op that ends it, the visit, and the array."""
+    """A receive from any source: communicator, the op that ends it, its visit (thread, site, ordinal), and the result
+    array.
+    """
 
     __slots__ = ()
 
@@ -82,7 +85,7 @@ class UnderwayFromAny(tuple[Any, ...]):
 
 
 class Skipped:
-    """A call that a fault left out: it is over."""
+    """A call that a fault left out: it ends at once."""
 
     __slots__ = ("_wanted",)
 
@@ -108,7 +111,9 @@ class Skipped:
 
 
 def served_of(call: Underway) -> Op:
-    """What a host waits for that awaits the end of a call, which may be lost with one of the others."""
+    """Returns the op that an awaiting host waits for. In worlds with partial kills, it does not fire if one of the
+    other members dies first.
+    """
     communicator, last, issue, _, _ = call
     host, group = communicator.host, communicator.group
     end: Op = last if host.machine.timed else group.ended(host, last)

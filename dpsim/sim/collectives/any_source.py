@@ -1,15 +1,16 @@
-"""Receives from any source: the schedule chooses the sender whose message each one takes.
+"""Receives from any source: the schedule chooses the sender whose message each receive takes.
 
-A receive *looks* when the receives of its rank before it have taken theirs. Each other member that sends its next
-message *offers* it, and the first offer that the schedule picks is taken. So the receive may take a message that came
-late, while one that was sent long before is still under way. Messages of one member come in their order.
+A receive starts to look for a message when all earlier receives of its rank have taken theirs. Then each other member
+that sends its next message *offers* it. The receive takes the first offer that the schedule picks. So it may take a
+late message although another member sent one long before, which is still under way. Messages of one member arrive in
+their order.
 
-    end = AnySource(group).receive(host, own)       # `own`: the memory that takes what comes
+    end = AnySource(group).receive(host, own)       # `own`: the memory that receives the message
     source = yield from host.wait(end)
 
-The offers to one receive write one resource, so a search tries each of them first. An offer that comes when another was
-taken is no step. The strategy hears of it as one that the step of the other took away (`Strategy.lost`), and so turns
-this race round as well.
+All offers to one receive write one resource, so they conflict, and a search tries each of them first. An offer that
+arrives after the receive has taken another message never becomes a step of the run. The simulation reports such an
+offer to the strategy as lost (`Strategy.lost`). So the strategy also tries the order in which the late offer is first.
 
 Prior art: the wildcard receives of ISP and DAMPI. They also try a receive from any source once for each sender that
 could match.
@@ -28,13 +29,13 @@ from dpsim.sim.graph.op import Op
 
 
 class Comes(Protocol):
-    """The actor that makes one side of a transfer."""
+    """The rank that makes one side of a transfer: a host, or a receive from any source that has picked its sender."""
 
     rank: int
     chained: bool
 
     def before(self, op: Op) -> None:
-        """An op comes after what lies before the call."""
+        """Orders an op after all that the rank did before the call."""
 
 
 class Matches(Protocol):
@@ -44,14 +45,16 @@ class Matches(Protocol):
     machine: Machine
 
     def coming(self, sender: int, receiver: int) -> Op:
-        """That the sender comes with its next message to the receiver, which no receive has."""
+        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
+        taken.
+        """
 
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
-        """One side of a transfer; the answer is the op that ends it for this rank."""
+        """Adds one side of a transfer, and returns the op that ends the transfer for this rank."""
 
 
 class Taking:
-    """A rank that takes a message by an op that has happened."""
+    """A rank whose receive has taken a message: what follows the receive comes after the op `take`."""
 
     chained = True
 
@@ -65,7 +68,9 @@ class Taking:
 
 
 class AnyReceive:
-    """One receive. `came`: its rank has called it; `end`: it is over. `takes`: the offers that can be taken now."""
+    """One receive from any source. `came`: the op by which its rank calls it. `end`: the op that ends it. `takes`: the
+    offers that the schedule can pick now.
+    """
 
     __slots__ = ("came", "end", "number", "own", "rank", "taken", "takes")
 
@@ -79,7 +84,7 @@ class AnyReceive:
 
 
 class AnySource:
-    """The receives from any source on one communicator."""
+    """All receives from any source on one communicator."""
 
     def __init__(self, group: Matches) -> None:
         self._group = group
@@ -89,7 +94,7 @@ class AnySource:
         self._offers: dict[Op, None] = {}
 
     def receive(self, host: Comes, own: Contribution) -> Op:
-        """A rank calls a receive. The value of the op that ends it is the rank that sent."""
+        """A rank calls a receive. Returns the op that ends it, whose value is the sender's rank."""
         machine, rank = self._machine, host.rank
         number = self._numbers.get(rank, 0)
         self._numbers[rank] = number + 1
@@ -105,7 +110,7 @@ class AnySource:
         return one.end
 
     def _look(self, one: AnyReceive, after: Op | None) -> None:
-        """From now on the other members offer their next messages."""
+        """Lets the other members offer their next messages to this receive."""
         machine, group = self._machine, self._group
         for sender in group.spec.ranks:
             if sender == one.rank:
@@ -119,7 +124,7 @@ class AnySource:
             machine.submit(offer)
 
     def _offer(self, one: AnyReceive, sender: int, offer: Op) -> None:
-        """A member has come with its next message."""
+        """A member has arrived with its next message: submits the op by which the receive would take this message."""
         machine = self._machine
         del self._offers[offer]
         take = Op(self._label(one, sender), footprint=self._touches(one))
@@ -133,7 +138,7 @@ class AnySource:
         machine.submit(take)
 
     def _take(self, one: AnyReceive, sender: int, take: Op) -> None:
-        """The receive takes this message, and no other."""
+        """The receive takes this message, and drops all other offers."""
         machine, own, waiting = self._machine, one.own, self._open[one.rank]
         one.taken = True
         others = [other for other in one.takes if other is not take]
@@ -157,13 +162,13 @@ class AnySource:
         return numbered_label(f"takes from {sender} in {name}", one.number, one.rank) if self._machine.visible else ""
 
     def _touches(self, one: AnyReceive) -> Footprint | None:
-        """Nothing, where one other member alone can send."""
+        """Returns the resource on which offers conflict; None if only one other member can send."""
         if not self._machine.visible or len(self._group.spec.ranks) == 2:
             return None
         return ((("any source", self._group.spec.name, one.rank, one.number), "w"),)
 
     def forget(self) -> None:
-        """A run leaves no cycles behind."""
+        """Breaks the reference cycles at the end of a run."""
         for offer in self._offers:
             offer.effect, offer.args = None, ()
         for waiting in self._open.values():

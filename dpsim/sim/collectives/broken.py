@@ -1,11 +1,13 @@
-"""A machine whose ranks abort communicators: it knows what lies behind work of a device that was broken off.
+"""A machine for programs whose ranks abort communicators. It records which ops come after device work that an abort
+ended.
 
-A stream goes on behind a part that its rank has broken off, and computes with whatever is there. So a host that waits
-for something behind it must not take that for a result. An op lies behind the part if edges lead to it, whenever the
-machine makes those edges. Other ranks do not count, though they may receive what the stream computed.
+If a rank aborts a communicator, its part of a collective ends without a result. The stream then continues, and its next
+kernels compute with whatever the buffers contain. So a host that waits for such a kernel must get an error and no
+result. The machine finds these ops by edges: an op is *broken* if edges lead to it from the aborted part. Edges that
+the machine adds later count as well. It tracks brokenness per rank, and does not follow data to other ranks.
 
-    machine.break_off(over, rank=1)             # `over`: what the stream of rank 1 goes on behind
-    machine.is_broken(op, rank=1)               # whether `op` comes after it
+    machine.break_off(over, rank=1)             # the stream of rank 1 continues after the op `over`
+    machine.is_broken(op, rank=1)               # whether `op` comes after `over`
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from dpsim.sim.graph.op import Op
 
 
 class AbortingMachine(Machine):
-    """Made only for programs that say `aborts = True`: edges are what a run makes most of."""
+    """The machine for programs with `aborts = True`. Other programs use the plain `Machine`, since tracking makes each
+    edge slower.
+    """
 
     def __init__(
         self,
@@ -30,7 +34,7 @@ class AbortingMachine(Machine):
         dying: Collection[int],
     ) -> None:
         super().__init__(strategy, kills, keep_order, memory, dying, True)
-        self._behind: dict[Op, int] = {}  # the ranks whose broken parts lie before it, as bits
+        self._behind: dict[Op, int] = {}  # for each op, the ranks whose aborted parts lie before it, as bits
 
     def break_off(self, over: Op, rank: int) -> None:
         self._spread(over, 1 << rank)

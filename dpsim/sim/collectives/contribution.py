@@ -21,11 +21,16 @@ from dpsim.sim.graph.op import Op
 
 
 class Contribution:
-    """The part of one member. `issue`: its announcement. `output`, `source`: the flat memory that it writes and reads,
-    perhaps the same. `before`: the ops before it. `joined`: since when it waits. `touches`: that memory as a footprint,
-    where a search or a check asks for it. `arrival`: the op by which it arrives, if there is one. `eager`: a send that
-    is over for the sender before it is received. `at`: the call (journal, communicator, site, ordinal), for a reduction
-    on a device that compares floating-point numbers.
+    """What one member adds to a collective or transfer.
+
+    * `issue`: the call as the journal announced it.
+    * `output`, `source`: the flat memory that the member receives into and sends from. They may be the same.
+    * `before`: the ops that come before the member's arrival. `joined`: since when it waits, in ns.
+    * `touches`: its memory as a footprint, if a strategy or a check needs that.
+    * `arrival`: the op by which the member arrives, if there is one.
+    * `eager`: the send ends for the sender before the receiver receives it.
+    * `at`: (journal, communicator, site, ordinal) of a device reduction that compares floating-point numbers (max or
+      min).
     """
 
     __slots__ = ("arrival", "at", "before", "eager", "issue", "joined", "output", "source", "touches")
@@ -50,16 +55,18 @@ class Contribution:
         self.at: tuple[Journal, str, str, int] | None = None
 
     def sent(self) -> HostArray:
-        """What goes out: the memory itself, so to be used before anything is received."""
+        """Returns the elements that the member sends. They are the member's memory itself, so read them before any
+        member receives.
+        """
         return resized(self.source, self.issue) if self.issue.altered else self.source
 
     def keep(self) -> None:
-        """Take what goes out as it is now: from here on the memory may be used again."""
+        """Copies the elements that the member sends, so that the program may reuse the memory."""
         self.source = np.array(self.sent())
 
     def let_go(self) -> None:
-        """The memory may be used for something else from now on: what comes goes nowhere. A member that has not come
-        yet never does.
+        """Detaches the contribution from the member's memory after an abort: the program may reuse the memory, and
+        received elements go nowhere. If the member has not arrived, it never arrives.
         """
         if self.arrival is not None and self.arrival.at < 0:
             self.arrival.life = LEFT
@@ -67,7 +74,9 @@ class Contribution:
         self.output = np.empty_like(self.output)
 
     def receive(self, wire: HostArray) -> None:
-        """Take what came, as far as it fits. Bytes are copied: a transfer does not know types."""
+        """Copies received elements into `output`, as many as fit. If dtypes differ, it copies bytes, since a transfer
+        does not convert.
+        """
         output = self.output
         if output.dtype is not wire.dtype:
             output, wire = output.view(np.uint8), np.ascontiguousarray(wire).view(np.uint8)

@@ -1,10 +1,12 @@
-"""A communicator of the simulated machine, as its members share it: what both modes have in common.
+"""A communicator of the simulated machine, as its members share it: what timed and untimed mode have in common.
 
 In timed mode, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). In untimed mode, each
-member's part is a separate op (`dpsim.sim.collectives.parts`). A member may be through long before another one, and
-that is an order to explore. In both modes a mismatch does not stop the machine, as it does not always stop hardware.
-Each member gets what its own description asks for, as far as it fits, and the ledger check finds the mismatch in the
-journals.
+member's part of it is a separate op (`dpsim.sim.collectives.parts`). Then one member's part may end long before
+another's, and a search tries both orders.
+
+If members call different collectives, the machine does not stop in either mode, since real hardware may not stop
+either. Each member receives what its own call describes, as far as it fits. The ledger check (`dpsim.checks`) finds the
+mismatch in the journals.
 """
 
 from __future__ import annotations
@@ -25,68 +27,76 @@ from dpsim.sim.hosts.host import Host
 
 
 class Group(ABC):
-    """A communicator: the collectives and transfers under way."""
+    """A communicator: its collectives and transfers under way."""
 
     def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
         self.spec = spec
         self.machine = machine
         self.device = spec.domain == "device"
         self.last: dict[int, Op] = {}
-        """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
-        communicator happens in that order, on whatever streams.
+        """Device domain: the last op of each member on this communicator. As with NCCL, all ops of a rank on one
+        communicator happen in the order of its calls, on all its streams.
         """
         self.made: Made | None = None
-        """Where communicators are made at first use."""
+        """Set if ranks create this communicator at its first use (`World.lazy`)."""
         self.memberships: dict[int, Any] = {}
-        """Where members may abort it: what each has of it (`dpsim.sim.collectives.membership`)."""
+        """By rank, its membership (`dpsim.sim.collectives.membership`), if ranks may abort."""
         self.any_source: AnySource | None = None
-        """Where members receive from any source."""
+        """Set at the first receive from any source."""
         self._size = len(spec.ranks)
         self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
         self._next_seq = dict.fromkeys(spec.ranks, 0)
         self._unfired: dict[Op, Collection[int]] = {}
-        """Ops that have not happened, and the ranks that each of them needs."""
+        """Device ops that have not fired, each with the ranks that it needs."""
         self._fragile = sorted(machine.fragile.intersection(spec.ranks)) if self.device else []
         self._lives = self._lives_of(self._fragile)
 
     @abstractmethod
     def join(self, host: Host, own: Contribution) -> Op:
-        """A host joins the next collective of its rank; the answer is the op that ends it for this rank."""
+        """A host joins the next collective of its rank. Returns the op that ends it for this rank. Raises ValueError if
+        the root is no member.
+        """
 
     @abstractmethod
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
-        """One side of a transfer; the answer is the op that ends it for this rank. `after`: what the rank put on this
-        communicator before.
+        """A rank adds one side of a transfer. Returns the op that ends it for this rank. `after`: the rank's previous
+        op on this communicator.
         """
 
     @abstractmethod
     def coming(self, sender: int, receiver: int) -> Op:
-        """The op by which the sender comes with its next message to the receiver, which no receive has."""
+        """Returns an op that fires when the sender arrives with its next message to the receiver that no receive has
+        taken.
+        """
 
     def receive_any(self, host: Comes, own: Contribution) -> Op:
-        """Host domain: a receive from any source. The value of the op that ends it is the rank that sent."""
+        """Host domain: adds a receive from any source. Returns the op that ends it, whose value is the sender's
+        rank.
+        """
         if self.any_source is None:
             self.any_source = AnySource(self)
         return self.any_source.receive(host, own)
 
     def ended(self, host: Host, end: Op) -> Op:
-        """Host domain: what a host waits for that awaits this end."""
+        """Host domain: returns the op for which a host waits when it awaits a call that `end` ends."""
         return end
 
     def lose(self, rank: int) -> None:
-        """A member is gone: what it takes part in on its device and has not ended never ends."""
+        """The device of a member has stopped: its unfinished device collectives and transfers never end."""
         if self.device:
             for op, ranks in self._unfired.items():
                 if rank in ranks:
                     op.life = rank
 
     def no_root(self, issue: Issue) -> ValueError:
-        """What to raise for a root that is no member."""
+        """Returns the error for a root that is no member."""
         members = self.spec.ranks
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """A footprint: those of these devices that may stop have not stopped."""
+        """Returns a footprint by which an op reads the lives of these ranks: the op happens only while their devices
+        run.
+        """
         if not self._fragile:
             return ()
         return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

@@ -1,8 +1,8 @@
-"""Communicators where there is time: a collective is one joint op of all members.
+"""Communicators in timed mode: a collective is one joint op of all members.
 
-It has a contribution of each member, found by the member's own sequence number on the communicator, and starts when the
-last has come. So all members are through at the same time: one of the timings that the contract allows. Transfers are
-in `dpsim.sim.collectives.transfers`.
+Each member counts its collectives on the communicator, and collectives of all members with the same number form one
+joint op. The op starts when the last member arrives, and ends for all members at the same time. The contract allows
+other timings as well; untimed mode tries those. Transfers are in `dpsim.sim.collectives.transfers`.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 
 Brought: TypeAlias = dict[int, Contribution]
-"""What the members of a collective bring, by rank."""
+"""The contributions to a collective, by rank."""
 
 
 class JointGroup(Transfers):
-    """A communicator whose collectives are joint ops. `waited`: how long each rank waited for others, added up."""
+    """A communicator whose collectives are joint ops. `waited[rank]` sums, in ns, how long that rank waited for other
+    members.
+    """
 
     def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int]) -> None:
         super().__init__(spec, machine, costs)
@@ -57,7 +59,7 @@ class JointGroup(Transfers):
         return op
 
     def _begin(self, seq: int) -> tuple[Op, Brought]:
-        """The joint op of a collective that no member has joined yet."""
+        """Creates the joint op of a collective that no member has joined yet."""
         machine = self.machine
         op = Op(numbered_label(self.spec.name, seq) if machine.visible else "")
         begun = self._open[seq] = op, {}
@@ -68,7 +70,7 @@ class JointGroup(Transfers):
         return begun
 
     def _all_joined(self, op: Op, brought: Brought, last: Issue) -> None:
-        """What the joint op costs, does and touches is known now."""
+        """Sets the cost, effect and footprint of the joint op, which are known when the last member has joined."""
         largest = max([max(one.source.size, one.output.size) for one in brought.values()])
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
         op.effect, op.args = self._complete, (op, brought)
@@ -76,8 +78,8 @@ class JointGroup(Transfers):
             op.footprint = sum([one.touches for one in brought.values()], ()) + self._lives or None
 
     def _complete(self, op: Op, brought: Brought) -> None:
-        """Do a collective: all is sent before anything is received. What each member waited for the last one is added
-        up.
+        """Carries out a collective: reads all inputs, then writes all outputs, and adds the time that each member
+        waited for the last one.
         """
         del self._unfired[op]
         waited = self._waited

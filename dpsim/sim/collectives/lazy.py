@@ -1,10 +1,10 @@
-"""Communicators that are made when they are first used, as torch makes those of NCCL.
+"""Communicators that ranks create at their first use, as torch creates those of NCCL.
 
-The first use is a rendezvous: the host stands in the call until all members have reached their first use. A transfer
-that is no part of a group has a separate communicator for its pair.
+The first use is a rendezvous: the host waits in its call until all members have made their first call. A transfer
+outside a coalesced group uses a separate communicator for its pair of ranks, so its first use is a rendezvous of two.
 
     made = Made(machine, spec)
-    made.meet(host, (0, 1))                 # stands there until rank 1 has come, too; nothing the second time
+    made.meet(host, (0, 1))                 # waits until rank 1 has called it, too; the second call returns at once
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Made:
-    """What was made of one communicator so far: itself, and those of pairs."""
+    """The creation of one communicator, and of the communicators for its pairs."""
 
     def __init__(self, machine: Machine, spec: CommunicatorSpec) -> None:
         self._machine = machine
@@ -26,11 +26,11 @@ class Made:
         self._formed: dict[tuple[int, ...], Op] = {}
 
     def knows(self, rank: int, members: tuple[int, ...]) -> bool:
-        """Whether a rank has arrived to make it."""
+        """Whether a rank has already arrived at the creation of the communicator with these members."""
         return rank in self._came.get(members, ())
 
     def meet(self, host: Host, members: tuple[int, ...]) -> None:
-        """A host arrives to use it, by a call whose record is its last."""
+        """Lets a host arrive at the first use; the record of its call is the last in its journal."""
         came = self._came.setdefault(members, set())
         if host.rank in came:
             return

@@ -1,15 +1,18 @@
-"""A rank's membership in a communicator, which the rank may abort. An abort ends parts for which a peer never comes.
+"""A rank's membership in a communicator that ranks may abort. An abort ends calls of this rank whose peers never
+arrive.
 
-Programs that say `aborts = True` use it. There each part of a collective or transfer has one more op behind it, by
-which the part is over for this rank. The op happens when the part has ended, unless one of two things comes before:
+Only programs with `aborts = True` use this file. For them, each part (one rank's share of a collective or transfer) has
+one more op, `over`, that ends it for this rank. The op `over` fires when the part ends normally, unless one of two
+things happens first:
 
-* this rank aborts: the part is *broken off*. A host that waits for it goes on, and learns of the abort;
-* a peer that aborted has *left*: what it takes part in is not served any more, and this rank stands there until it
-  aborts, too. A peer leaves some time after its abort, so what it had begun may go on for others and end.
+* This rank aborts. Then the abort *breaks off* the part: `over` fires, and a host that waits for it gets `Aborted`.
+* A peer has *left*: it aborted, and no longer serves its collectives. Then the part does not end, and this rank waits
+  until it aborts, too. A peer leaves some time after its abort, so a collective that it had begun may still end for
+  others.
 
-    part = membership.part(host, end)                               # `end`: as far as the others go
+    part = membership.part(host, end)                               # `end` fires when the collective serves this rank
     yield from host.wait(part.over)
-    part.broken                                                     # True: it was broken off
+    part.broken                                                     # True: an abort broke it off
 """
 
 from __future__ import annotations
@@ -24,8 +27,8 @@ from dpsim.sim.hosts.host import Host
 
 
 class Part:
-    """A part of this rank in a collective or transfer. `ends`: where it ends by itself. `over`: what comes behind it on
-    a stream, or waits for it. `broken`: it was broken off.
+    """One rank's part of a collective or transfer. `ends`: the op by which it ends normally. `over`: the op for which
+    the stream or the host waits. `broken`: an abort ended it.
     """
 
     __slots__ = ("broken", "brought", "ends", "over")
@@ -38,7 +41,7 @@ class Part:
 
 
 class Membership:
-    """Of one rank in one communicator."""
+    """One rank's membership in one communicator."""
 
     def __init__(self, machine: AbortingMachine, group: Group, rank: int) -> None:
         self._machine = machine
@@ -47,13 +50,13 @@ class Membership:
         self._unfinished: dict[Part, None] = {}
         self.aborted = False
         self.broken_off: Op | None = None
-        """What this rank's abort does to its parts: a call that is broken off comes behind it."""
+        """The op by which this rank's abort ends its parts; calls that get `Aborted` come after it."""
         self.left = False
-        """Its peers are not served any more."""
+        """Whether it has left, so that its peers' parts never end."""
         group.memberships[rank] = self
 
     def part(self, host: Host, end: Op, brought: Contribution | None = None) -> Part:
-        """What this rank waits for from now on in place of the end of its part."""
+        """Returns a part whose `over` replaces `end`: the rank waits for `over` from now on."""
         machine, group, rank = self._machine, self._group, self._rank
         label, number = f"is over in {group.spec.name}", host.part_number
         host.part_number += 1
@@ -72,7 +75,9 @@ class Membership:
         return part
 
     def abort(self, host: Host) -> None:
-        """By a call that the host has issued."""
+        """Carries out an abort that the host has issued: submits an op that breaks off this rank's parts, and one by
+        which it leaves.
+        """
         machine, name = self._machine, self._group.spec.name
         self.aborted = True
         breaks = Op(host.address("breaks off"), 0, self._break_off, life=~self._rank)
@@ -91,7 +96,7 @@ class Membership:
 
     @property
     def _served(self) -> Footprint:
-        """A footprint: no other member has left."""
+        """A footprint by which an op reads that no other member has left."""
         name = self._group.spec.name
         return tuple([(("leaves", name, member), "r") for member in self._group.spec.ranks if member != self._rank])
 
@@ -104,7 +109,7 @@ class Membership:
         for part in self._unfinished:
             part.broken = True
             part.ends.life = LEFT
-            if part.brought is not None:  # what still comes goes nowhere
+            if part.brought is not None:  # the member's memory receives nothing more
                 part.brought.let_go()
             if self._group.device:
                 self._machine.break_off(part.over, self._rank)
@@ -120,7 +125,7 @@ class Membership:
                     part.ends.life = LEFT
 
     def forget(self) -> None:
-        """A run leaves no cycles behind."""
+        """Breaks the reference cycles at the end of a run."""
         for part in self._unfinished:
             part.ends.effect, part.ends.args = None, ()
         self._unfinished.clear()

@@ -1,25 +1,24 @@
 """Communicators in untimed mode: each member's part of a collective or transfer is a separate op.
 
-A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
+A member *arrives* at the collective, on its host or at the head of its stream. Then its part ends in one of two ways:
 
-* *early*: when the members have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least
-  that the contract asks for;
-* *with all*: when all have. It ends so if it gets something from all members, or if a draw says so
-  (`dpsim.sim.hosts.early_ends`).
+* *early*: when all members have arrived from which it receives elements (`dpsim.contract.rules.wait_set`). The contract
+  requires no more than that.
+* *with all*: when all members have arrived. This happens if it receives elements from all members, or if the strategy
+  draws it (`dpsim.sim.hosts.early_ends`).
 
-All parts that end with all happen in one step, `all_came`, so a rank that dies takes all of these with it or none. But
-each member of a device communicator has a separate end behind that step, since a mark identifies each point of a
-stream. The end of a peer's part says that this member arrived, and nothing of that peer's own part. A host learns of no
-part but its own and needs no such end. Work that a dead rank began on its host goes on without it, unless its kill is
-`partial`. Then one op for each peer says that this peer was served, on hosts and devices
+All parts of one collective that end with all share one op, `all_came`. So if a rank dies, either all of these parts end
+or none. On a device communicator, each member has a further op behind `all_came`, because a stream needs a marked op of
+this rank at this point. A host learns only of its part and needs no such op. A collective that a dead rank began on its
+host continues without it. If the kill is `partial`, one more op per peer says that this peer was served
 (`dpsim.sim.collectives.served`).
 
-Others may get a member's elements before all have come. Such a member gives them when it arrives. Then they are on
-their way, and its memory is free again as soon as the member's part is over. A member that waits for all keeps its
-memory to itself until all have come.
+If another member may receive this member's elements before all have arrived, the simulation copies them at the arrival.
+So the program may reuse the memory as soon as this member's part ends. If a member waits for all, the simulation reads
+its memory when all have arrived.
 
-A transfer is the same with two members: the sender gets nothing, so it may be through early, and the receiver waits for
-both.
+A transfer is a collective of two members. The sender receives nothing, so its part may end early; the receiver waits
+for both.
 """
 
 from __future__ import annotations
@@ -47,8 +46,8 @@ from dpsim.sim.hosts.host import Host
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: the members whose parts end
-    with all. `looked_for`: a receive from any source looks for its sender, and neither side may be there.
+    """A collective or transfer under way. `indices`: the position of each member. `together`: the members whose parts
+    end with all. `looked_for`: a receive from any source waits for the sender, and perhaps neither side has arrived.
     """
 
     __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "looked_for", "members", "together")
@@ -64,13 +63,15 @@ class Meeting:
         self.all_came = Op(label)
 
     def kept(self, members: Collection[int], rank: int) -> Footprint:
-        """What of the memory of those, `rank` left aside, is read only when they are waited for, as a footprint."""
+        """Returns, as a footprint, the memory of these members (without `rank`) that the simulation reads when their
+        elements are received.
+        """
         others = [self.brought[member].touches for member in members if member != rank]
         return tuple([use for touches in others for use in touches if use[1] == "r"])
 
 
 class EarlyEnd(Op):
-    """The end of a part that need not wait for all."""
+    """The op that ends a part that need not wait for all members."""
 
     __slots__ = ("all_came",)
 
@@ -78,7 +79,7 @@ class EarlyEnd(Op):
 
 
 class PartedGroup(Group):
-    """A communicator whose members come and go one by one."""
+    """A communicator whose members arrive and end separately."""
 
     def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
         super().__init__(spec, machine)
@@ -128,7 +129,9 @@ class PartedGroup(Group):
         return meeting.arrivals[sender]
 
     def ended(self, host: Host, end: Op) -> Op:
-        """Host domain: what a host awaits that awaits this part's end."""
+        """Host domain: returns the op for which a host waits when it awaits a part. For an early end, the strategy
+        draws it now.
+        """
         if not isinstance(end, EarlyEnd):
             return end
         waits, bit = host.line.next(end.label, end, end.all_came)
@@ -138,14 +141,14 @@ class PartedGroup(Group):
     # ---- inside
 
     def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
-        """A collective or transfer that no member has reached yet."""
+        """Creates a collective or transfer at which no member has arrived yet."""
         meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_came] = members
         return meeting
 
     def _take_part(self, host: Comes, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
-        """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
+        """A member arrives, after its previous op on this communicator. Returns the op that ends its part."""
         machine, rank = self.machine, host.rank
         meeting.brought[rank] = own
         arrival, wanted = meeting.arrivals[rank], _wanted(own.issue, rank, meeting.members)
@@ -154,22 +157,22 @@ class PartedGroup(Group):
             machine.edge(after, arrival)
         machine.edges(own.before, arrival)
         own.arrival = arrival
-        last = len(meeting.brought) == len(meeting.members)  # by its arrival a receive may take it, which comes then
+        last = len(meeting.brought) == len(meeting.members)  # a receive may arrive while this arrival fires
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
             arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
             arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
         if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
             machine.submit(arrival)
-        else:  # it happens at once, and does nothing
+        else:  # the arrival fires at once and has no effect
             arrival.pending = arrival.at = 0
         if last:
             self._all_came(meeting)
         return end
 
     def _early(self, rank: int, own: Contribution, meeting: Meeting, wanted: Collection[int]) -> Op:
-        """The end of a part that need not wait for all. A host's may do so all the same, as it finds when it awaits
-        the part; a device's is drawn now.
+        """Returns the op that ends a part that need not wait for all. For a device part, the strategy draws now whether
+        it waits for all; for a host part, when the host awaits it.
         """
         machine, arrival, end = self.machine, meeting.arrivals[rank], EarlyEnd(own_label(rank, meeting.label))
         end.all_came = meeting.all_came
@@ -198,7 +201,7 @@ class PartedGroup(Group):
         return end
 
     def _with_all(self, rank: int, meeting: Meeting, end: Op | None = None) -> Op:
-        """The end of a part that waits for all."""
+        """Returns the op that ends a part that waits for all members."""
         meeting.together.append(rank)
         if not self.device:
             return meeting.all_came
@@ -210,7 +213,7 @@ class PartedGroup(Group):
         return end
 
     def _all_came(self, meeting: Meeting) -> None:
-        """What happens when all have arrived is known now."""
+        """Completes the op `all_came` and submits it, when the last member's call is known."""
         op, together = meeting.all_came, meeting.together
         op.effect, op.args = self._complete, (meeting,)
         if self.device:
@@ -219,7 +222,7 @@ class PartedGroup(Group):
         self.machine.submit(op)
 
     def _complete(self, meeting: Meeting) -> None:
-        """End what ends with all: all is sent before anything is received."""
+        """Ends all parts that end with all: reads all inputs, then writes all outputs."""
         self._unfired.pop(meeting.all_came, None)
         together, brought = meeting.together, meeting.brought
         if not together:
@@ -231,7 +234,7 @@ class PartedGroup(Group):
                 brought[rank].receive(result)
 
     def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
-        """End a part that waits for some, with what these bring."""
+        """Ends an early part, with the elements of the members for which it waited."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
         if own.issue.op != "send" and role(own.issue.op, own.issue.root, rank).gets:
@@ -244,12 +247,12 @@ class PartedGroup(Group):
 
 @lru_cache(4096)
 def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
-    """The members for which a member waits at least, itself included; None for all."""
+    """Returns the members for which a member has to wait, itself included; None if these are all."""
     wanted = frozenset({*awaited(issue.call, rank, members), rank})
     return wanted if len(wanted) < len(members) else None
 
 
 def _nothing(issue: Issue) -> Contribution:
-    """The contribution of a member that brings nothing."""
+    """Returns an empty contribution, for a member whose elements are not read."""
     empty = np.empty(0, NUMPY[issue.dtype])
     return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

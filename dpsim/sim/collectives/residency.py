@@ -1,12 +1,15 @@
-"""Residency: how many device collectives and transfers of one rank can be under way.
+"""Residency: how many device collectives and transfers of one rank can be under way at once.
 
-While the kernel of a collective or transfer waits for its peers it occupies the GPU. Where residency is finite, a
-member's part first *starts*: it takes slots of its rank, one or as many as `DeviceCommunicator.occupy` says, all at
-once. The part *leaves* when it has ended. So two communicators on two streams and one slot can deadlock. A part starts
-at the head of its stream, after the rank's earlier work on this communicator: a library starts kernels in order. In
-timed mode parts get slots in the order in which they come; in untimed mode the next owner of a slot is a choice.
+While the kernel of a collective waits for its peers, it occupies the GPU. A world may limit this with a number of
+*slots* per rank. Then a rank's part of a collective first takes one slot, or as many as `DeviceCommunicator.occupy`
+states, all at once. It gives them back when it ends. So two communicators on two streams can deadlock if a rank has one
+slot.
 
-When the run stands still, `full` reports which parts hold the slots of a rank while others wait.
+A part takes its slots at the head of its stream, after the rank's earlier parts on this communicator. NCCL also starts
+its kernels in order. In timed mode, parts receive slots in order of arrival; in untimed mode, the strategy picks the
+next part.
+
+If no op can happen any more, `full` returns the parts that have slots and the parts that wait for slots.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Places:
-    """The guard of a part: it takes this number of slots, all at once."""
+    """The guard of a part: the part can start only if this number of slots is free."""
 
     __slots__ = ("number", "slots")
 
@@ -34,7 +37,7 @@ class Places:
 
 
 class Slots:
-    """The residency of one rank: its slots."""
+    """The slots of one rank."""
 
     def __init__(self, machine: Machine, rank: int, number: int) -> None:
         self._machine = machine
@@ -42,13 +45,17 @@ class Slots:
         self._rank = rank
         self.free = number
         self._parts: dict[Op, tuple[Op, int, int]] = {}
-        """Of each part that is not over, by its start: when it comes for slots, its record, and how many it takes."""
+        """For each unfinished part, by its start op: the op at which it needs slots, its record, and its number of
+        slots.
+        """
         self._queue: deque[Op] = deque()
         self.acquires: Footprint = ((("slots", rank), "a"),)
         self.releases: Footprint = ((("slots", rank), "l"),)
 
     def start(self, host: Host, label: str, before: Sequence[Op], last: Op | None, number: int = 1) -> Op:
-        """The op by which a part takes slots, after these and after the rank's `last` op on the communicator."""
+        """Returns the op by which a part takes `number` slots. It comes after the ops `before` and after the rank's
+        `last` op on the communicator.
+        """
         machine, rank = self._machine, host.rank
         head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.device_lives or ()), rank)
         if host.chained:
@@ -63,7 +70,7 @@ class Slots:
         return start
 
     def leave(self, host: Host, label: str, start: Op, end: Op) -> Op:
-        """The op by which a part gives its slots back when it has ended."""
+        """Returns the op by which a part gives back its slots after `end`."""
         op = Op(label, 0, self._give_back, self.releases + (host.device_lives or ()), host.rank)
         op.args = (start,)
         self._machine.mark(op)
@@ -72,7 +79,7 @@ class Slots:
         return op
 
     def full(self) -> Occupied | None:
-        """The parts that hold slots and the parts that wait for some; None if no part has to wait."""
+        """Returns the parts that have slots and the parts that wait for some; None if no part has to wait."""
         waiting = [record for start, (head, record, _) in self._parts.items() if start.at < 0 <= head.at]
         if self.free and not waiting:
             return None
@@ -80,7 +87,7 @@ class Slots:
         return Occupied(self._rank, tuple(held), tuple(waiting))
 
     def _enter(self, op: Op) -> None:
-        """`op` may start when there are slots; called when nothing else holds it back."""
+        """A part has reached the head of its stream and can take slots: now, or when others give theirs back."""
         number = self._parts[op][-1]
         if not self._machine.timed:
             op.guard = Places(self, number)

@@ -1,8 +1,9 @@
-"""What each member of a collective or transfer gets, by the collective's own file (`dpsim.contract.collectives`).
+"""The elements that each member of a collective or transfer receives. The rules are in `dpsim.contract.collectives`,
+one file per collective.
 
-Every member gets what its own description asks for, as far as it fits. Where all describe the same collective, as they
-should, one computation serves all of them. The machine asks here with time and without, so both modes
-agree on the members that get something.
+Every member receives what its own call describes, as far as it fits. If all members describe the same collective, as a
+correct program does, one computation serves all of them. Timed and untimed mode both use this file, so they agree on
+who receives what.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dpsim.sim.graph.machine import Machine
 
 
 class Results(Sent):
-    """The results of one collective or transfer. `indices`: of its members, in order; `brought`: as they came. A result
-    of None: the member gets nothing, and its memory stays as it is.
+    """The results of one collective or transfer. `indices`: the position of each member. `brought`: the contributions,
+    in order of arrival. A result of None means that the member receives nothing, and its memory does not change.
     """
 
     def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution], machine: Machine) -> None:
@@ -36,7 +37,7 @@ class Results(Sent):
         return [self.brought[rank].issue.call for rank in self.indices]
 
     def all(self) -> list[HostArray | None]:
-        """In the order of `brought`."""
+        """Returns the results of all members, in the order of `brought`."""
         issues = [own.issue for own in self.brought.values()]
         issue, members = issues[0], len(issues)
         if issues.count(issue) != members:
@@ -51,7 +52,9 @@ class Results(Sent):
         return [results[self.indices[rank]] for rank in self.brought]
 
     def floats(self, how: str | None) -> None:
-        """Note what has no defined result: the members of a device bring what no host sees."""
+        """Records floating-point effects. One is a NaN in a device reduction by max or min, whose result is undefined.
+        The other is a sum that depends on the order of its terms.
+        """
         if how in COMPARES:
             for own in self.brought.values():
                 if own.at is not None and has_nan(own.source):
@@ -61,7 +64,7 @@ class Results(Sent):
             self.machine.order_of_sums = order_matters(self.wires, "prod" if how == "prod" else "sum")
 
     def of(self, rank: int) -> HostArray | None:
-        """Of one member."""
+        """Returns the result of one member."""
         return self._one(rank, self.brought[rank].issue)
 
     def _one(self, rank: int, issue: Issue) -> HostArray | None:

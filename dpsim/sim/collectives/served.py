@@ -1,4 +1,6 @@
-"""A member that dies in a collective may lose the part of one peer and not of another (`Kill(partial=True)`)."""
+"""Partial kills (`Kill(partial=True)`): a rank that dies in a collective may end the part of one peer and not of
+another.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from dpsim.sim.hosts.host import Host
 
 
 def served(host: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
-    """The end of a rank's part of a collective or transfer. That a member which may die lived until then is an op."""
+    """Returns the op that ends a rank's part of a collective or transfer. For each other member with a partial kill, it
+    adds an op that fires only if this member is still alive.
+    """
     machine, number = host.machine, host.part_number
     host.part_number += 1
     for victim in machine.partial:

@@ -1,7 +1,7 @@
-"""Transfers where there is time: sends and receives, matched by direction and sequence number.
+"""Transfers in timed mode: sends and receives. The n-th send from one rank to another matches the n-th receive.
 
-A *rendezvous* is one joint op of both sides. An *eager* send, one of a few bytes, is an op of the sender alone, and the
-receive comes after it.
+A *rendezvous* transfer is one joint op of both sides. An *eager* send, one of a few bytes, is an op of the sender
+alone, and the receive comes after it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from dpsim.sim.graph.op import Op
 
 
 class Transfers(Group):
-    """A communicator's transfers that are under way."""
+    """The transfers of a communicator that are under way."""
 
     def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs) -> None:
         super().__init__(spec, machine)
         self._moved = False
-        """Whether there was any."""
+        """Whether there was any transfer."""
         self._transfer_cost = costs.device_transfer if self.device else costs.host_transfer
         self._eager_bytes = costs.eager_bytes
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         self._sends: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
         self._receives: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
         self._coming: dict[tuple[int, int], Op] = {}
-        """Of a pair, where a receive from any source looks: that the sender comes."""
+        """For (sender, receiver): the op by which a receive from any source waits for the sender."""
 
     def move(self, host: Comes, own: Contribution, after: Op | None = None) -> Op:
         self._moved = True
@@ -67,7 +67,7 @@ class Transfers(Group):
         return numbered_label(transfer_label(self.spec.name, *pair), number)
 
     def _send(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
-        """The op of a send; the sender has yet to submit it."""
+        """Creates the op of a send. The sender submits it later."""
         machine, issue = self.machine, own.issue
         waiting = self._receives[pair]
         if issue.count * DTYPES[issue.dtype] <= self._eager_bytes:
@@ -97,13 +97,13 @@ class Transfers(Group):
         return op
 
     def _came(self, pair: tuple[int, int], own: Contribution) -> None:
-        """There is a send that no receive has yet."""
+        """A send has arrived for which no receive has been called yet."""
         coming = self._coming.pop(pair, None)
         if coming is not None:
             self._come(coming, own)
 
     def _receive(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
-        """The op of a receive; the receiver has yet to submit it."""
+        """Creates the op of a receive. The receiver submits it later."""
         waiting = self._sends[pair]
         if not waiting:
             op = self._joint(label, pair, self._transfer_cost)
@@ -118,14 +118,14 @@ class Transfers(Group):
         return op
 
     def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
-        """An op that happens when both sides have come."""
+        """Creates an op that fires when both sides have submitted it."""
         op = Op(label, cost)
         op.pending = 2
         self._unfired[op] = pair
         return op
 
     def _match(self, op: Op, send: Contribution, receive: Contribution) -> None:
-        """The second side has come. An eager send is over on its own side: that much of the op is submitted here."""
+        """The second side has arrived. If the send was eager, the sender's submit of the joint op happens here."""
         op.effect, op.args = self._deliver, (op, send, receive)
         self._touch(op, [receive] if send.eager else [send, receive])
         if send.eager:

@@ -1,24 +1,27 @@
 """Time-outs: when a wait of a rank ends without a result.
 
-A time-out is longer than all ops under way except sleeps and planted delays. In the timed mode it is an op with a cost.
-If its wait ends earlier, the machine removes the op, so that the run does not last until the time-out.
+A time-out is longer than all ops under way except sleeps and planted delays. In timed mode it is an op with a cost. If
+its wait ends earlier, the machine removes that op, so that the run need not last until the time-out.
 
-In untimed mode the rule is: **a time-out passes when nothing but sleeps and deaths can happen, and no sleep under way
-ends before it**. It begins at the latest end among the sleeps and time-outs before its call. So does a sleep
-(`dpsim.sim.graph.sleeps`): all other ops take no time. So a time-out of 50 ms may pass before ops behind a sleep of 100
-ms, or behind two of 30 ms. Any number of messages, collectives, stores, ports and flags may lie between. It does not
-pass before ops behind a sleep of 10 ms. It need not pass first, as its own host may be slow. The time-out with the
-earliest end passes first; if several end at one time, their order is a choice.
+In untimed mode there is no clock, so a rule decides. **A time-out passes when nothing but sleeps and deaths can happen,
+and no sleep under way ends before it**. For this rule, each sleep and time-out has a computed end. The end is its
+duration, added to the latest end among the sleeps and time-outs before its call (`dpsim.sim.graph.sleeps`). All other
+ops take no time.
+
+For example, a time-out of 50 ms may pass before ops that follow a sleep of 100 ms, or two sleeps of 30 ms. Any number
+of messages, collectives or flags may lie between. It does not pass before ops that follow a sleep of 10 ms. Nor must it
+pass first, since its host may be slow. Of several time-outs, the one with the earliest end passes first; with equal
+ends, the strategy picks.
 
 A world may also let a limited number of time-outs in a run pass early (`World.early_timeouts`). When a host sets a
-time-out, a draw decides whether this one may. If so, it may pass at any time, whatever the host waits for.
+time-out, the strategy draws whether this one may. If so, it may pass at any time, whatever its host waits for.
 
     machine.alarms.set(op, 30_000_000_000, causes, lives)
     machine.alarms.cancel(op, by)
 
-When a time-out passes, its host comes after all ops that ended before. So the host knows of every event that passed
-before. Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a
-search tries both orders.
+After a time-out passes, its host comes after all ops that ended before, so it has learned of every event that passed.
+Sleeps are the exception: if the time-out could have passed before the end of a sleep, the two conflict, and a search
+tries both orders.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ IN_TIME, EARLY = "in time", "early"
 
 
 class Clockwork(Protocol):
-    """What time-outs need of a machine."""
+    """The fields and methods of a machine that time-outs use."""
 
     env: Environment
     timed: bool
@@ -47,38 +50,38 @@ class Clockwork(Protocol):
     strategy: Strategy | None
 
     def halt(self, error: BaseException) -> Halt:
-        """End the run with this error."""
+        """Ends the run with this error."""
 
 
 class Alarms:
-    """Of one machine. `most`: this number of time-outs may pass early. `quiet`: ops that can happen and do not keep
-    time-outs from passing: sleeps, and time-outs that may pass early.
+    """The time-outs of one machine. `most`: how many may pass early in a run. `quiet`: ops that can happen without
+    keeping time-outs from passing: sleeps, and time-outs that may pass early.
     """
 
     def __init__(self, machine: Clockwork) -> None:
         self._machine = machine
         self.awaited = False
-        """Whether an actor waited with a time-out, also for what was there: whether it was there is no choice."""
+        """Whether any rank or service waited with a time-out, even for something that was there already."""
         self.most = 0
         self.sleeps = Sleeps()
         self.quiet: set[Op] = set()
-        self._waiting: dict[Op, int] = {}  # untimed, and when each is up
-        self._knew: dict[Op, int] = {}  # and what its call did
+        self._waiting: dict[Op, int] = {}  # untimed: each time-out under way, and its end in ns
+        self._knew: dict[Op, int] = {}  # untimed: the causes that its host knew at the call
         self._early: set[Op] = set()
         self._offered: set[Op] = set()
-        self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
-        self._events = 0  # marks of the events that have passed
-        self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
+        self._past = self._deaths = 0  # causes of all picked ops, and of the deaths among them
+        self._events = 0  # marks of the stream events that have passed
+        self._taken = 0  # causes of the deaths that removed time-outs or sleeps
 
     def sleep(self, op: Op, ns: int) -> None:
-        """An op takes at least `ns`: a sleep or a planted delay. Call it before the op is submitted."""
+        """Registers a sleep or a planted delay of `ns`. Call it before the op is submitted."""
         if ns and not self._machine.timed:
             self.sleeps.add(op, ns)
             self.quiet.add(op)
 
     def set(self, op: Op, ns: int, causes: int = 0, lives: Footprint = (), ends: Footprint = ()) -> None:
-        """Let an op happen `ns` from now. `causes`: what the call knows that sets it. `lives`: what it reads beside,
-        where its rank may be killed. `ends`: what it touches together with the op that takes it back.
+        """Lets `op` fire as a time-out after `ns`. `causes`: what the host knew at the call. `lives`: the footprint of
+        ranks that may be killed. `ends`: the resource on which it conflicts with the op that cancels it.
         """
         if self._machine.timed:
             op.cost = max(ns, 1)
@@ -92,7 +95,9 @@ class Alarms:
             self._machine.enabled.append(op)
 
     def missed(self, op: Op, ns: int, causes: int, by: Op, lives: Footprint = ()) -> None:
-        """One need not be set: what it would be for is there, because of `by`. It may have passed before."""
+        """Records a time-out for a wait that ended at once, because of the op `by`. The time-out may have passed before
+        `by`.
+        """
         if not self._machine.timed:
             self._prepare(op, ns, causes, lives)
             self.cancel(op, by)
@@ -112,7 +117,7 @@ class Alarms:
             raise self._machine.halt(error) from error
 
     def cancel(self, op: Op, by: Op) -> None:
-        """What it was for has happened, because of `by`."""
+        """The wait of a time-out has ended because of the op `by`: removes the time-out."""
         machine = self._machine
         if not machine.timed:
             up = self._waiting.pop(op, None)
@@ -121,14 +126,14 @@ class Alarms:
             elif op not in self._offered and not (up is not None and by.causes & self.sleeps.late(op.causes, up)):
                 return
             if machine.strategy is not None:
-                machine.strategy.lost([op])  # it could have passed before what it was for
+                machine.strategy.lost([op])  # the time-out could have passed before the op that ended its wait
             return
         queue: list[Any] = machine.env._queue
         queue[:] = [entry for entry in queue if entry[-1] is not op]
         heapify(queue)
 
     def due(self) -> list[Op]:
-        """There is no time, and nothing but what is quiet can happen: the time-outs that can be the next to pass."""
+        """Untimed, when only quiet ops and deaths can happen: returns the time-outs that can pass next."""
         gone = [op for op in self._waiting if op.life in self._machine.dead]
         for op in gone:
             del self._waiting[op]
@@ -154,19 +159,21 @@ class Alarms:
         for op in due:
             if op not in self._offered:
                 if strategy is not None and self.sleeps.late(op.causes, shortest):
-                    strategy.lost([op])  # it could have passed before these sleeps
+                    strategy.lost([op])  # the time-out could have passed before the ends of these sleeps
                 op.causes |= self._past | self._taken
                 op.seen_marks |= self._events
         self._offered = set(due)
         return due
 
     def passed(self, event: Op) -> None:
-        """Untimed: the point of an event has passed, and what waited optionally before it has ended."""
+        """Untimed: a stream event has passed, or a part with an early end has ended. Time-outs that pass later come
+        after it.
+        """
         self._events |= event.own_mark
         self._past |= event.causes
 
     def picked(self, op: Op) -> bool:
-        """An op was chosen to happen. Whether it is a time-out that was due."""
+        """Records that the strategy has picked an op. Returns whether it was a time-out from `due`."""
         known = self._past | self._deaths
         if op.disables:
             self._deaths |= op.causes
@@ -183,7 +190,7 @@ class Alarms:
         return False
 
     def _overslept(self) -> None:
-        """A sleep has ended first: those that could have passed before come after what it leads to."""
+        """A sleep has ended before time-outs that could have passed first: reports these to the strategy as lost."""
         strategy = self._machine.strategy
         late = [op for op in self._waiting if op in self._offered]
         if late and strategy is not None:
@@ -191,5 +198,5 @@ class Alarms:
         self._offered.clear()
 
     def ahead(self) -> list[Op]:
-        """Untimed: those that have not passed."""
+        """Untimed: returns the time-outs that have not passed."""
         return list(self._waiting)

@@ -1,4 +1,4 @@
-"""What things cost on the simulated machine, in integer nanoseconds. All figures are *reference* values, not a
+"""How long each op takes on the simulated machine, in integer nanoseconds. All figures are *reference* values, not a
 calibration.
 
 Sources: published H200 tables for NCCL, and measurements of gloo on one node (100 to 400 us). In the tables a small
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Nanoseconds, or nanoseconds per KiB. `eager_bytes`: a send of at most this number of bytes ends before it is
-    received.
+    """Nanoseconds, or nanoseconds per KiB. A send of at most `eager_bytes` bytes ends before the receiver receives
+    it.
     """
 
     kernel: int = 5_000
@@ -30,12 +30,12 @@ class Costs(NamedTuple):
     read: int = 8_000
 
     def on_device(self, ranks: int, nbytes: int) -> int:
-        """A device collective over `ranks` ranks, from the last arrival to its end."""
+        """Returns the time of a device collective over `ranks` ranks, from the last arrival to its end."""
         per_rank = self.device_collective_per_rank * ranks
         return self.device_collective + per_rank + self.device_collective_per_kib * nbytes // 1024
 
     def on_host(self, ranks: int, nbytes: int) -> int:
-        """A host collective over `ranks` ranks, from the last arrival to its end."""
+        """Returns the time of a host collective over `ranks` ranks, from the last arrival to its end."""
         per_rank = self.host_collective_per_rank * ranks
         return self.host_collective + per_rank + self.host_collective_per_kib * nbytes // 1024
 

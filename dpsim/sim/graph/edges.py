@@ -1,4 +1,6 @@
-"""Edges between ops, the only source of order; and marks, by which what comes after an op knows of it."""
+"""Edges between ops, the only source of order; and marks, bits by which an op or host records which device ops came
+before it.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from dpsim.sim.graph.op import Op
 
 
 class Edges(Lives):
-    """The part of a machine that says what comes after what."""
+    """The part of a machine that adds edges and marks."""
 
     timed: bool
     _marked = 0
 
     def edge(self, before: Op | None, after: Op) -> None:
-        """`after` may not start before `before` has fired."""
+        """Orders `after` behind `before`: it cannot start before `before` has fired."""
         if before is None:
             return
         if before.at < 0:
@@ -31,7 +33,9 @@ class Edges(Lives):
             after.causes |= before.causes
 
     def edges(self, before: Sequence[Op], after: Op) -> None:
-        """An edge from each of them: `edge`, written out, since most edges come in such rows."""
+        """Adds an edge from each op in `before`. It repeats the body of `edge` for speed, since most edges are added
+        here.
+        """
         for op in before:
             if op.at < 0:
                 after.pending += 1
@@ -46,8 +50,8 @@ class Edges(Lives):
                 after.causes |= op.causes
 
     def mark(self, op: Op) -> int:
-        """Untimed: the bit by which all that comes after an op of a device knows of it. It gets one when it is made; if
-        only its own stream knows of it, when somebody asks for the point after it.
+        """Untimed: returns the bit of a device op. Each op that comes after it, and each host that has learned of it,
+        has this bit in `seen_marks`. The first call assigns the bit.
         """
         if not (op.own_mark or self.timed):
             op.own_mark = 1 << self._marked

@@ -1,18 +1,18 @@
-"""SimPy's environment with two changes: what happens now does not go through the heap, and ops need no event.
+"""SimPy's environment with two changes for speed: what happens now bypasses the heap, and ops are no SimPy events.
 
-SimPy events without delay wait in a deque, in order: hosts that go on. Ops with a delay wait in SimPy's heap and are
-handed to `fire`. When nothing is left to do now, the environment first calls `idle`. In untimed mode `idle` fires a
-chosen op; in timed mode it does nothing, and time moves on. `run_down` is the only loop: SimPy's own `run` and `step`
-would miss the deque.
+Hosts that continue now are SimPy events without delay; they wait in a deque, in order. Ops with a delay wait in SimPy's
+heap, and the loop passes them to `fire`. When nothing is left to do now, the loop first calls `idle`. In untimed mode,
+`idle` fires an op that the strategy picks; in timed mode it does nothing, and time advances. The loop is `run_down`; do
+not call SimPy's own `run` and `step`, since they would miss the deque.
 
-This loop also removes a trap of SimPy: it raises an exception that crosses processes as it is, not made anew as
-`type(error)(*error.args)`.
+The loop also avoids a trap of SimPy: an exception that crosses processes is raised as it is. SimPy would create a new
+one by `type(error)(*error.args)`.
 
-A host thread is a coroutine that stands still at events of the machine. One that awaits anything else gets
-`ForeignAwait`, where SimPy's own process would end the run.
+A host thread is a coroutine that waits for events of the machine. If it awaits anything else, the loop raises
+`ForeignAwait` in it, where SimPy's own process would end the run.
 
-A run makes mostly journals, which stay, and ops, which leave no cycles behind. A garbage collection as often as usual
-finds nothing, and takes a twentieth of the time.
+During a run, Python's garbage collector runs less often than usual. It would find nothing, since journals stay alive
+and ops leave no reference cycles, and it would take a twentieth of the time.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dpsim.backend.journal.misuse import ForeignAwait
 
 TICK = 256
 OBJECTS = 200_000
-"""The number of new objects after which the garbage collector looks through them."""
+"""After this number of new objects Python collects garbage."""
 
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Garbage is collected less often than usual."""
+    """While the block lasts, Python collects garbage less often than usual."""
     usual = gc.get_threshold()
     if usual[0]:
         gc.set_threshold(max(usual[0], OBJECTS), *usual[1:])
@@ -46,13 +46,15 @@ def rare_collections() -> Iterator[None]:
 
 
 class Halt(BaseException):
-    """Ends a run while a program is under way. A BaseException: no protocol may take it for one of its errors."""
+    """Ends a run from within a program. It is a BaseException, so that no protocol catches it as one of its errors."""
 
 
 class Environment(simpy.Environment):
-    """Integer nanoseconds from 0. `due`: hosts that go on now; `giving_way`: those that let all others go first."""
+    """A clock of integer nanoseconds from 0. `due`: events of hosts that continue now. `giving_way`: events of threads
+    that let all others run first.
+    """
 
-    _now: int  # integers go in, integers come out
+    _now: int  # SimPy declares a float; here it is always an integer
 
     def __init__(self, fire: Callable[[Any], None], idle: Callable[[], bool] | None) -> None:
         super().__init__()
@@ -62,32 +64,36 @@ class Environment(simpy.Environment):
         self._idle = idle
 
     def close(self) -> None:
-        """Nothing happens any more."""
+        """Ends the environment: nothing happens any more."""
         self.giving_way.clear()
         del self._fire, self._idle
 
     def schedule(self, event: Any, priority: int = 1, delay: float = 0) -> None:
-        """Let `event` happen after `delay`, or, without one, after what is due already."""
+        """Lets `event` happen after `delay` ns. Without a delay, it happens after the events that are due already."""
         if delay:
             heappush(self._queue, (self._now + delay, priority, next(self._eid), event))  # type: ignore[misc]
         else:
             self.due.append(event)
 
     def waiter(self) -> simpy.Event:
-        """What a host yields to stand still; it goes on when it is due. For one wait after the other."""
+        """Returns an event that a host yields to wait. A host uses one such event for all its waits, one after the
+        other.
+        """
         event = simpy.Event(self)
         event._ok, event._value = True, None
         return event
 
     def later(self, waiter: simpy.Event) -> simpy.Event:
-        """The waiter, which is due when the time is another one; where nothing takes time, after all that is due."""
+        """Makes the waiter due when the clock advances; if nothing will advance it, after all events that are due
+        now.
+        """
         waiter.callbacks = []
         time = min((entry[0] for entry in self._queue if entry[0] > self._now), default=self._now)
         self.schedule(waiter, 2, time - self._now)
         return waiter
 
     def run_down(self, tick: Callable[[], None] | None = None) -> None:
-        """Until nothing can happen any more. `tick` is called every TICK things that happen."""
+        """Runs until nothing can happen any more. It calls `tick` after every TICK steps."""
         due, queue, fire, idle, plain = self.due, self._queue, self._fire, self._idle, simpy.Event
         while True:
             for _ in range(TICK):
@@ -112,7 +118,7 @@ class Environment(simpy.Environment):
 
 
 class CoroutineThread:
-    """A host thread, from now on."""
+    """A host thread without greenlet: a coroutine that starts now and runs whenever its event happens."""
 
     __slots__ = ("_program",)
 
@@ -123,7 +129,7 @@ class CoroutineThread:
         env.schedule(start)
 
     def go_on(self, _: simpy.Event) -> None:
-        """What it stood at has happened."""
+        """The event for which the thread waited has happened: runs the thread until its next wait."""
         program = self._program
         try:
             event = program.send(None)

@@ -1,9 +1,9 @@
-"""The machine: a graph of operations with explicit dependencies, fired in one of two modes.
+"""The machine: a graph of operations with explicit dependencies, which fires in one of two modes.
 
-`edge(before, after)` is the only source of order. Edges come from streams (the op before), from events that a stream
-waits for, from arrivals at a collective, and from waits of hosts. An op is *ready* when everything before it has fired,
-and then it *fires*: its effect happens, and ops behind it may become ready. Waiting for an event is an edge and no op;
-so is recording one, in timed mode.
+`edge(before, after)` is the only source of order. Edges come from streams (the previous op), from events that a stream
+waits for, from arrivals at a collective, and from waits of hosts. An op is *ready* when all ops before it have fired.
+Then it *fires*: its effect happens, and ops behind it may become ready. A stream's wait for an event is an edge and no
+op; so is the record of an event, in timed mode.
 
     machine = Machine()
     a, b = Op("a", cost=5), Op("b", cost=7)
@@ -11,17 +11,17 @@ so is recording one, in timed mode.
     machine.submit(b); machine.submit(a)
     machine.run()                       # machine.now == 12
 
-The modes differ in what becomes of a ready op alone:
+The modes differ only in when a ready op fires:
 
-* **timed**: a ready op takes a SimPy time-out of its cost, then fires;
-* **untimed**: there is no time. An op without footprint fires at once. One with a footprint goes on the ready list;
-  when nothing else can happen, a strategy (`dpsim.contract.schedule`) picks the next. All timings of the machine are
-  orders of that list, so what holds for all choices holds for all timings.
+* **timed**: after its cost on SimPy's clock;
+* **untimed**: there is no clock. An op without footprint fires at once. An op with a footprint joins the list
+  `enabled`, and when nothing else can happen, a strategy (`dpsim.contract.schedule`) picks one from the list. Every
+  timing of the machine is some order of these picks. So a property that holds for all picks holds for all timings.
 
-A footprint names what an op touches beside its edges, (resource, mode). The life of a rank that may be killed is a
-resource too: the kill writes it, and all that the rank does reads it. The strategy is the only source of
-nondeterminism. Labels are addresses, so they are stable under unrelated change; in a run without a strategy, ops have
-no labels.
+A footprint lists the resources that an op touches beside its edges, as (resource, mode). The life of a rank that may be
+killed is also a resource: the kill writes it, and all that the rank does reads it. The strategy is the only source of
+nondeterminism. Labels of ops are addresses in the program, so unrelated changes do not alter them. In a run without a
+strategy, ops have no labels.
 
 Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers, SimPy.
 """
@@ -46,12 +46,13 @@ from dpsim.sim.graph.environment import CoroutineThread, Environment, Halt
 from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
 
 LOOK_STEPS = 100
-"""After this number of steps the watch of an untimed run looks whether they brought anything new."""
+"""After this number of steps of an untimed run, its watch checks whether they brought anything new."""
 
 
 class Machine(Edges):
-    """Ops, edges, and time or choice; `Lives` says which ranks may die. `memory`: footprints have accesses of device
-    memory. `submit(op)`: the op exists now, with all edges that its issuer knows of.
+    """Ops and edges, fired by time or by choice; `Lives` records which ranks may die. `memory`: footprints include
+    accesses to device memory. `submit(op)` declares that all edges known to the issuer are in place; the op may fire
+    from then on.
     """
 
     def __init__(
@@ -64,23 +65,23 @@ class Machine(Edges):
         aborting: bool = False,
     ) -> None:
         super().__init__(kills, dying, () if strategy is None else strategy.failing(), aborting)
-        self.order: list[str] = []  # labels of ops with a footprint, as they fired
+        self.order: list[str] = []  # labels of ops with a footprint, in firing order
         self.enabled: list[Op] = []
-        self.early: list[Address] = []  # host calls that were over before their peers came
+        self.early: list[Address] = []  # host calls that ended before their peers arrived
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
         self.order_of_sums = False
-        """Whether a floating-point sum would be another one with its terms in another order."""
+        """Whether the value of a floating-point sum depends on the order of its terms."""
         self._steps, self._look_at = 0, LOOK_STEPS
         self.still: Callable[[int], None] = _go_on
-        """Untimed, called after every LOOK_STEPS steps with the number of all: what it raises ends the run."""
-        self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
+        """Untimed: called every LOOK_STEPS steps with their number; an exception from it ends the run."""
+        self._last = False  # only deaths can happen, and the strategy has drawn which
         self.alarms = Alarms(self)
         self.strategy = strategy
         self._fired: deque[Op] = deque()
-        self._firing = self.guarded = False  # guarded: ops may have guards
+        self._firing = self.guarded = False  # guarded: whether ops may have guards
         self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
         self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
         self.env = Environment(self.fire, None if self.timed else self._pick)
@@ -109,12 +110,14 @@ class Machine(Edges):
             self.enabled.append(op)
 
     def _pick(self) -> bool:
-        """Untimed, and nothing else can happen: fire one of the enabled ops."""
+        """Untimed, when nothing else can happen: lets the strategy pick an enabled op, and fires it. Returns False if
+        there is none.
+        """
         strategy, dead = self.strategy, self.dead
         if strategy is None:
             return False
         if dead:
-            # A failure or an abort has more behind it, so it may come before what it takes away is there.
+            # A failure or an abort may fire before the ops that it removes are enabled, so report these as lost here.
             if self.failing or self.aborting:
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
@@ -144,11 +147,11 @@ class Machine(Edges):
         self.fire(op)
         return True
 
-    # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
-    # loops, since what only an explorer asks for would cost a timed run a fifth of its time.
+    # Ops that become ready fire from one loop, not by recursion, since chains can be long. There are two such
+    # loops, since the bookkeeping for a search would cost a timed run a fifth of its time.
 
     def _fire_timed(self, op: Op) -> None:
-        """The op happens."""
+        """Fires an op and all ops without cost that become ready."""
         fired = self._fired
         if self._firing:
             fired.append(op)
@@ -164,7 +167,7 @@ class Machine(Edges):
                         self.order.append(op.label)
                     effect = op.effect
                     if effect is not None:
-                        args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
+                        args, op.effect, op.args = op.args, None, ()  # they may refer to the op: leave no cycle
                         try:
                             value = effect(*args)
                             if value is not None and op.device is not None:
@@ -193,7 +196,9 @@ class Machine(Edges):
             self._firing = False
 
     def _fire_untimed(self, op: Op) -> None:
-        """The op happens; the ops after it know what it knew."""
+        """Fires an op and all ops without footprint that become ready. Each op passes its marks and causes to the ops
+        behind it.
+        """
         fired = self._fired
         fired.append(op)
         if self._firing:
@@ -236,14 +241,14 @@ class Machine(Edges):
             self._firing = False
 
     def inherit(self, before: Op, after: Op) -> None:
-        """Where ranks abort: an edge was made in another way than by `edge`."""
+        """For machines with aborts: `chain.py` has added an edge without `edge`, so brokenness passes on here."""
 
     def is_broken(self, op: Op, rank: int) -> bool:
-        """Whether an op lies behind work of that rank's device that was broken off (`dpsim.sim.collectives.broken`)."""
+        """Whether an op comes after device work of that rank that an abort ended (`dpsim.sim.collectives.broken`)."""
         return False
 
     def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
-        """The waiter, which is due when the op has fired."""
+        """Returns the waiter, which becomes due when the op fires."""
         waiter.callbacks = []
         if op.waiter is None:
             op.waiter = waiter
@@ -254,8 +259,8 @@ class Machine(Edges):
         return waiter
 
     def waits(self, wait: OptionalWait) -> bool:
-        """Untimed: whether an op waits that need not. An exception of the strategy ends the run and reaches its caller,
-        not the program that is under way here.
+        """Untimed: asks the strategy whether an optional wait waits. An exception of the strategy ends the run and
+        reaches the caller of `run`, not the program that runs here.
         """
         if self.strategy is None:
             return False
@@ -265,7 +270,9 @@ class Machine(Edges):
             raise self.halt(error) from error
 
     def halt(self, error: BaseException) -> Halt:
-        """Nothing happens any more, and `run` raises this error. The answer is what to raise within a program."""
+        """Stops the machine: nothing happens any more, and `run` raises this error. Returns the exception to raise
+        within a program.
+        """
         self.halted = self.halted or error
         self.enabled.clear()
         self._fired.clear()
@@ -274,11 +281,11 @@ class Machine(Edges):
         return Halt()
 
     def host(self, program: Coroutine[Any, Any, None]) -> None:
-        """Start a host thread."""
+        """Starts a host thread."""
         CoroutineThread(self.env, program)
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
-        """Until nothing can move any more. `tick` is called now and then."""
+        """Runs until nothing can happen any more, and calls `tick` now and then. Raises the error of `halt`."""
         with suppress(Halt):
             self.env.run_down(tick)
         if self.halted is not None:
@@ -286,4 +293,4 @@ class Machine(Edges):
 
 
 def _go_on(_: int) -> None:
-    """Without a watch a run goes on."""
+    """The default of `Machine.still`: the run continues."""

@@ -1,4 +1,4 @@
-"""What the machine's graph is made of: an op, with what comes after it and what it does."""
+"""An op, the node of the machine's graph: what it does, and which ops come after it."""
 
 from __future__ import annotations
 
@@ -13,34 +13,36 @@ from dpsim.contract.schedule import Footprint, Strategy, visit_label
 
 
 class Guard(Protocol):
-    """Something finite that an op acquires when it fires."""
+    """A limited resource that an op acquires when it fires."""
 
     def open(self) -> bool:
-        """Whether there is any left."""
+        """Whether enough of it is left."""
 
 
 class Stopping(Protocol):
-    """What a kernel that raises stops: its device."""
+    """The device that stops if a kernel on it raises."""
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """The op of the kernel does not happen, nor does what is under way."""
+        """A kernel raised: its op `by` does not fire, and neither do other ops under way on the device."""
 
 
 class Op:
     """An operation of the graph.
 
-    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is
-    submitted. `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. Until then
-    `after` is the first op behind it, and `waiter` the first host that stands at it. Few ops have further ones: `more`
-    and `waiters`.
-    `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
-    of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. `device`: of a kernel,
-    where it runs; until it fires its value is the address of the launch. Untimed, two sets of bits go along the edges.
-    An op of a device may have a mark, `own_mark` (else 0). `seen_marks` are the marks of all ops before this one, so a
-    host that learns of this op learns of them. `causes` are the strategy's.
+    * `pending`: what has yet to happen before it can fire: edges from unfired ops, plus one until it is submitted.
+    * `at`: when it fired in ns (0 in untimed mode), or -1. `effect(*args)` runs then; its result is `value`.
+    * `after` is the first op behind it, `waiter` the first host that waits for it. `more` and `waiters` list further
+      ones, which few ops have.
+    * `footprint`: the resources that it touches, or a function that returns them when they depend on the state of the
+      run.
+    * `life`: the op is lost if this life ends: the device of rank r (r), its host (~r), or None.
+    * `guard`: a limited resource that it needs to fire.
+    * `device`: for a kernel, its device. Until it fires, its `value` is the address of the launch.
+    * `own_mark`, `seen_marks`, `causes` (untimed): sets of bits that edges pass on. A device op may have a mark;
+      `seen_marks` are the marks of all ops before this one. The strategy defines `causes`.
 
-    In timed mode, all ops but deaths and failures are of this very class. Where the interpreter meets several classes,
-    it looks fields up by name, and that takes ten times as long.
+    In timed mode, all ops but deaths and failures have exactly this class. If the interpreter met several classes, each
+    field access would take ten times as long.
     """
 
     __slots__ = (
@@ -65,7 +67,9 @@ class Op:
     )
 
     disables = False
-    """Whether it takes from others the chance to happen, as the seam to exploration asks; no slot, so no cost an op."""
+    """Whether it disables other ops (`schedule.Candidate.disables`). A class attribute, so that it costs no memory per
+    op.
+    """
 
     def __init__(
         self,
@@ -95,7 +99,7 @@ class Op:
         self.waiters: list[simpy.Event] | None = None
 
     def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
-        """The effect raised. Only of kernels that is a matter of the program."""
+        """The effect raised. For a kernel, the device fails; any other error is a bug in dpsim and is raised."""
         if self.device is None or not breaks_off_rank(error):
             raise error
         failed = KernelError.of(self.label or visit_label(*self.value), effect, error)
@@ -103,14 +107,14 @@ class Op:
         self.device.fail(failed, self)
 
     def touches(self) -> Footprint:
-        """Its footprint as it would fire now."""
+        """Returns its footprint as if it fired now."""
         footprint = self.footprint
         return footprint() if callable(footprint) else footprint or ()
 
 
 class Death(Op):
-    """A rank dies, and what it has not done yet is never done. `strikes`: whether that is still open, as the rank has
-    not ended. Nothing can happen because of it.
+    """A rank dies: its ops that have not fired are lost. `strikes`: whether the rank has not ended yet, so that the
+    death has an effect. A death enables no other op.
     """
 
     __slots__ = ("strikes",)
@@ -120,7 +124,7 @@ class Death(Op):
 
 
 class DeviceFailure(Op):
-    """A device stops because a kernel on it raised. Its hosts learn of that, and go on."""
+    """A device stops because a kernel on it raised. Its hosts receive the error and continue."""
 
     __slots__ = ()
 
@@ -128,13 +132,17 @@ class DeviceFailure(Op):
 
 
 def deaths_alone(enabled: list[Op]) -> bool:
-    """Whether nothing but deaths can happen any more. Failures come first, since hosts go on after these."""
+    """Sorts failures of devices before deaths, since hosts continue after failures. Returns whether only deaths are
+    enabled.
+    """
     enabled.sort(key=lambda op: isinstance(op, Death))
     return isinstance(enabled[0], Death)
 
 
 def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
-    """The deaths that happen where nothing else can. A rank that stands still may also stand there without end."""
+    """Returns the deaths that happen when nothing else can. For each, the strategy draws whether it happens: a rank
+    that waits without end may also stay alive.
+    """
     ordered = sorted(deaths, key=lambda op: op.label)
     return [
         op

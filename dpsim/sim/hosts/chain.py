@@ -1,13 +1,13 @@
 """A chain of ops: a stream, as the device sees it.
 
-The tail is the op for which the next op waits. A wait for an event puts no op on the stream: the next op gets an
-additional edge from the event's point. So after a wait the end of the stream may be no op. `end` returns an op at this
-place, and makes one without effect if necessary.
+The next op of the stream waits for the op at the `tail`. If the stream waits for an event, this adds no op to the
+chain; the next op gets an additional edge from the event. So after such a wait no single op marks the end of the
+stream. `end` then appends an op without effect, and returns it.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
 
-Where the launch queue is finite, `queue` holds the last ops that were put there, as many as it has room for. The next
-op waits until the first of these has ended. Only an op with a record counts: waits, delays and joins do not.
+With a finite launch queue, `queue` contains the last ops of the chain, as many as the queue has room for. A new op
+waits until the oldest of them has ended. Only ops with a record take room; waits, delays and joins do not.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpsim.sim.hosts.host import Host
 
 
 class Chain:
-    """The ops of a stream in their order. `waits`: the points that the next op comes after, beside the tail."""
+    """The ops of a stream in order. `waits`: events that the next op waits for, in addition to the tail."""
 
     __slots__ = ("_joins", "_line", "machine", "name", "queue", "tail", "waits")
 
@@ -33,11 +33,11 @@ class Chain:
         self.waits: list[Op] = []
         self.queue: deque[Op] | None = None if room is None else deque(maxlen=room)
         self._joins = 0
-        self._line: Op | None = None  # the end of the last call that stands here for room
+        self._line: Op | None = None  # the op that ends the last call that waits here for room
 
     def make_room(self, host: Host) -> None:
-        """The host puts work here, by a call whose record is its last. If the queue is full, the host stands in that
-        call until there is room. The caller adds the work to the queue.
+        """Makes the host wait in its present call until the launch queue has room. The call's record is the last in the
+        journal. The caller then appends the work to the queue.
         """
         queue = self.queue
         if queue is None or len(queue) < (queue.maxlen or 0):
@@ -45,7 +45,7 @@ class Chain:
         if not host.turns:
             host.stand((queue[0],), len(host.records))
             return
-        # Other threads put work here while this one stands: each in the order in which it came, as the records have it.
+        # Other threads may append work while this one waits: they continue in the order of their records.
         before, through = self._line, Op("", life=~host.rank)
         self._line, first = through, None
         while queue[0] is not first:
@@ -54,13 +54,13 @@ class Chain:
         self.machine.submit(through)
 
     def append(self, op: Op) -> None:
-        """Put an op at the end."""
+        """Appends an op to the stream, and submits it."""
         machine = self.machine
         if self.waits:
             machine.edges(self.waits, op)
             self.waits = []
         before, self.tail = self.tail, op
-        # `edge`, written out: every op of a stream comes here, and a call more would cost a timed run an eightieth of
+        # The body of `edge`, copied: each op of a stream passes here, and a call would cost a timed run an eightieth of
         # its time.
         if before is not None:
             if machine.aborting:
@@ -72,15 +72,15 @@ class Chain:
                     before.more = [op]
                 else:
                     before.more.append(op)
-                return  # one thing more and one thing less to wait for
+                return  # no `submit`: the new edge and the submit cancel out in `pending`
             if not machine.timed:
                 op.seen_marks |= before.seen_marks
                 op.causes |= before.causes
         machine.submit(op)
 
     def end(self, host: Host) -> Op | None:
-        """The op after which all that the stream has so far is done; None if there is nothing. `host`: the host that
-        asks.
+        """Returns an op that fires when all work of the stream so far is done; None if there is none. `host`: the host
+        that needs it.
         """
         if self.waits:
             self._joins += 1
@@ -89,7 +89,7 @@ class Chain:
         return self.tail
 
     def heads(self, host: Host) -> Sequence[Op]:
-        """What the next op comes after, for one that is not put at the end by `append`."""
+        """Returns the ops that the next op has to wait for, if that op is not added by `append`."""
         if not self.waits or not self.machine.timed:
             end = self.end(host)
             return () if end is None else (end,)

@@ -1,26 +1,30 @@
-"""Which parts of collectives and transfers end early, where there is no time: the first of each line, and no more.
+"""Untimed mode: which parts of collectives and transfers end early. The strategy draws a few cases that cover all
+others.
 
-The contract lets a member wait for more peers than those whose elements it gets. A send may end before its receive or
-with it, and two sends may differ in this. So if a member need not wait for all, a draw selects one of two:
+A rank has a *part* in each collective. The contract allows a part to wait for more peers than those from which it
+receives. A send may end before its receive or with it, and two sends may differ in this. So if a part need not wait for
+all members, the strategy draws one of two:
 
 * *eager*: its part ends when the members have arrived for which it has to wait;
 * *rendezvous*: its part ends when all members have arrived.
 
-The run does not draw every combination. A *line* is a sequence of ops one after the other: what a host thread awaits,
-or what a rank puts on a device communicator. On each line, ops are eager up to the first rendezvous, and all later ones
-are rendezvous. So `k` ops have `k + 1` outcomes.
+The strategy does not draw every combination. A *line* is a sequence of ops, each of which starts after the one before.
+For example, the calls that one host thread awaits are a line, or the calls of a rank on one device communicator. On
+each line, ops are eager up to the first rendezvous, and all later ones are rendezvous. So `k` ops have `k + 1`
+outcomes.
 
 These outcomes suffice. In any run, at most one op of a line never ends, and all ops before it have ended. An op that
-ended late shows nothing else than one that ended early. The ops after it came late, and any step may come late without
-a reason. So every run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous.
-The ops after it on the line never happen, so their draws have no effect. (A coalesced group ends as one: if one of its
-transfers never ends, no rank sees which of the others ended.)
+ended late has the same effects as one that ended early and was followed by a delay, which any run may have. So every
+run equals one in which all ops before the hanging op are eager and the hanging op is a rendezvous. The ops after it
+never happen, so their draws have no effect. (A coalesced group ends as one op: if one of its transfers never ends, no
+rank sees which others ended.)
 
-For the same reason a rendezvous shows something new only if it never ends. A run can tell whether it would (`MayWait`).
-All ops behind it carry a bit, which says whether the last of its peers came because of it.
+For the same reason, a rendezvous shows something new only if it never ends. A run can tell whether it would have waited
+(`MayWait`). All ops behind the draw carry a bit in `causes`. If the last peer arrived because of this op, its `causes`
+contain that bit.
 
-A draw happens when the program can first see its effect. A host that starts a send continues, so the run draws when the
-host awaits the end. On a device, the run draws when a host issues the op.
+The strategy draws when the program can first see the effect. A host that starts a send continues, so the draw happens
+when the host awaits the end. On a device, the draw happens when the host issues the op.
 
 Rejected: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next.
 Also rejected: a draw for each op, since eight ops make 256 schedules that show no more than nine.
@@ -36,9 +40,9 @@ from dpsim.sim.graph.op import Op
 
 
 class MayWait:
-    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.OptionalWait`. If a kill later
-    strikes its host, it says nothing. A kill in the op equals a kill right behind it. A host that stands in the op
-    without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
+    """A choice of an op (`dpsim.contract.schedule.OptionalWait`): it ends with `end`, or when `all_came` fires. If a
+    kill later hits its host, `ended` is False: a kill within the op equals a kill right behind it. A host that waits in
+    the op without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
     """
 
     __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
@@ -61,8 +65,8 @@ class MayWait:
 
 
 class MayWaitInTime(MayWait):
-    """The same of a wait with a time-out that is `up` then. The last peer may come
-    behind a sleep that outlasts it. Then the rank goes on without the end, and that is new.
+    """As `MayWait`, for a wait with a time-out that ends at `up` (ns). If the last peer arrives after a sleep that
+    outlasts the time-out, the rank continues without the end; this is a new behaviour.
     """
 
     __slots__ = ("_knew", "_sleeps", "_up")
@@ -78,7 +82,7 @@ class MayWaitInTime(MayWait):
 
 
 class WaitsHost(Protocol):
-    """The host that waits."""
+    """The fields of the waiting host that `MayWaitInTime` reads."""
 
     rank: int
     machine: Machine
@@ -86,7 +90,7 @@ class WaitsHost(Protocol):
 
 
 class EarlyEnds:
-    """Ops of a rank of which each starts when the one before has ended."""
+    """A line: a sequence of ops of a rank, each of which starts when the one before has ended."""
 
     __slots__ = ("_machine", "_rank", "_waits")
 
@@ -96,7 +100,9 @@ class EarlyEnds:
         self._waits = False
 
     def next(self, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
-        """Whether the next op of the line waits until all came, and the bit of what comes after it."""
+        """Draws whether the next op of the line waits until all members have arrived. Returns that, and the bit that
+        all ops behind it carry in `causes`.
+        """
         if self._waits:
             return True, 0
         machine = self._machine

@@ -1,15 +1,16 @@
-"""A program that ends its process ends all ranks of the simulation, and dpsim with them, without a word.
+"""Stops programs that would end their process: in the simulation this process runs all ranks, and dpsim itself.
 
-On a real backend only its own rank is gone, and the others report that. Here the functions by which
-a process ends raise `ProcessExit` while a run lasts. So the run has a finding: CRASH:PROCESSEXIT, of that rank at that
-line.
+On a real backend such a call ends only one rank, and the other ranks report it. Here the functions below raise
+`ProcessExit` while a run lasts. So the report contains a finding CRASH:PROCESSEXIT, with the rank and the line.
 
     os._exit, os.abort, os.execv, os.execve      always
     os.kill, os.killpg, signal.raise_signal      with a signal that would end this process
 
-A signal that Python handles is sent, as that of Ctrl-C is, and so is one to another process. A process that was forked
-within a run may end. `sys.exit` raises SystemExit, which is a finding as any exception is. What ends a process without
-Python cannot be caught: a library that calls `exit`, an access of memory that is not there. Nor can a function that the
+Some exits are allowed. A signal for which Python has a handler is sent, for example SIGINT for Ctrl-C, and so is a
+signal to another process. A process that the program forks during a run may end. `sys.exit` raises SystemExit, which is
+a finding like any exception.
+
+Some exits cannot be caught: a C library that calls `exit`, and a segmentation fault. Nor can a function that the
 program imported by name before the run (`from os import _exit`).
 """
 
@@ -24,15 +25,15 @@ from typing import Any
 HARMLESS = {
     getattr(signal, name) for name in ("SIGCHLD", "SIGCONT", "SIGURG", "SIGWINCH", "SIGINFO") if hasattr(signal, name)
 }
-"""Signals that no process ends by."""
+"""Signals that end no process."""
 
 
 class ProcessExit(SystemExit):
-    """A program would have ended the process."""
+    """The program called a function that would have ended the process."""
 
 
 class NoExits:
-    """While this lasts, no program ends this process."""
+    """A context manager: while it lasts, no program can end this process."""
 
     def __enter__(self) -> None:
         OWNER[0] = os.getpid()
@@ -55,7 +56,7 @@ ORIGINALS: tuple[Any, ...] = (
     signal.raise_signal,
 )
 OWNER = [0]
-"""The process that runs programs. A child that a program forks is another one, and may end."""
+"""The id of the process that runs programs. A forked child has another id, and may end."""
 
 
 def _refuse(what: str, original: Callable[..., Any], *args: Any) -> Any:
@@ -99,8 +100,8 @@ def _raise_signal(number: int) -> Any:
 
 
 def _ends(number: int) -> bool:
-    """Whether a signal ends or stops this process, as Python does not handle it."""
-    if not number or number in HARMLESS:  # 0 asks whether the process is there
+    """Whether a signal would end or stop this process. It does not if Python handles or ignores it."""
+    if not number or number in HARMLESS:  # signal 0 only tests whether the process exists
         return False
     return signal.getsignal(number) == signal.SIG_DFL
 

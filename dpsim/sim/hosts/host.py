@@ -1,21 +1,23 @@
-"""A host thread: what it knows, what it has issued, and how it stands still.
+"""A host thread: what it has learned, what it has issued, and how it waits.
 
-A host runs ahead of its device, so there are two orders. What it *issues* comes after all that it knows of, and after
-what it issued before, as far as others can see that. What it *awaits* it knows of from then on:
+A host runs ahead of its device, so there are two orders. An op that the host *issues* comes after all ops that it has
+learned of. It also comes after earlier issued ops that other ranks can see. An op that the host *awaits* becomes known
+to it:
 
-    op = host.op("rank 0 read[0]", cost=8_000)      # comes after what the host knows
+    op = host.op("rank 0 read[0]", cost=8_000)      # comes after what the host has learned
     machine.submit(op)
-    value = yield from host.wait(op)                # from here on the host knows what lay before `op`
+    value = yield from host.wait(op)                # now the host has learned of `op` and of all ops before it
 
-Where its rank may be killed, the host's arrival at a call is a separate op, and so is its going on after a wait. The
-rank may die before each of them.
+If a rank may be killed, its arrival at a call is a separate op, and so is its return from a wait. The rank may die
+before each of them.
 
-A plain call may still hold the host up, where a launch queue is finite or an allocation synchronises. The program's
-coroutine cannot stand still there and goes on. But all that it issues from then on comes after the call's *gate*, and
-at the next await it waits for the gate. Where the gate never opens, what came beyond it did not happen.
+A plain call (one without await) may still block the host: if a launch queue is full, or if an allocation synchronizes.
+The coroutine cannot stop within a plain call, so it continues. But all ops that it issues from then on come after an op
+called the *gate*. At its next await, the host waits for the gate. If the gate never fires, the calls behind it did not
+happen, and the host removes their records.
 
-`dpsim.sim.memory.device` holds what a rank has once, whatever the number of its threads. A host receives its device's
-error and knows nothing else of it.
+`dpsim.sim.memory.device` contains what a rank has once, for all its threads. The host receives the error of its device
+and learns nothing else from it.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.early_ends import EarlyEnds
 
 SPINS = 1_000
-"""So often a host asks in vain at one instant before time goes on. To ask takes no time in the simulation."""
+"""A host polls this often in vain at one instant, since polls take no time; then it waits for the next instant."""
 
 
 class Host:
-    """One host thread of a rank. `records`: the journal of the rank."""
+    """One host thread of a rank. `records`: the rank's journal."""
 
     turns = False
-    """Whether it stands still at its turns, as a thread of several does."""
+    """Whether it waits for turns, as one of several threads does."""
 
     def __init__(self, journal: Journal, records: list[RawRecord], machine: Machine) -> None:
         self.journal = journal
@@ -51,43 +53,43 @@ class Host:
         self.word = host_word(journal.rank, journal.thread)
         life: Footprint = ((("life", self.rank), "r"),)
         self.lives = life if self.rank in machine.mortal else None
-        """What the host reads by all that it does, where it may be killed."""
+        """What all that it does reads, if its rank may be killed."""
         self.device_lives = life if self.rank in machine.fragile else None
-        """What its device reads, where that may stop."""
+        """The footprint of its device work, if its device may stop."""
         self._may_hear = self.rank in machine.failing
         self.killed = False
         self.chained = not machine.timed
-        """Whether what it issues comes after something that the machine does not see otherwise: call `before`."""
+        """Whether its ops need `before`, since they come after something that the machine does not order."""
         self.gate: Op | None = None
-        """Of the plain call that holds it up, until it waits for that."""
+        """The op that ends the plain call which blocks it; None after it has waited for the gate."""
         self._gates = self.part_number = 0
         self.idle = False
-        """It stands in an idle get: standing there when the run ends is a good end."""
+        """It waits in an idle get: a run that ends so ends well."""
         self._failed: Op | None = None
         self.error: KernelError | None = None
-        """What its device failed with. The program hears of it when it next waits for the device."""
-        self.drains = False  # its program has ended: whatever the device has computed
+        """The error of its device. The program gets it at its next wait for the device."""
+        self.drains = False  # its program has ended: broken device work raises nothing any more
         self.seen_marks = 0
         self.causes = 0
-        """Untimed: what it knows, as of an op; see `Op`."""
+        """Untimed: what it has learned, in the same bits as in `Op`."""
         self.learned: list[tuple[int, int]] = []
-        """Untimed: (its step, `causes`), whenever it has learned something."""
+        """Untimed: (step, `causes`), one entry each time it has learned something."""
         self.issued: Op | None = None
-        """The last of its visible ops and of the gates that held it up, all in a chain. It is None unless the rank may
-        be killed or a call may hold the host up.
-        """
+        """The last of its visible ops and gates, a chain. None unless the rank may be killed or a call may block it."""
         self.line = EarlyEnds(machine, self.rank)
-        """Untimed: the parts of collectives and transfers that it awaits."""
+        """Untimed: the line of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self._resumed = self._heard = 0
         self.waiter = machine.env.waiter()
-        self._spun = (0, 0)  # the time at which it last asked in vain, and how often it did
+        self._spun = (0, 0)  # the time of its last poll in vain, and how many there were at that time
         self._at_device: Op | None = None
 
-    # ---- what it issues
+    # ---- issuing ops
 
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
-        """Something that the rank does, on its device or on this host, after what the host knows and has issued."""
+        """Creates an op of the rank, on its device or (`host`) on this host, after all that the host has learned or
+        issued.
+        """
         if host:
             op = Op(label, cost, effect, self.lives, ~self.rank)
         else:
@@ -97,16 +99,15 @@ class Host:
         return op
 
     def before(self, op: Op) -> None:
-        """An op comes after what the host knows and has issued, and after what holds it up."""
+        """Orders an op after all that the host has learned and issued, and after its gate."""
         op.causes |= self.causes
         op.seen_marks = op.seen_marks | self.seen_marks if op.seen_marks else self.seen_marks
         if self.issued is not None:
             self.machine.edge(self.issued, op)
 
     def issue(self, label: str | None = None) -> None:
-        """The host does something that others can see. Where it may be killed, its arrival there is an op, as it may
-        die before. `_unsure` says which records depend on that op. `label`: of what it does beside the op at its
-        address.
+        """Called when the host does something that other ranks can see. If its rank may be killed, the host's arrival
+        is an op, as it may die before. `_unsure` lists such ops. `label`: replaces the label of the call.
         """
         if self.lives is None or self.machine.timed:
             return
@@ -116,17 +117,19 @@ class Host:
         self.machine.submit(op)
 
     def address(self, verb: str = "") -> str:
-        """The op that the host issued last, as a label; empty where no strategy or journal uses labels."""
+        """Returns the label of the host's last call; empty if no strategy or trace uses labels."""
         if not self.machine.visible:
             return ""
         return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
 
     def label(self, at: tuple[str, int], verb: str) -> str:
-        """What follows from an op that the host issued, with its site and ordinal."""
+        """Returns the label of an op that follows from the call `at` (site, ordinal)."""
         return visit_label(self.word, *at, verb) if self.machine.visible else ""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        """The call that the host makes holds it up until these ops have ended. `records`: its records so far."""
+        """Makes the present plain call block the host until `ends` have fired. `records`: the number of records in the
+        journal so far.
+        """
         machine = self.machine
         if machine.timed and all(op.at >= 0 for op in ends):
             return
@@ -134,7 +137,7 @@ class Host:
         self._gates += 1
         gate = self.op(label, host=True)
         for end in ends:
-            machine.mark(end)  # who has come past the gate knows of them
+            machine.mark(end)  # a host that passes the gate learns of them
         machine.edges(ends, gate)
         self._settle()
         self._unsure.append((gate, records))
@@ -143,7 +146,7 @@ class Host:
         machine.submit(gate)
 
     def held_up(self, ns: int) -> None:
-        """A planted delay: the host is late by `ns` for the plain call that it makes, and for all that follow."""
+        """A planted delay of `ns`: the present plain call blocks the host that long."""
         late = Op(self.address("is late for"), ns, life=~self.rank)
         if self.chained:
             self.before(late)
@@ -151,17 +154,17 @@ class Host:
         self.machine.submit(late)
         self.stand((late,), len(self.records))
 
-    # ---- how it stands still
+    # ---- waiting
 
     def settle(self) -> Generator[Any, Any, None]:
-        """Stand still until what the host has issued is sure. Where its rank may be killed it may die until then."""
+        """Waits until the issued ops have fired. If the rank may be killed, it may die until then."""
         last = self.issued
         if self.lives is not None and last is not None and last.at < 0:
             yield self.machine.until(last, self.waiter)
 
     def get_through(self) -> Generator[Any, Any, None]:
-        """Stand in the plain call that holds the host up, until it is through. Raises the error of a kernel that
-        failed: then it never is, and what came beyond did not happen.
+        """Waits for the gate of a plain call that blocks the host. Raises the error of a failed kernel; then the calls
+        behind the gate did not happen.
         """
         gate, self.gate = self.gate, None
         if gate is None:
@@ -182,8 +185,8 @@ class Host:
         return self.wait(op) if ns or not machine.timed else self.in_vain(op)
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
-        """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an
-        op as well.
+        """Waits until an op has fired. Returns `result`, or the op's value if `result` is None. If the rank may be
+        killed, its return from the wait is a further op.
         """
         machine, waiter = self.machine, self.waiter
         if self.gate is not None:
@@ -192,7 +195,7 @@ class Host:
             if op.at < 0:
                 yield machine.until(op, waiter)
             if self.killed:
-                yield machine.env.waiter()  # which is never due
+                yield machine.env.waiter()  # never due: the rank is dead
             return result if result is not None else op.value
         if self.lives is not None:
             after = self.op(numbered_label("goes on", self._resumed, self.word), host=True)
@@ -213,22 +216,26 @@ class Host:
         return op.value if result is None else result
 
     def in_vain(self, op: Op) -> Generator[Any, Any, Any]:
-        """Timed: the value of a poll or a query that has found nothing, or of a sleep that takes no time."""
+        """Timed: returns the value of a poll or query that found nothing, or of a sleep of 0 ns, and counts it
+        (`spin`).
+        """
         yield from self.spin()
         return (yield from self.wait(op))
 
     def spin(self) -> Generator[Any, Any, None]:
-        """Timed: it has asked in vain. A host that asks again and again would keep time from going on, and with it what
-        it asks for.
+        """Timed: counts a poll in vain. Polls without end at one instant would stop the clock, so after SPINS the host
+        waits for the next instant.
         """
         machine = self.machine
         times = self._spun[1] + 1 if self._spun[0] == machine.now else 1
         if times >= SPINS:
             yield machine.env.later(self.waiter)
-        self._spun = machine.now, times  # one that went on so asks once at the next instant, and not as often again
+        self._spun = machine.now, times  # `times` stays above SPINS, so at the next instant the host polls once only
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
-        """The value of an op of the device. Raises the error of a kernel that failed."""
+        """Returns the value of a device op when it has fired. Raises the error of a failed kernel, or `Aborted` behind
+        aborted work.
+        """
         if self.gate is not None:
             yield from self.get_through()
         if self._may_hear and self.error is None:
@@ -248,7 +255,7 @@ class Host:
         return (yield from self.wait(op))
 
     def _hears_of(self, op: Op) -> Op:
-        """The op by which the host learns of an op of its device before the device stops; it has that op's value."""
+        """Returns an op by which the host learns that `op` ended before the device stopped. It has the same value."""
         after = self.op(numbered_label("hears of its device", self._heard, self.word))
         after.effect = lambda: op.value
         self._heard += 1
@@ -256,10 +263,10 @@ class Host:
         self.machine.submit(after)
         return after
 
-    # ---- what befalls it
+    # ---- failures and kills
 
     def device_failed(self, error: KernelError, by: Op) -> None:
-        """What it waits for on the device will not happen any more, so it goes on, and comes after what failed."""
+        """The device has failed: the host stops waiting for its device, and continues after the op that failed."""
         self.error = error
         self._failed = by
         op = self._at_device
@@ -271,15 +278,15 @@ class Host:
             self.machine.env.schedule(self.waiter)
 
     def died(self) -> None:
-        """The rank was killed: what the host had issued beyond that point it never did."""
+        """A kill has ended the rank: removes the records of calls that the host had not reached."""
         self.killed = True
         self.cut()
         self.journal.killed(self.records[-1] if self.records else None)
         self.machine.kill(~self.rank)
 
     def cut(self) -> bool:
-        """What the host has journaled beyond the point to which it came did not happen. False if there was no such
-        point. A host of several threads has none: each stands still before it journals what it does.
+        """Removes the records of calls that the host has journaled and never reached. Returns whether there were any.
+        With several threads there are none, since each thread waits before it writes a record.
         """
         self._settle()
         if self._unsure:
@@ -287,6 +294,6 @@ class Host:
         return bool(self._unsure)
 
     def _settle(self) -> None:
-        """Forget of what is sure by now."""
+        """Forgets issued ops that have fired: their records are sure."""
         while self._unsure and self._unsure[0][0].at >= 0:
             self._unsure.popleft()

@@ -1,15 +1,15 @@
-"""The time is up, and a program goes on without a call that leaves a record: `while True: pass`, or `buffer.view()`.
+"""Ends a program that still runs after the time limit of a search without calling dpsim, as in `while True: pass`.
 
-dpsim looks at the clock when a program issues an op, and such a loop issues none. So during a search with a time limit,
-a thread of this process observes the main thread. After the limit, it raises `Overtime` in the main thread. It does so
-only while code of the program runs, so it never interrupts the simulation itself.
+dpsim checks the clock when a program issues an op, and such a loop issues none. So during a search with a time limit, a
+second thread of this process watches the main thread. After the limit, it raises `Overtime` in the main thread. It does
+so only while the main thread runs code of the program, so it never interrupts the simulation itself.
 
     with interrupted(lambda: time.monotonic() > end):
         backend.run_program(world, program, None)       # raises OutOfTime, which says at which line a rank stood
 
-A program that waits for a lock of Python's own, which a thread of its rank holds, waits in C. There a signal breaks it
-off, in the main thread alone. Another call into a C library that does not come back cannot be broken off. A program
-that catches BaseException gets it again and again.
+If a program waits for a Python lock that another host thread of its rank holds, it waits in C code. A signal interrupts
+that wait, in the main thread only. Other calls into a C library that do not return cannot be interrupted. If a program
+catches BaseException, the exception is raised again and again.
 
 Prior art: `PyThreadState_SetAsyncExc`, as debuggers and notebooks use it. `SIGALRM` is left to pytest-timeout.
 """
@@ -33,10 +33,10 @@ SIGNAL = signal.SIGUSR2
 
 
 class Overtime(BaseException):
-    """Raised within a program when the time for all runs is up."""
+    """Raised within a program when the time limit has passed."""
 
     def where(self) -> str:
-        """Which rank stood at which line."""
+        """Returns which rank was at which line."""
         rank = next((one for one in map(_rank_of, _frames(self.__traceback__)) if one is not None), None)
         who = "the program" if rank is None else f"rank {rank}"
         return f"{who} runs on at {raised_at(self, packages())}, without a call that leaves a record"
@@ -44,7 +44,7 @@ class Overtime(BaseException):
 
 @contextmanager
 def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
-    """While this lasts, a program of this thread that goes on beyond its time is broken off."""
+    """While the block lasts, a program in this thread that runs past the limit is interrupted."""
     over, thread = threading.Event(), threading.get_ident()
 
     def watch() -> None:
@@ -70,7 +70,7 @@ def interrupted(expired: Callable[[], bool]) -> Iterator[None]:
 
 
 def _raise_in(thread: int, over: threading.Event) -> None:
-    """Raise Overtime in a thread, if it runs a program's code."""
+    """Raises Overtime in a thread, if that thread runs a program's code."""
     if over.is_set() or not _in_program(sys._current_frames().get(thread)):
         return
     if thread == threading.main_thread().ident:
@@ -80,7 +80,7 @@ def _raise_in(thread: int, over: threading.Event) -> None:
 
 
 def _in_program(frame: FrameType | None) -> bool:
-    """Whether a frame is of a program or of a library that it called, and both within a run."""
+    """Whether a frame belongs to a program, or to a library that a program called, within a run."""
     mine = packages()
     while frame is not None and not is_own_code(frame) and is_library(frame, mine):
         frame = frame.f_back
@@ -95,7 +95,7 @@ def _in_program(frame: FrameType | None) -> bool:
 
 RUNS = "dpsim.sim.calls.life"
 LIVES = ("live", "live_beside")
-"""The coroutines in which a rank and a host thread of it live."""
+"""The names of the coroutines that run a rank and a further host thread."""
 
 
 def _frames(trace: TracebackType | None) -> Iterator[FrameType]:

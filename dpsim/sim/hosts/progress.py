@@ -1,15 +1,15 @@
-"""When the faults have stopped, a run has to end: a bound on the ops of each actor after that (`World.progress`).
+"""A bound on the ops after the last fault: once the faults have stopped, a run has to end (`World.progress`).
 
-A run that retries without end, with another number each time, neither stands still nor repeats itself. So it is no hang
-and no livelock. The bound counts ops, not time: those of each rank or service since the last applied fault, kill or
-delay, or since the start. Each of these sets all counts to 0. A time-out that passes does not, because the bound is
-there for an actor that tries again after each time-out.
+A program may retry without end, each time with another number. Such a run neither hangs nor repeats itself, so the
+checks for hangs and livelocks do not find it. The bound counts the ops of each rank and service since the last applied
+fault, kill or delay, or since the start. Each of these sets all counts to 0. A time-out that passes does not, since the
+bound has to find programs that retry after each time-out.
 
     rank 1 dies                     all counts are 0
     rank 0 gets, in vain, gets      ... more than `World.progress` times: the run is over, and `Run.overdue`
 
-Only a world that asks for it pays anything. The finding is that of `dpsim.checks.progress`. Prior art: bounded liveness
-of model checkers, which is a safety property.
+The count costs time only in worlds that set `World.progress`. The finding is that of `dpsim.checks.progress`. Prior
+art: bounded liveness in model checkers, which is a safety property.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.watch import Endless
 
 NO_OPS = frozenset({"ended", "finished", "free", "fresh", "learned", "probe", "raised", "used"})
-"""Kinds of record that tell of no new op of a host."""
+"""Kinds of record that are no new op of a host."""
 
 
 class Overdue(Endless):
-    """This one has done more than it may since the last fault."""
+    """A rank or service has issued more ops than the bound allows since the last fault."""
 
 
 class OpBound:
-    """The counts of one run."""
+    """The op counts of one run."""
 
     def __init__(self, machine: Machine, most: int, journals: list[list[RawRecord]]) -> None:
         self._machine = machine
@@ -39,7 +39,9 @@ class OpBound:
         self._counts = [0] * len(journals)
 
     def append_to(self, rank: int) -> Callable[[RawRecord], Any]:
-        """What writes a record into the journal of a rank. Raises Halt where the rank has passed the bound."""
+        """Returns the function that appends a record to the journal of a rank. It raises Halt if the rank passes the
+        bound.
+        """
         append, counts = self._journals[rank].append, self._counts
 
         def counted(raw: RawRecord) -> None:

@@ -1,13 +1,13 @@
-"""When the records of a rank were written, and when its ops on streams ended, where there is time.
+"""Timed mode: when each record of a rank was written, and when its op on a stream ended.
 
     times = RecordTimes(own, machine.env)
-    append = times.append_to(own.append)        # where the rank's records go
+    append = times.append_to(own.append)        # the function that writes the rank's records
     times.chains = device.chains
     times.found()                               # ActorTimes, at the end of the run
 
-A record is written before its op is on the stream. So the op of a record is the tail of its stream when the rank writes
-the next record. Transfers of a coalesced group have one op, which is there when the group is closed. A collective in
-which the rank has no part leaves the tail as it was, and its record has no end.
+A rank writes a record before it appends the op to the stream. So when the rank writes its next record, the tail of the
+stream is the op of the previous record. All transfers of a coalesced group share one op, which the stream has when the
+group closes. A collective to which the rank contributes nothing leaves the tail unchanged, so its record has no end.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dpsim.sim.hosts.chain import Chain
 ON_STREAMS = frozenset({"launch", "read", "collective", "transfer"})
 
 MANY = 64
-"""After this number of ops those that have ended are kept as numbers: an op takes ten times the memory. A run with
-times takes an eighth more time than one without; with 512 in this place it takes a fifth more.
+"""After this number of ops, it replaces ended ops by their end times, since an op takes ten times the memory. A run
+with times takes an eighth more time than one without; with 512 here it takes a fifth more.
 """
 
 
@@ -38,11 +38,13 @@ class RecordTimes:
         self._written: list[int] = []
         self._over: dict[int, int] = {}
         self._ops: list[tuple[int, Op]] = []
-        self._open: tuple[Chain, Op | None, int | None] | None = None  # with the tail before it, and the group
+        self._open: tuple[Chain, Op | None, int | None] | None = None  # its stream, the tail before it, its group
         self._at: list[int] = []
 
     def append_to(self, append: Callable[[RawRecord], Any]) -> Callable[[RawRecord], None]:
-        """What writes a record, and notes when. It has all at hand, since each record of a run comes here."""
+        """Returns a function that writes a record and notes the time. It binds its values to locals for speed, since
+        each record of a run passes here.
+        """
         own, env, write, ons = self._own, self._env, self._written.append, ON_STREAMS
 
         def noted(raw: RawRecord) -> None:
@@ -57,7 +59,7 @@ class RecordTimes:
         return noted
 
     def found(self) -> ActorTimes:
-        """All that is known at the end of the run."""
+        """Returns all times, at the end of the run."""
         self._close(None)
         self._keep()
         self.chains = {}
@@ -70,7 +72,9 @@ class RecordTimes:
             self._open = chain, chain.tail, raw[TRANSFER_GROUP] if raw[KIND] == "transfer" else None
 
     def _close(self, raw: RawRecord | None) -> None:
-        """The next record is written. The ops before it are on their stream, unless their group goes on."""
+        """Before the next record: notes the ops of the previous records, which are on their stream now, unless their
+        coalesced group is still open.
+        """
         if self._open is None:
             return
         chain, before, group = self._open

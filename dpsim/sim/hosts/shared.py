@@ -1,22 +1,21 @@
-"""What the host threads of a rank share in Python, and which of its uses nothing orders.
+"""Finds Python variables that host threads of a rank share without order.
 
-A program with `ordered_by_flags = True` promises that flags order what its threads share. Here that is looked at:
+A program with `ordered_by_flags = True` promises that flags order what its threads share. This module checks the
+promise. A *turn* is one scheduler step of a thread. The promise is broken if the following happens:
 
     Two threads use one thing, in turns of which none comes before the other, and one of these turns changes it.
 
 A *thing* is a variable of an enclosing function, a global, an attribute of an object, or an item of a list or
-dictionary. Any other container is one thing. A thread *uses* a thing where the program asks
-something of it: an attribute, a method, an item, a comparison, a loop, a function. To hand an object on is no
-use. The order of a dictionary's items is no thing, so each thread may set an item that no other thread uses.
+dictionary. Any other container is one thing. A thread *uses* a thing if it reads an attribute or an item, calls a
+method, compares it, or loops over it. Passing an object on is no use. The order of items in a dictionary is no thing,
+so each thread may set its item. A turn *changes* a thing if the thing, or a container in it, differs at the end of the
+turn.
 
-A turn *changes* a thing that it uses, or a container in that, which is another one at the turn's end.
-`dpsim.sim.hosts.turn_order` says which turn comes before another.
+The module traces the program's instructions, which is slow. So it watches only a few runs (`SimBackend(sharing=True)`),
+and none in which a debugger or a coverage tool traces. XX: if a library uses an object, this is seen only if it changes
+a container. Reads through a container of containers are not seen.
 
-The uses are seen by tracing the program's instructions. So only a few runs are watched (`SimBackend(sharing=True)`),
-and none where a debugger or a measurement of coverage traces. XX: what a library does with an object is seen only where
-it changes a container. What a thread reads through a container of containers is not seen.
-
-Prior art: FastTrack (Flanagan and Freund, PLDI 2009), which keeps the last uses alone, as here.
+Prior art: FastTrack (Flanagan and Freund, PLDI 2009), which also keeps only the last uses.
 """
 
 from __future__ import annotations
@@ -45,12 +44,12 @@ _MISSING = object()
 _ALL = "*"
 _LENGTH = "its length"
 ITEMS = 1_000
-"""A container of more items is one thing."""
+"""A container with more items counts as one thing."""
 
 
 class _Seen(NamedTuple):
-    """The uses of one thing in the present turn. `name`, `where`: of the first. `before`: what was there, by key.
-    `only`: the names that are used of an object or a module; None for all that a container holds.
+    """The uses of one thing in the present turn. `name`, `where`: of the first use. `before`: the contents at the first
+    use, by key. `only`: the used attribute names of an object or module; None: the whole container.
     """
 
     thing: Any
@@ -62,7 +61,7 @@ class _Seen(NamedTuple):
 
 
 class SharedWatch:
-    """Of one rank in one run. `found`: the first pair of uses that nothing orders."""
+    """Watches one rank in one run. `found`: the first unordered pair of uses."""
 
     def __init__(self, rank: int) -> None:
         self._rank = rank
@@ -73,17 +72,17 @@ class SharedWatch:
         self._functions: dict[str, FunctionType] = {}
         self._turns: SeenTurns | None = None
         self._seen: dict[int, _Seen] = {}
-        self._kept: dict[int, Any] = {}  # so that no other object gets the same id
+        self._kept: dict[int, Any] = {}  # keeps objects alive, so that ids stay unique
         self._uses: dict[int, dict[tuple[str, Any, bool], tuple[SeenTurns, int, SharedUse]]] = {}
 
     def started(self, name: str, program: Any) -> None:
-        """The program starts a thread of that name."""
+        """Registers the function of a thread that the program starts."""
         function = getattr(program, "__func__", program)
         if isinstance(function, FunctionType):
             self._functions[name] = function
 
     def within(self, turns: SeenTurns | None, go_on: Callable[[], Any]) -> Any:
-        """Let a thread go on until it stands still again."""
+        """Runs a thread until it next waits, and traces it."""
         if turns is None or self.found is not None or sys.gettrace() is not None:
             return go_on()
         self._turns, self._turn = turns, len(turns.marks)
@@ -96,7 +95,7 @@ class SharedWatch:
             self._turns = None
 
     def _end(self, turns: SeenTurns) -> None:
-        """The turn is over: what it changed, and what it read."""
+        """Ends a turn: compares each used thing with its earlier contents, and records changes and reads."""
         seen, self._seen = self._seen, {}
         for number, one in seen.items():
             now = dict(_state(one.thing, one.only))
@@ -106,7 +105,7 @@ class SharedWatch:
             for key in (key for key in one.reads if key not in changed):
                 self._use(turns, number, one, key, False)
 
-    # ---- seeing uses
+    # ---- tracing uses
 
     def _enter(self, frame: FrameType, event: str, argument: Any) -> Any:
         if (
@@ -114,8 +113,8 @@ class SharedWatch:
             or is_library(frame, self._packages)
             or not (frame.f_code.co_flags & CO_COROUTINE or _is_called(frame, self._packages))
         ):
-            return None  # a kernel, too: the machine calls it
-        frame.f_trace = self._step  # first: Python 3.13 traces the instructions of no frame that is not traced yet
+            return None  # kernels are not traced either: the machine calls them
+        frame.f_trace = self._step  # first: Python 3.13 traces instructions only in frames with a trace function
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return self._step
 
@@ -139,7 +138,7 @@ class SharedWatch:
             self._note(value, name, frame, None if use.how == "store" else self._key(frame, use, value))
 
     def _variable(self, frame: FrameType, use: Use) -> Any:
-        """The value of the variable; where threads may share the variable itself, that is a use as well."""
+        """Returns the value of a variable. If threads may share the variable itself, it also notes a use."""
         reads = None if use.how == "set" and not use.name else use.root
         if use.scope == "global":
             value = frame.f_globals.get(use.root, _MISSING)
@@ -160,7 +159,9 @@ class SharedWatch:
         return value
 
     def _cell(self, frame: FrameType, name: str) -> CellType | None:
-        """The variable of an enclosing function: those that started functions know, or functions that these call."""
+        """Returns the cell of a variable of an enclosing function, if a started function, or one that it calls, can
+        reach it.
+        """
         code, functions = frame.f_code, self._functions
         own = functions.get(self._turns.thread) if self._turns is not None else None
         for function in (*(() if own is None else (own,)), *functions.values()):
@@ -175,7 +176,7 @@ class SharedWatch:
         return None
 
     def _key(self, frame: FrameType, use: Use, container: Any) -> Any:
-        """What is read of a container: one item, or all."""
+        """Returns which item of a container is read, or `_ALL`."""
         if use.how != "item":
             return _ALL
         scope, name = use.name
@@ -188,7 +189,7 @@ class SharedWatch:
         return key if isinstance(container, list) and isinstance(key, int) and key >= 0 else _ALL
 
     def _note(self, thing: Any, name: str, frame: FrameType, reads: Any, only: set[str] | None = None) -> None:
-        """A use. `reads`: what of it is read; None: nothing. `only`: names of an object or a module."""
+        """Notes a use. `reads`: the key that is read, or None. `only`: the attribute names of an object or module."""
         number = id(thing)
         self._kept[number] = thing
         seen = self._seen.get(number)
@@ -204,7 +205,7 @@ class SharedWatch:
         if reads is not None:
             seen.reads[reads] = None
 
-    # ---- judging them
+    # ---- checking their order
 
     def _use(self, turns: SeenTurns, number: int, one: _Seen, key: Any, writes: bool) -> None:
         step, site = turns.at()
@@ -219,7 +220,7 @@ class SharedWatch:
 
 
 def _is_called(frame: FrameType, packages: Collection[str]) -> bool:
-    """Whether code of the program that is traced called this, perhaps by means of a library."""
+    """Whether traced code of the program called this frame, directly or through a library."""
     back = frame.f_back
     while back is not None and is_library(back, packages):
         back = back.f_back
@@ -231,7 +232,7 @@ def _differ(now: dict[Any, Any], before: dict[Any, Any], key: Any) -> bool:
 
 
 def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]]:
-    """What is in a thing, by key. `only`: names of an object or a module."""
+    """Yields the contents of a thing, by key. `only`: the attribute names of an object or module."""
     if isinstance(thing, CellType):
         yield _ALL, _token(_content(thing))
     elif isinstance(thing, dict) and only is None:
@@ -257,12 +258,12 @@ def _state(thing: Any, only: set[str] | None = None) -> Iterator[tuple[Any, Any]
 
 
 def _token(value: Any) -> Any:
-    """Equal for what is the same: a plain value, or one object."""
+    """Returns a value that is equal for equal plain values, and for other objects only if they are the same object."""
     return (type(value), value) if isinstance(value, _PLAIN) else ("object", id(value))
 
 
 def _within(container: Any) -> list[Any]:
-    """The containers in a container."""
+    """Returns the containers in a container."""
     if isinstance(container, dict | list | deque) and len(container) <= ITEMS:
         values = container.values() if isinstance(container, dict) else container
         return [value for value in values if isinstance(value, _CONTAINERS) and not isinstance(value, np.ndarray)]
@@ -270,7 +271,7 @@ def _within(container: Any) -> list[Any]:
 
 
 def _field(owner: Any, name: str) -> Any:
-    """An attribute of an object, without running any code of it."""
+    """Returns an attribute of an object without running its code."""
     own = getattr(owner, "__dict__", None)
     if own is not None and name in own:
         return own[name]

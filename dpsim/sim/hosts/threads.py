@@ -1,20 +1,21 @@
-"""Host threads of a rank, of which one runs at a time.
+"""The host threads of a rank, of which one runs at a time.
 
-This module serves programs that declare threads. Each host thread is a coroutine that runs in its own greenlet, so a
-plain call can suspend it as well. Before each call of the contract, and before it continues after a wait, it waits for
-its *turn*. A turn is one scheduler step of a thread (`dpsim.sim.hosts.turns`). Between two turns no other thread runs.
+Programs that start threads use this module. Each host thread is a coroutine in a separate greenlet, so that even a
+plain call (one without await) can suspend it. Before each call of the contract, and before it continues after a wait, a
+thread waits for its *turn*. A turn is one scheduler step of a thread (`dpsim.sim.hosts.turns`). Between two turns no
+other thread runs.
 
     main            start u1 | launch a | join u1
     u1                       | starts | launch b | ends           # a before b, or b before a on the stream
 
-The objects of the contract refer to the rank's *fronts*: a host and a journal whose fields are always those of the
-running thread. The scheduler changes these fields before it resumes a thread.
+The rank's objects (streams, communicators) refer to a *front*: a host and a journal whose fields are always those of
+the running thread. The scheduler swaps these fields before it resumes a thread.
 
-XX: the code of a thread between two calls of the contract is one step. So dpsim misses a race of two threads on a
-Python variable within such a step.
+XX: the Python code between two calls of the contract is one step. So dpsim misses a race of two threads on a Python
+variable within such a step.
 
-Prior art: Shuttle and loom run each thread of a test as a separate coroutine and choose which one goes on at each
-synchronising call. See also CHESS (Musuvathi and others, OSDI 2008).
+Prior art: Shuttle and loom run each thread of a test as a separate coroutine, and choose at each synchronizing call
+which one runs next. See also CHESS (Musuvathi and others, OSDI 2008).
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ from dpsim.sim.hosts.turns import Promise, TurningHost, stand
 
 
 class HostThread:
-    """A thread that goes on whenever what it stood at has happened, as a `CoroutineThread` of the environment does."""
+    """A thread in a greenlet. It runs when the event for which it waits happens, like a `CoroutineThread` of the
+    environment.
+    """
 
     def __init__(self, threads: Threads, host: TurningHost, program: Coroutine[Any, Any, None]) -> None:
         self._threads = threads
@@ -73,17 +76,19 @@ class HostThread:
             event.callbacks.append(self.go_on)
 
     def close(self) -> None:
-        """The run is over: nothing of it goes on."""
+        """Ends the thread at the end of a run."""
         self._threads.enter(self.host)
         with suppress(GreenletExit):
             if not self._greenlet.dead:
                 self._greenlet.throw(GreenletExit)
             self._program.close()
-        self.host.waiter.callbacks = []  # else they know this thread
+        self.host.waiter.callbacks = []  # removes the reference to this thread
 
 
 class Threads:
-    """All host threads of a rank. `host` and `journal`: the fronts. `over`: the rank has ended, no thread goes on."""
+    """All host threads of a rank. `host` and `journal`: the fronts, with the fields of the running thread. `over`: the
+    rank has ended, so no thread runs on.
+    """
 
     def __init__(
         self,
@@ -111,7 +116,7 @@ class Threads:
         self._hosts: dict[str, TurningHost] = {}
 
     def enter(self, host: TurningHost) -> None:
-        """The thread of that host runs now."""
+        """Makes the thread of this host the running one."""
         self.host.__dict__ = host.__dict__
         self.journal.__dict__ = host.own_journal.__dict__
 
@@ -119,7 +124,7 @@ class Threads:
         self._running.append(HostThread(self, host, program))
 
     def host_of(self, name: str) -> TurningHost:
-        """The host of a thread that is started now, and knows what its starter knows."""
+        """Returns the host of a thread that starts now. It has learned all that its starter has learned."""
         starter = self.host
         host = self._hosts.get(name)
         if host is None:
@@ -138,28 +143,28 @@ class Threads:
         return [self.main, *self._hosts.values()]
 
     def all_over(self) -> Generator[Any, Any, SimThread | None]:
-        """Wait until all have ended. Returns one that raised and that no thread has joined."""
+        """Waits until all threads have ended. Returns a thread that raised and that no thread has joined, or None."""
         self._main_is_over = True
-        for thread in self.started:  # which may grow
+        for thread in self.started:  # the list may grow meanwhile
             if not thread.heard:
                 yield from self.main.wait(thread.ended)
         return next((one for one in self.started if one.error is not None and not one.heard), None)
 
     def died(self) -> None:
-        """The rank was killed."""
+        """A kill has ended the rank."""
         for host in self.hosts:
             host.killed = True
         self.enter(self.main)
         self.main.died()
 
     def idle(self) -> bool:
-        """Whether all that have not ended stand in an idle get, and there is one."""
+        """Whether all threads that have not ended wait in an idle get, and there is at least one."""
         if self._main_is_over and all(one.over for one in self.started):
             return False
         return (self.main.idle or self._main_is_over) and all(one.over or one.host.idle for one in self.started)
 
     def close(self) -> None:
-        """The run is over: take the threads down."""
+        """Ends all threads at the end of the run."""
         self.over = True
         for journal in self.shared.threads.values():
             journal.turn = _refuse
@@ -168,19 +173,19 @@ class Threads:
         self._running.clear()
 
     def forget(self) -> None:
-        """The run is over; drop all references, so that it leaves no cycles behind."""
+        """Drops all references at the end of the run, so that no reference cycles remain."""
         self.started.clear()
         self._hosts.clear()
         self.shared.front = None
 
 
 def _refuse(_: str, __: int) -> None:
-    """What a thread does when it is taken down is not a part of the run."""
+    """Ends a thread that makes a call while `close` ends it: such a call is no part of the run."""
     raise GreenletExit
 
 
 class SimThread(JournaledThread):
-    """A host thread that the program has started. `error`: what it raised."""
+    """A host thread that the program has started. `error`: the exception with which it ended."""
 
     __slots__ = ("_threads", "ended", "error", "host", "message")
 
@@ -194,7 +199,7 @@ class SimThread(JournaledThread):
         threads.started.append(self)
 
     def end(self, by: TurningHost) -> None:
-        """It has ended, in this turn."""
+        """The thread ends in its present turn."""
         if by.chained:
             by.before(self.ended)
         self._threads.machine.submit(self.ended)

@@ -1,13 +1,15 @@
 """Which turns of a rank's threads come before others in one run.
 
-A turn is one call of a thread and the Python after it, up to the next call. One turn comes before another
+A *turn* is one scheduler step of a thread: a call and the Python code after it, up to the next call. One turn comes
+before another
 
     by the graph of ops      the other thread waited for a flag, a start, a join, a message or a device. So it
-                             knows of the call that follows the turn
-    by conflicting calls     both turns begin with calls on one flag or thread that do not commute, as two sets. A
-                             search tries both orders, so a thread that draws a number may say so by such a call
+                             has learned of the call that follows the turn
+    by conflicting calls     both turns begin with calls on one flag or thread that do not commute, such as two
+                             sets. A search tries both orders of such calls
 
-and by chains of both. `SharedWatch` asks this where two threads use one thing and one of them changes it.
+and by chains of both. `SharedWatch` uses this to find two threads that use a shared variable without order. A program
+whose threads draw numbers from one counter can order these draws by calls on a flag.
 """
 
 from __future__ import annotations
@@ -19,7 +21,9 @@ from dpsim.contract.schedule import Footprint
 
 
 class SeenTurns(NamedTuple):
-    """The turns of one thread: the mark of the op that begins each, what the thread knows, and where it is."""
+    """The turns of one thread. `marks`: the mark of the op that begins each turn. `knows` returns the marks that the
+    thread has learned, `at` its step and site.
+    """
 
     thread: str
     marks: list[int]
@@ -28,16 +32,16 @@ class SeenTurns(NamedTuple):
     order: TurnOrder
 
     def begin(self, touched: Footprint) -> None:
-        """The turn begins whose op was marked last. `touched`: the flag or thread that its call is on."""
+        """Begins the turn whose op was marked last. `touched`: the flag or thread of its call, as a footprint."""
         self.order.begins(self.marks[-1], self.knows(), touched)
 
     def around(self, turn: int) -> tuple[int, int]:
-        """The marks of the ops that begin and end a turn; 0 where it has none, or none yet."""
+        """Returns the marks of the ops that begin and end a turn; 0 if there is none yet."""
         return self.marks[turn - 1] if turn else 0, self.marks[turn] if turn < len(self.marks) else 0
 
 
 class TurnOrder:
-    """Of one rank in one run."""
+    """The order of turns of one rank in one run."""
 
     def __init__(self) -> None:
         self._begun: list[tuple[int, int, int]] = []
@@ -45,7 +49,9 @@ class TurnOrder:
         self._read: dict[object, int] = {}
 
     def begins(self, mark: int, knows: int, touched: Footprint) -> None:
-        """A turn begins. `knows`: the marks of all ops that its thread knows. `touched`: what its call is on."""
+        """Records that a turn begins. `knows`: the marks that its thread has learned. `touched`: the flag or thread of
+        its call.
+        """
         after = 0
         for resource, mode in touched:
             after |= self._wrote.get(resource, 0)
@@ -57,7 +63,7 @@ class TurnOrder:
         self._begun.append((mark, knows, after))
 
     def orders(self, first: SeenTurns, turn: int, knows: int) -> bool:
-        """Whether a turn comes before the one of a thread that now knows these marks."""
+        """Whether a turn comes before the present turn of a thread that has learned the marks `knows`."""
         begin, end = first.around(turn)
         if knows & end:
             return True

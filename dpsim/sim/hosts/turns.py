@@ -1,7 +1,7 @@
 """The turns of a host thread: before each of its calls, the thread waits until the schedule picks it.
 
-A turn is one scheduler step of one thread, an op of the simulated machine. All turns of a rank write one resource, so a
-search tries them in every order. So it also tries all orders in which the threads use shared Python variables.
+A turn is one scheduler step of one thread, and an op of the simulated machine. All turns of a rank write one resource,
+so a search tries them in every order. So it also tries all orders in which the threads use shared Python variables.
 
 With three threads such a search rarely finishes, so a program may promise which orders do not matter:
 
@@ -9,10 +9,10 @@ With three threads such a search rarely finishes, so a program may promise which
 * `ordered_by_flags = True` promises that flags, starts and joins order the shared Python state, where its order
   matters.
 
-With a promise, a turn reads or writes only the object of its call. For `ordered_by_objects`, objects are flags,
-threads, communicators, streams, stores and mailboxes. For `ordered_by_flags`, they are flags, threads, and
-communicators that may be aborted; all other calls together count as calls on one further object. In such a program, a
-thread that increments a shared counter declares this with a call on a flag.
+With a promise, a turn reads or writes only the object of its call, so fewer turns conflict. For `ordered_by_objects`,
+objects are flags, threads, communicators, streams, stores and mailboxes. For `ordered_by_flags`, they are flags,
+threads, and communicators that may be aborted; all other calls count as calls on one shared object. In such a program,
+a thread that increments a shared counter declares this by a call on a flag.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "abort": (("state", "w"),),
     "call": (("state", "r"),),
 }
-"""What a call of these kinds touches of a flag, of a thread, or of a communicator that can be aborted. The latter also
-counts as a call like all others, and so does a stream's wait for a flag. A thread's wait before a set and one after it
-have the same effect, as long as no thread clears the flag.
+"""The footprint of a call, by kind, on a flag, a thread, or a communicator that ranks may abort. A call on such a
+communicator, and a stream's wait for a flag, also count as ordinary calls. A thread's wait has the same effect before
+and after a set, as long as no thread clears the flag.
 """
 
 USED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
@@ -53,14 +53,14 @@ USED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "call": (("state", "r"), ("order", "w")),
     "use": (("order", "w"),),
 }
-"""The same where a program promises `ordered_by_objects`: calls on two communicators, streams or stores commute."""
+"""The same for programs with `ordered_by_objects`: calls on two communicators, streams or stores commute."""
 
 Promise: TypeAlias = Literal["", "flags", "objects"]
-"""What a program promises of the order of its threads (`ordered_by_flags`, `ordered_by_objects`)."""
+"""The promise of a program about the order of its threads: `ordered_by_flags`, `ordered_by_objects`, or none."""
 
 
 class TurningHost(Host):
-    """A host thread of a rank that may have several. It really stands still in a plain call."""
+    """A host thread of a rank that may have several. In contrast to `Host`, it can wait within a plain call."""
 
     turns = True
 
@@ -73,30 +73,30 @@ class TurningHost(Host):
         self.by_object = bool(promise)
         self.touched = USED if promise == "objects" else TOUCHED
         self._shared_calls = ("wait_flag",) if promise == "objects" else ("call", "wait_flag")
-        """Calls on an object that are besides a call like all others."""
+        """Kinds of call that also count as ordinary calls."""
         self.mortal = self.lives or ()
         self.lives = ((("turns", self.rank), "w"), *self.mortal)
-        if promise:  # that main raises cuts off whatever the others would have done
+        if promise:  # an exception of main ends the other threads
             self.mortal = ((("over", self.rank), "r"), *self.mortal)
             self.lives = ((("over", self.rank), "r"), *self.lives)
         self._gone_on = self._starts = 0
         self._held_up: Sequence[Op] = ()
         self.last: Op | None = None
-        """Its last turn."""
+        """The op of its last turn."""
         self.stands = False
-        """It stands in a plain call that a limit of the world holds up."""
+        """Whether it waits in a plain call that a limit of the world blocks."""
         self.seen: SeenTurns | None = None
-        """Its turns, where what it shares is watched."""
+        """Its turns, if `SharedWatch` watches the run."""
         journal.looks = True
         journal.turn = self.turn
 
     def watch(self, order: TurnOrder) -> None:
-        """From now on its turns are seen."""
+        """Records its turns from now on."""
         own = self.own_journal
         self.seen = SeenTurns(own.thread, [], lambda: self.seen_marks, lambda: (own.step, own.site), order)
 
     def starts(self) -> None:
-        """Stand still until it is the turn of this thread to begin."""
+        """Waits for the turn in which this thread begins."""
         label = numbered_label("starts", self._starts, self.word) if self.machine.visible else ""
         self._pass(self.alone(self.op(label, host=True)))
         self._starts += 1
@@ -104,7 +104,7 @@ class TurningHost(Host):
             self.seen.begin(())
 
     def turn(self, site: str, ordinal: int) -> None:
-        """Stand still until it is this thread's turn to do something at a site."""
+        """Waits for this thread's turn to make a call at a site."""
         label = visit_label(self.word, site, ordinal, "comes to")
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
@@ -119,20 +119,20 @@ class TurningHost(Host):
             self.seen.begin(touched)
 
     def breaks(self) -> None:
-        """Main has raised, and stands still until it is its turn to end the rank."""
+        """Main has raised: waits for the turn in which it ends the rank."""
         if not self.killed:
             op = self.op(numbered_label("breaks", 0, self.word) if self.machine.visible else "", host=True)
             self._pass(self._for_all(op))
 
     def _for_all(self, op: Op) -> Op:
-        """The rank ends by it: whatever another thread does comes before, or not at all."""
+        """Gives `op`, which ends the rank, a footprint that conflicts with all turns of the other threads."""
         if self.by_object:
             op.footprint = ((("over", self.rank), "w"), (("turns", self.rank), "w"), *self.mortal[1:])
         return op
 
     def alone(self, op: Op, joined: str = "") -> Op:
-        """This thread goes on by itself. Where flags order what the threads share, that does not concern the others.
-        But that it has `joined` a thread concerns a thread that takes its name again.
+        """Gives `op`, by which this thread continues, a footprint. With a promise, it conflicts with no turn of another
+        thread. But if the thread has `joined` one, it conflicts with a start that uses the same name again.
         """
         if self.by_object:
             op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
@@ -141,7 +141,7 @@ class TurningHost(Host):
         return op
 
     def _pass(self, op: Op) -> None:
-        """Submit an op of this thread, and stand still until it has fired."""
+        """Submits an op of this thread, and waits until it has fired."""
         machine = self.machine
         if self._held_up:
             self._stand()
@@ -155,12 +155,12 @@ class TurningHost(Host):
         if op.at < 0:
             stand(machine.until(op, self.waiter))
         if self.killed:
-            stand(machine.env.waiter())  # which is never due
+            stand(machine.env.waiter())  # never due: the rank is dead
         self._learn(op)
         self.last = op
 
     def _give_way(self) -> None:
-        """Timed: before its turn, let each thread go on once that is due to go on."""
+        """Timed: before its turn, lets each other thread that is due run once."""
         env, waiter = self.machine.env, self.waiter
         env.giving_way.add(waiter)
         first: set[simpy.Event] = set()
@@ -180,11 +180,11 @@ class TurningHost(Host):
             self.learned.append((self.journal.step, self.causes))
 
     def issue(self, label: str | None = None) -> None:
-        """It stood at its turn."""
+        """Does nothing, as the thread has already waited for its turn."""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
         self._held_up = ends
-        if records <= len(self.records):  # else the record of this call is yet to come, so it stands before its next
+        if records <= len(self.records):  # else this call has no record yet, so the thread waits before its next call
             self._stand()
 
     def _stand(self) -> None:
@@ -229,7 +229,7 @@ class TurningHost(Host):
 
 
 def stand(at: simpy.Event) -> None:
-    """The running thread stands still within a plain call."""
+    """Makes the running thread wait for an event within a plain call."""
     hub = getcurrent().parent
     assert hub is not None
     hub.switch(at)

@@ -1,11 +1,12 @@
-"""What one instruction of a program does with a variable: read from the code, once for each function.
+"""What one instruction of a program does with a variable. The module reads this from the bytecode, once per function.
 
     order.append(n)         Use("order", "deref", ("append",), "whole")
     self.count += 1         Use("self", "fast", (), "set", "count")
     table[key]              Use("table", "fast", (), "item", key)
-    worker(order)           Use("order", "fast", (), "load")        # handed on; what worker does with it counts
+    worker(order)           Use("order", "fast", (), "load")        # passed on: what worker does with it counts
 
-A use is found where the variable is loaded. The instruction that takes it from the stack says what becomes of it.
+The module finds a use at the instruction that loads the variable. The instruction that pops the value from the stack
+shows what happens with it.
 """
 
 from __future__ import annotations
@@ -18,9 +19,12 @@ from dpsim.backend.journal.instructions import CodeStep, steps_of
 
 
 class Use(NamedTuple):
-    """`path`: attributes that are loaded one after the other. `how` says what is done with the last one. "load":
-    nothing yet. "whole": all of it is looked at. "item": one item, and `name` has its key as (scope, value). "store":
-    an item is set. "set": the attribute or the variable `name` is set.
+    """One use of a variable. `path`: attributes that are loaded one after the other. `how`: what happens to the last
+    one.
+
+    * "load": nothing yet. "whole": the program reads all of it.
+    * "item": it reads one item, and `name` is the key as (scope, value). "store": it sets an item.
+    * "set": it sets the attribute, or the variable, `name`.
     """
 
     root: str
@@ -51,12 +55,14 @@ _LOOK = {
     *("len", "sum", "min", "max", "sorted", "list", "tuple", "set", "dict", "frozenset", "any", "all", "iter", "next"),
     *("reversed", "enumerate", "zip", "map", "filter", "int", "float", "bool", "str", "repr", "print"),
 }
-"""Functions of Python that look into what they are called with."""
+"""Built-in functions that read their arguments."""
 
 
 @lru_cache(4096)
 def uses_of(code: CodeType) -> dict[int, list[Use]]:
-    """The uses in a function's code, by the offset of the instruction that begins them: it may load two variables."""
+    """Returns the uses in a function's code, by bytecode offset. One instruction may load two variables, so the values
+    are lists.
+    """
     steps = [step for step in steps_of(code) if step.opname not in ("CACHE", "NOP", "EXTENDED_ARG")]
     found: dict[int, list[Use]] = {}
     for at, step in enumerate(steps):
@@ -97,12 +103,14 @@ def _use(steps: list[CodeStep], at: int) -> Use:
 
 
 def _copied(steps: list[CodeStep], at: int) -> bool:
-    """Whether an instruction loads an object whose attribute is added to."""
+    """Whether the instruction loads an object to one of whose attributes the program adds (`+=`)."""
     return at + 1 < len(steps) and steps[at + 1].opname == "COPY"
 
 
 def _taker(steps: list[CodeStep], at: int) -> tuple[int, int]:
-    """The instruction that takes what an instruction has put on the stack, and how deep that lies then; 0 if none."""
+    """Returns the instruction that pops the value which an instruction has pushed, and the value's depth in the stack;
+    0 if there is none.
+    """
     depth = 1
     for index in range(at + 1, min(at + 40, len(steps))):
         step = steps[index]

@@ -1,32 +1,33 @@
-"""Whether a run makes progress: a look at all journals now and then, which ends a program that has no end.
+"""Whether a run makes progress: the watch reads all journals now and then, and ends a program that would run without
+end.
 
-The machine sees a hang exactly: nothing can move any more. A program that moves without end is harder to see. This
-module sees that nothing has *changed* for long: no rank did anything but repeat itself. A poll, or a query of an event
-or a flag, is a repetition if the place has had its outcome before. So is a decision with a value that was decided there
-before. A sleep, a mark on a stream and a probe always are. All else is progress of any rank, and all counts begin anew.
+The machine detects a hang exactly: nothing can happen any more. A program that runs without end is harder to detect.
+The watch detects that for a long time each rank has only repeated itself. A poll, or a query of an event or a flag, is
+a repetition if this site has had the same outcome before. A decision is one if this site has decided the same value
+before. A sleep, a record of an event and a probe always are. Every other record is progress, and restarts all counts.
 
 * A get whose time-out has passed counts as a poll that found nothing.
-* A host collective with a result that it had at this place before is a repetition: ranks poll, and agree that they have
-  no work. A rank that only agrees may count its agreements, so the watch never calls it endless.
-* A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: no other rank can affect it. The
-  watch ends the run after REPEATS such records. A rank with several threads is never deaf, since they share Python.
-* A rank that asks may get an answer. The watch calls it endless only while no op under way can change an answer: no
-  message, no kernel, no collective and no other rank. All ranks that still move then get REPEATS further records each
-  (ASKS in untimed mode, since there every poll is a choice). The last op may still answer, so half of these records
-  have to come after the look that found nothing under way.
+* A host collective is a repetition if this site has had the same result before: ranks poll, and agree that they have no
+  work. If a rank only repeats such agreements, the watch never ends the run for it, since the program may count them.
+* A rank is *deaf* if it repeats itself without polling (it sleeps, it decides): no other rank can affect it. The watch
+  ends the run after REPEATS such records. A rank with several threads is never deaf, since its threads share Python.
+* A rank that polls may still receive an answer. The watch calls it endless only while no op under way can change an
+  answer: no message, no kernel, no collective and no other rank. All ranks that still run then have to write REPEATS
+  further records each (ASKS in untimed mode, where each poll is a choice). The last op may still answer, so half of
+  these records have to follow the check that found nothing under way.
 
-So the watch never calls a poll loop endless while its message is under way, however long a schedule holds the message
-back. It cuts such a run off after SAME steps without progress (`still`). A loop that gives up before is not affected.
+So the watch never calls a poll loop endless while its message is under way, however long a schedule delays the message.
+It only cuts such a run off after SAME steps without progress (`still`). A loop that gives up earlier is not affected.
 
-A run without end that makes progress is stopped by the memory that the process has taken since the run began. A record
-has some 200 bytes, and an op that waits on a device three times as many. The size of a message is up to its sender. In
-untimed mode each op knows what came before it, so memory grows faster than the run. The number of records also stops
-such a run; it is the same on every machine, and no other schedule is tried.
+A run may also make progress without end. Then the watch stops it when the process has taken too much memory since the
+run began. A record takes some 200 bytes, and a pending device op three times as many. In untimed mode each op stores
+which ops came before it, so memory grows faster than the run. A bound on the number of records also stops the run. It
+is equal on every machine, and in untimed mode the search tries no other schedule.
 
-The journals call `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), and know nothing else of this
-watch. So an op costs one comparison. `overtime` ends a loop that issues no op.
+The journals call `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), so an op costs one
+comparison. `overtime` ends a loop that issues no op.
 
-Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
+Prior art: SPIN's non-progress cycles. SPIN compares states, which a coroutine does not expose.
 """
 
 from __future__ import annotations
@@ -49,19 +50,21 @@ from dpsim.sim.hosts.host import Host
 
 REPEATS = 100_000
 ASKS = 1_000
-"""Records of each rank that moves, two for a poll. What the order of an untimed run costs grows with their square."""
+"""Untimed mode: this number of records per rank that still runs, two for a poll. The cost of ordering them grows with
+their square.
+"""
 SAME = 1_000
-"""An untimed run ends after this number of steps that are repetition, where something else could happen."""
+"""An untimed run ends after this number of steps that only repeat, if another op could happen."""
 MOST_BYTES = 1_000_000_000
-"""So much may the process grow in a run."""
+"""The process may take this many more bytes during a run."""
 MOST_RECORDS = 10_000_000
 MOST_UNTIMED = 1_000_000
 MEASURED = 8
-"""The watch measures the memory at each look of this number, which takes as long as three ops."""
+"""The watch measures memory once in this number of looks, since that takes as long as three ops."""
 
 
 class Endless(Exception):
-    """These ranks repeat themselves, and nothing can change that."""
+    """These ranks only repeat themselves, and no op under way can change that."""
 
     def __init__(self, ranks: Sequence[int]) -> None:
         super().__init__(ranks)
@@ -69,8 +72,8 @@ class Endless(Exception):
 
 
 class ProgressWatch:
-    """Of one run. `tick` is called at every look; what it raises ends the run. `waiters`: by what the threads of a rank
-    go on.
+    """The watch of one run. `tick` is called at every look; an exception from it ends the run. `waiters` returns the
+    events by which the threads of a rank continue.
     """
 
     def __init__(
@@ -89,21 +92,21 @@ class ProgressWatch:
         self._epoch = 0
         self._seen_epoch = -1
         self._stood_since = 0
-        self._stood: set[Op] = set()  # what could happen then
+        self._stood: set[Op] = set()  # the ops that were enabled then
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
         self._looks = 0
-        self._vain: dict[int, int] = {}  # since when nothing is under way: what each rank had repeated by then
-        self._could: set[Op] = set()  # and what could happen; a schedule holds back what still can
-        self._began = 0  # what the process occupied at the first look
+        self._vain: dict[int, int] = {}  # repetitions of each rank when the watch first found nothing under way
+        self._could: set[Op] = set()  # the ops enabled then: a schedule may delay those that still are
+        self._began = 0  # bytes of the process at the first look
 
     @cached_property
     def _ranks(self) -> list[Repetition]:
-        """Made at the first look; most runs end before it."""
+        """Created at the first look; most runs end before."""
         return [Repetition(host.rank, host.records) for host in self._hosts]
 
     def look(self, rank: int) -> None:
-        """A rank has gone on for a while. Raises Halt if this run has to end."""
+        """Called by a journal now and then, while a rank runs. Raises Halt if the run has to end."""
         machine, own = self._machine, self._ranks[rank]
         try:
             if self._tick is not None:
@@ -121,8 +124,8 @@ class ProgressWatch:
             raise machine.halt(error) from error
 
     def still(self, steps: int) -> None:
-        """An untimed run has made some more steps. Raises CutOff if the last SAME of them have brought nothing new, and
-        something else could happen. Where nothing else can, the ranks reach their ASKS, and the run is endless.
+        """Called every LOOK_STEPS steps of an untimed run. Raises CutOff if the last SAME steps brought nothing new and
+        another op could happen. If none could, the ranks reach ASKS repetitions, and the run is endless.
         """
         if self._new():
             self._stood_since, self._stood = steps, set(self._machine.enabled)
@@ -130,7 +133,7 @@ class ProgressWatch:
             raise CutOff(f"{counted(SAME, 'step')} that brought nothing new")
 
     def _new(self) -> bool:
-        """Whether any rank made progress since this was last asked, which is so at first."""
+        """Whether any rank made progress since the last call of this method; True at the first."""
         for one in self._ranks:
             self._reads_on(one)
         before, self._seen_epoch = self._seen_epoch, self._epoch
@@ -140,7 +143,7 @@ class ProgressWatch:
         return sum(len(one.records) for one in self._ranks)
 
     def _measure(self) -> None:
-        """Stop the run if it has taken too much memory."""
+        """Stops the run if the process has taken too much memory."""
         now = occupied()
         self._began = self._began or now
         if now - self._began > MOST_BYTES:
@@ -156,7 +159,7 @@ class ProgressWatch:
         )
 
     def _reads_on(self, one: Repetition) -> bool:
-        """Whether a rank has done nothing but repeat itself since any rank made progress."""
+        """Reads the new records of a rank. Returns whether it has only repeated itself since any rank made progress."""
         if one.epoch != self._epoch:
             one.begin(self._epoch)
         elif not one.reads_on():
@@ -169,11 +172,13 @@ class ProgressWatch:
         return [own.rank] if deaf else []
 
     def _asks(self, one: Repetition) -> bool:
-        """Whether what others do reaches a rank. Its own threads do in Python, where it may look at anything."""
+        """Whether other ranks can affect a rank, because it polls. A rank with several threads counts as well: they
+        share Python.
+        """
         return bool(one.asks) or len(self._waiters(one.rank)) > 1
 
     def _in_vain(self) -> list[int]:
-        """The ranks that ask in vain, if for long all that could happen was that they ask again."""
+        """Returns the ranks that poll in vain, if for long nothing else could happen."""
         epoch, half = self._epoch, self._enough // 2
         for one in self._ranks:
             self._reads_on(one)
@@ -185,7 +190,7 @@ class ProgressWatch:
         return ranks if long and not self._could & self._enabled() else []
 
     def _enabled(self) -> set[Op]:
-        """What can happen, but for what only may: a death, or an op that something else has to let happen."""
+        """Returns the ops that will happen sooner or later, so no deaths and no ops whose guard is closed."""
         dead = self._machine.dead
         return {
             op
@@ -194,7 +199,7 @@ class ProgressWatch:
         }
 
     def _alone(self, enough: int) -> list[int]:
-        """The ranks that have repeated themselves `enough` times, if nothing but their next repetition can happen."""
+        """Returns the ranks with at least `enough` repetitions, if nothing but their next repetition can happen."""
         repeating = [one for one in self._ranks if one.repeats >= enough and self._ends[one.rank] == "blocked"]
         if not any(map(self._asks, repeating)):
             return []
@@ -206,7 +211,7 @@ class ProgressWatch:
         return sorted(moving) if alone else []
 
     def _is_of(self, op: Op, moving: Container[int]) -> bool:
-        """Whether an op is a part of what these ranks repeat, or will not happen by itself."""
+        """Whether an op belongs to what these ranks repeat, or need not happen at all."""
         life = op.life
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True
@@ -214,13 +219,15 @@ class ProgressWatch:
 
 
 def occupied() -> int:
-    """Bytes of memory that this process occupies; where the system does not say, the most that it ever did."""
+    """Returns the bytes of memory that this process occupies; if the system does not report that, the most that it ever
+    did.
+    """
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
         try:
             from resource import RUSAGE_SELF, getrusage
-        except ImportError:  # no bound but that of records
+        except ImportError:  # on this system only the bound on records applies
             return 0
         return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -1,20 +1,21 @@
-"""A caching allocator, as PyTorch's: freed memory goes back to its stream's pool at once and is handed out again
-without waiting.
+"""A caching allocator like PyTorch's: `free` returns memory to the pool of its stream, and the next `alloc` may reuse
+it without waiting.
 
-So `free` never waits, and use-after-free becomes possible on a device. Work of *another* stream may still read the
-memory, unless `record_stream` named that stream. The rules of torch's CUDACachingAllocator:
+Because `free` never waits, a program can have a use-after-free on its device. Work on *another* stream may still read
+the memory, unless the program called `record_stream` for that stream. The rules are those of torch's
+CUDACachingAllocator:
 
 * The allocator rounds requests up to 512 bytes. Up to 1 MiB comes from the small pool (segments of 2 MiB), more from
-  the large one (20 MiB). From 10 MiB on a segment has the size itself, rounded up to 2 MiB.
-* Only the stream for which a block was taken reuses it, and the smallest block that fits comes first. The allocator
-  splits the rest off if that is worth it, and merges free neighbours.
-* `free` of a block that other streams used notes where those streams stand *now*. The block comes back when a later
-  allocation finds that they have reached that point. It does not cover work put on the other stream after that.
-* With expandable segments there is one segment for each stream and pool, which grows: blocks merge further, so reuse
+  the large pool (segments of 20 MiB). From 10 MiB on, a segment has the size of the request, rounded up to 2 MiB.
+* Only the stream for which a block was allocated reuses it. The allocator takes the smallest free block that fits,
+  splits off the rest if it is large enough, and merges free neighbours.
+* If other streams used a block (`record_stream`), `free` records how far those streams are *now*. A later allocation
+  takes the block back when they have passed that point. Work that they receive after the free is not covered.
+* With expandable segments, each stream and pool has one segment, which grows. Then blocks merge further, so reuse
   differs.
 
-Memory is real: a segment is an array of bytes and a buffer a view into it. So a kernel that reads a reused block gets
-the new content: a wrong number and not only a finding.
+The memory is real: a segment is an array of bytes, and a buffer is a view into it. So a kernel that reads a reused
+block computes with the new contents: the result is wrong, in addition to the finding.
 
     >>> pool = CachingAllocator()
     >>> a = pool.alloc("main", 1000)
@@ -46,23 +47,21 @@ ROUND_LARGE = 2 << 20
 EXPANDABLE_RESERVE = 256 << 20
 
 Passed = Callable[[], bool]
-"""Whether a stream has come past a point. The host knows: it never guesses."""
+"""Returns whether a stream has passed a point, as far as the host has learned."""
 
 
 _TYPES = {name: np.dtype(CARRIERS.get(name, name)) for name in DTYPES}
-"""By name: numpy takes longer to read it than to make an array."""
+"""By name of the element type, since numpy parses a name more slowly than it makes an array."""
 
 _spare: list[NDArray[np.uint8]] = []
-"""Zeroed memory of small segments that no run uses any more: to get new memory from the system takes longer than a
-small run.
-"""
+"""Zeroed memory of small segments from earlier runs. New memory from the system takes longer than a small run."""
 
 MOST_SPARE = 64
 
 
 def _fresh(size: int) -> NDArray[np.uint8]:
-    """Zeros that take no room before they are touched. Those of numpy do, if malloc gives out memory that was freed:
-    gigabytes for a thousand ranks.
+    """Returns zeroed memory that occupies no RAM until it is touched. `numpy.zeros` may touch it all, if malloc returns
+    freed memory: gigabytes for a thousand ranks.
     """
     if sys.platform == "win32":
         return np.zeros(size, np.uint8)
@@ -70,7 +69,9 @@ def _fresh(size: int) -> NDArray[np.uint8]:
 
 
 class Segment:
-    """Memory taken from the device. `mapped` bytes of it may be cut into blocks; none was beyond `used`."""
+    """Memory taken from the device. The allocator may cut its first `mapped` bytes into blocks; no block was beyond
+    `used`.
+    """
 
     __slots__ = ("mapped", "memory", "number", "used")
 
@@ -83,7 +84,7 @@ class Segment:
 
 
 class Block:
-    """A piece of a segment, in use or free, and its neighbours there."""
+    """A piece of a segment, in use or free, with its neighbours."""
 
     __slots__ = ("after", "before", "free", "pool", "segment", "start", "stop")
 
@@ -105,12 +106,12 @@ class Block:
         return self.segment.number, self.start, self.stop
 
     def key(self) -> tuple[int, int, int]:
-        """Order of the free list: the smallest first, then the oldest segment, then the lowest address."""
+        """The order of the free list: the smallest block first, then the oldest segment, then the lowest address."""
         return self.stop - self.start, self.segment.number, self.start
 
 
 class FreeBlocks:
-    """The free blocks of one stream and size class."""
+    """The free blocks of one stream and size class (small or large)."""
 
     __slots__ = ("blocks", "grows", "small")
 
@@ -121,20 +122,20 @@ class FreeBlocks:
 
 
 class CachingAllocator:
-    """The allocator of one rank. Streams are named."""
+    """The allocator of one rank. Streams are given by name."""
 
     def __init__(self, expandable: bool = False) -> None:
         self.expandable = expandable
         self.taken = 0
-        """How often new memory was taken from the device."""
+        """How often the allocator took new memory from the device."""
         self._segments: list[Segment] = []
         self._pools: dict[tuple[str, bool], FreeBlocks] = {}
-        self._free: dict[tuple[int, int], Block] = {}  # (segment, start) -> free block
+        self._free: dict[tuple[int, int], Block] = {}  # (segment number, start) -> free block
         self._last: dict[int, Block] = {}  # expandable: segment -> its last block
         self._waiting: deque[tuple[Block, list[Passed]]] = deque()
 
     def alloc(self, stream: str, nbytes: int) -> Block:
-        """Memory for `nbytes` on a stream: a free block that fits best, else new memory."""
+        """Returns a block of at least `nbytes` for a stream: the smallest free block that fits, else new memory."""
         if self._waiting:
             self._collect()
         size = max(-(-nbytes // ROUND) * ROUND, ROUND)
@@ -156,7 +157,9 @@ class CachingAllocator:
         return block
 
     def free(self, block: Block, marks: Sequence[Passed] = ()) -> None:
-        """Give a block back. `marks`: for each other stream that used it, whether that stream came past the present."""
+        """Returns a block to its pool. `marks`: for each other stream that used it, a function that says whether the
+        stream has passed its present end.
+        """
         assert not block.free, f"{block.place} is free already"
         if marks:
             self._waiting.append((block, list(marks)))
@@ -164,11 +167,11 @@ class CachingAllocator:
             self._release(block)
 
     def array(self, block: Block, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The memory of a block as an array, from the block's start."""
+        """Returns the memory of a block as an array of that dtype and shape, from the block's start."""
         return np.ndarray(shape, _TYPES.get(dtype, dtype), block.segment.memory, block.start)
 
     def close(self) -> None:
-        """The run is over: it does not touch the memory any more."""
+        """Ends the use of the memory at the end of a run: clears small segments and keeps them for later runs."""
         for segment in self._segments:
             if len(segment.memory) == SMALL_SEGMENT and len(_spare) < MOST_SPARE:
                 segment.memory[: segment.used] = 0
@@ -182,7 +185,7 @@ class CachingAllocator:
     # ---- inside
 
     def _collect(self) -> None:
-        """Take back blocks whose other users are through."""
+        """Takes back freed blocks whose other streams have passed the point of the free."""
         kept: deque[tuple[Block, list[Passed]]] = deque()
         for block, marks in self._waiting:
             left = [mark for mark in marks if not mark()]
@@ -193,7 +196,7 @@ class CachingAllocator:
         self._waiting = kept
 
     def _take(self, pool: FreeBlocks, size: int) -> Block:
-        """New memory from the device, as one block."""
+        """Returns new memory from the device, as one block."""
         self.taken += 1
         if self.expandable:
             return self._grow(pool, size)
@@ -237,7 +240,7 @@ class CachingAllocator:
         self._list(rest)
 
     def _release(self, block: Block) -> None:
-        """Free, and merge with free neighbours. The object stays that of the lowest address."""
+        """Frees a block and merges it with free neighbours. The block with the lowest address remains."""
         block.free = True
         before, after = block.before, block.after
         if after is not None and after.free:

@@ -1,5 +1,5 @@
-"""Memory of the simulated machine. Buffers are views into the segments of a caching allocator, so memory that is reused
-too early gives wrong numbers, as on a device.
+"""Buffers of the simulated machine. They are views into the segments of a caching allocator. So a program that reuses
+memory too early gets wrong numbers, as on a real device.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.sim.memory.device import Device
 
 
 class DeviceStream(OwnStream):
-    """What a buffer needs of its stream: the host that issues to it, its device, and the ops that are on it."""
+    """The fields of a stream that a buffer uses: the host that issues to it, its device, and its chain of ops."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ class DeviceStream(OwnStream):
 
 
 class SimBuffer(JournaledBuffer):
-    """A piece of a segment of the device's allocator."""
+    """A buffer: a block of the device's allocator, or a view into one."""
 
     __slots__ = ("_users", "array", "block", "flat", "on", "readable")
 
@@ -53,7 +53,7 @@ class SimBuffer(JournaledBuffer):
         self._users: list[Chain] = []
 
     readable: HostArray
-    """Its memory for a kernel that reads it: what writes to it fails. There from when it is first asked for on."""
+    """A read-only view for kernels that read the buffer. The first use creates it."""
 
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
@@ -79,7 +79,7 @@ class SimBuffer(JournaledBuffer):
         return lambda: host.wait_for_device(op)
 
     def _copied(self) -> HostArray:
-        """As a host has elements that numpy lacks."""
+        """Returns a copy in the host's type, for element types that numpy lacks."""
         return self.array.copy().view(NUMPY[self.dtype])
 
     def _hold(self, stream: Stream) -> None:
@@ -97,8 +97,8 @@ class SimBuffer(JournaledBuffer):
 
 
 def _passed(host: Host, point: Op) -> Passed:
-    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it has
-    learned.
+    """Returns a function that says whether a stream has passed `point`, as far as the host knows. Untimed, the host
+    knows only what it has learned.
     """
     if host.machine.timed:
         return lambda: point.at >= 0
@@ -112,25 +112,25 @@ def array_of(buffer: Buffer) -> HostArray:
 
 
 def readable_of(buffer: Buffer) -> HostArray:
-    """Its memory for a kernel that reads it."""
+    """Returns a read-only view of the buffer's memory, for kernels that read it."""
     own: SimBuffer = of_this_backend(buffer, SimBuffer)
     try:
         return own.readable
-    except AttributeError:  # a method `__getattr__` would make each look at any field slow
+    except AttributeError:  # a method `__getattr__` would slow down each access to any field
         array = own.readable = own.array.view()
         array.flags.writeable = False
         return array
 
 
 def flat_of(buffer: Buffer) -> HostArray:
-    """Its memory in one dimension."""
+    """Returns the buffer's memory in one dimension."""
     flat: HostArray = buffer.flat if type(buffer) is SimBuffer else of_this_backend(buffer, SimBuffer).flat
     return flat
 
 
 def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
-    """Device memory as resources: pieces of segments. Two buffers that share memory always share a piece; close
-    neighbours may share one, too.
+    """Returns the footprint of these reads and writes: pieces of segments as resources. Two buffers that share memory
+    share a piece; close neighbours may share one, too.
     """
     return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
 

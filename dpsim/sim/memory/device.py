@@ -1,9 +1,9 @@
-"""The device of a rank: what the rank has once, however many host threads it has.
+"""The device of a rank: what the rank has once, for all its host threads.
 
-A device has memory, streams as chains of ops, and communicators whose collectives it takes part in. A kernel that
-raises stops it: nothing that it has under way happens any more, and its hosts learn of the error. A host that dies at
-an op stops it too, at some time after that. In untimed mode, the stop of the device is an op, and all that the device
-does reads its life.
+A device has memory, streams as chains of ops, and communicators in whose collectives it takes part. If a kernel raises,
+the device stops: its unfinished work never happens, and its hosts get the error. If a fault lets the host die at an op,
+the device stops some time later. In untimed mode, the stop is an op that writes the device's life, and all device work
+reads that life. So a search tries the stop before and after each piece of work.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ class Device:
         self.threads: list[Host] = []
 
     def tell(self, host: Host) -> None:
-        """Add a host that learns of it when the device stops."""
+        """Adds a host that gets the error when the device stops."""
         if host not in self.threads:
             self.threads.append(host)
 
     def chain(self, name: str) -> Chain:
-        """The stream of that name, made when it is first asked for."""
+        """Returns the stream with that name. The first use creates it."""
         chain = self.chains.get(name)
         if chain is None:
             chain = self.chains[name] = Chain(self.machine, name, self.room)
         return chain
 
     def is_done(self) -> bool:
-        """Whether nothing is left on its streams."""
+        """Whether all work on its streams has ended."""
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts learn of the error. Where this
-        rank is known to have such kernels, that is an op, before which other streams may go on.
+        """A kernel failed: its unfinished work never happens, and the hosts get the error. If a search knows that this
+        rank has such kernels, the stop is an op, and other streams may continue before it.
         """
         machine, rank = self.machine, self.rank
-        by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # it never ends
+        by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # the kernel's op never fires
         if rank not in machine.failing:
             if machine.strategy is not None:
                 machine.strategy.raised(rank)
@@ -67,7 +67,7 @@ class Device:
         machine.submit(failure)
 
     def die(self, host: Host) -> None:
-        """A host died at an op, and the device stops at some time after that."""
+        """A fault let a host die at an op: the device stops some time later."""
         loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self.machine.end_of(self.rank))
         loss.strikes = lambda: False
         if host.chained:
@@ -80,12 +80,14 @@ class Device:
             host.device_failed(error, by)
 
     def forget(self) -> None:
-        """The run is over; drop all references, so that it leaves no cycles behind. Kernels know their device."""
+        """Drops all references at the end of the run, so that no reference cycles remain: kernel ops refer to their
+        device.
+        """
         self.chains.clear()
         self.threads.clear()
 
     def lose(self) -> None:
-        """The device stops, and the collectives that it takes part in never end."""
+        """Stops the device: its unfinished collectives never end."""
         self.machine.kill(self.rank)
         for group in self.groups:
             group.lose(self.rank)

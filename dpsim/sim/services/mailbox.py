@@ -1,15 +1,14 @@
-"""Mailboxes: messages between hosts, each delivered some time after it was sent.
+"""Mailboxes: messages between hosts. The machine delivers each message some time after the send.
 
-A delivery is an op. Deliveries from one sender to one mailbox are a chain, and deliveries of several senders come in
-any order. A poll finds the messages delivered before it. Each *position* of a mailbox is a resource: delivery k writes
-position k, and a poll that looks at position k reads it. So a poll races only with the delivery that it just missed.
-All deliveries also write the whole mailbox, so a search tries their orders.
+A delivery is an op. Deliveries from one sender to one mailbox form a chain; deliveries of several senders arrive in any
+order. A poll finds the messages that arrived before it. For a search, each *position* of a mailbox is a resource:
+delivery k writes position k, and a poll that expects message k reads it. So a poll conflicts only with the delivery
+that it just missed. All deliveries also write the mailbox as a whole, so a search tries their orders.
 
-`taken` notes which look took which message, so that another run can have the same (`World.gates`). A look that has a
-gate is no choice.
+`taken` records which poll or get took which message, so that another run can repeat this (`World.gates`). A gate
+(`dpsim.contract.gates`) fixes the outcome of a poll or get, so it is no choice of the search.
 
-A get with a time-out waits as any other does, and its time is up when nothing else can happen
-(`dpsim.sim.graph.alarms`).
+A get with a time-out waits like any other get. The rule for its time-out is in `dpsim.sim.graph.alarms`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 
 Letter: TypeAlias = tuple[Frozen, Op, Address]
-"""A message, its delivery, and where it was posted."""
+"""A message, the op of its delivery, and the address of the send."""
 
 
 class _Box:
@@ -34,8 +33,8 @@ class _Box:
         self.taken = 0
         self.delivered = 0
         self.getters: deque[Op] = deque()
-        self.alarms: dict[Op, Op] = {}  # of the getters with a time-out
-        self.named: dict[Address, Op] = {}  # by the message that each waits for
+        self.alarms: dict[Op, Op] = {}  # the time-outs of waiting gets
+        self.named: dict[Address, Op] = {}  # waiting gets with a gate, by the message that each takes
 
 
 class Mailboxes:
@@ -47,16 +46,17 @@ class Mailboxes:
         self._boxes: dict[tuple[int, str], _Box] = {}
         self._chains: dict[tuple[int, int, str], Op] = {}
         self.taken: dict[Address, Address] = {}
-        """By the look that took it the post of each message."""
+        """For each poll or get that took a message: the address of the send."""
 
         self._unsure: dict[tuple[int, int, str], list[tuple[Op, Op | None]]] = {}
-        """The messages of ranks that may be killed, each with the op by which the rank reached its send."""
+        """The deliveries of ranks that may be killed, each with the op by which the rank reached its send."""
 
     def post(
         self, delivery: Op, source: Address, to: int, name: str, message: Frozen, issued: Op | None = None
     ) -> None:
-        """Send; the delivery comes after those that this sender sent to the box before. One that has a life dies with
-        its sender. `issued`: the op by which the sender reaches this call, if there is one.
+        """Sends a message. Its delivery comes after earlier ones of this sender to the box. A delivery with a `life` is
+        lost with its sender. `issued`: the op by which the sender reaches this call, or None. Raises ValueError for an
+        unknown receiver.
         """
         sender = source[0]
         if not 0 <= to < self._size:
@@ -76,7 +76,7 @@ class Mailboxes:
         machine.submit(delivery)
 
     def announce(self, notice: Op, source: Address, name: str, message: Frozen) -> None:
-        """Prepare a delivery without a sender, asked for at `source`; the caller submits it when it is due."""
+        """Prepares a delivery without a sender, for a watcher that called at `source`. The caller submits it later."""
         to = source[0]
         box = self._boxes.get((to, name)) or self._box(to, name)
         notice.effect, notice.args = self._deliver, (box, (message, notice, source))
@@ -85,20 +85,20 @@ class Mailboxes:
             notice.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole)
 
     def follow(self, notice: Op, sender: int, to: int, name: str) -> None:
-        """It comes after what the sender has sent to that box, and what was not lost with it."""
+        """Orders a notice after all messages of `sender` to that box that were not lost with it."""
         last = self._chains.get((sender, to, name))
         for delivery, issued in reversed(self._unsure.get((sender, to, name), ())):
             last = delivery
-            if issued is None or issued.at >= 0:  # else the sender died before it reached the send
+            if issued is None or issued.at >= 0:  # else the sender died before it reached this send
                 break
             last = None
         if last is not None and last.life not in self._machine.dead:
             self._machine.edge(last, notice)
 
     def take(self, op: Op, at: Address, name: str, how: str, alarm: Op | None = None, gate: Gate | None = None) -> None:
-        """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
-        get comes after its message, and is no choice. `alarm`: of a get that has None when its time is up, with its
-        time-out as a cost.
+        """Gives `op` the next message as its value; for a poll, None if there is none. A search tries a poll early and
+        late; a get comes after its message, so it is no choice. `alarm`: the time-out of a get, with its duration as
+        cost.
         """
         rank = at[0]
         box, machine = self._boxes.get((rank, name)) or self._box(rank, name), self._machine
@@ -134,7 +134,7 @@ class Mailboxes:
             self._hand(box, op, letter)
 
     def _set(self, alarm: Op | None, box: _Box, getter: Op) -> None:
-        """Let a getter wait no longer than that."""
+        """Sets the time-out of a waiting get."""
         if alarm is not None:
             box.alarms[getter] = alarm
             alarm.effect, alarm.args = self._in_vain, (box, getter)
@@ -142,7 +142,7 @@ class Mailboxes:
             self._machine.alarms.set(alarm, alarm.cost, getter.causes, getter.touches(), whole)
 
     def close(self) -> None:
-        """The run is over: what still waits for a message, and knows itself by that, does so no longer."""
+        """Breaks reference cycles at the end of a run: waiting gets refer to themselves."""
         for box in self._boxes.values():
             for getter in (*box.getters, *box.named.values()):
                 getter.effect, getter.args = None, ()
@@ -151,7 +151,7 @@ class Mailboxes:
         self._unsure.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
-        """A new, empty mailbox."""
+        """Creates an empty mailbox."""
         box = self._boxes[rank, name] = _Box((rank, name))
         return box
 
@@ -171,7 +171,7 @@ class Mailboxes:
             self._machine.submit(getter)
 
     def _in_vain(self, box: _Box, getter: Op) -> None:
-        """The time of a get is up."""
+        """The time-out of a get has passed."""
         alarm = box.alarms.pop(getter)
         if getter in box.getters:
             box.getters.remove(getter)
@@ -180,7 +180,7 @@ class Mailboxes:
         self._machine.submit(getter)
 
     def _give(self, box: _Box, getter: Op) -> None:
-        """The next message is for this get, even if another thread arrives to take one before it goes on."""
+        """Reserves the next message for this get, even if another thread calls a get before this one continues."""
         self._hand(box, getter, box.messages.popleft())
 
     def _hand(self, box: _Box, getter: Op, letter: Letter) -> None:
@@ -200,7 +200,7 @@ class Mailboxes:
 
     @staticmethod
     def _learn(op: Op, after: Op) -> None:
-        """A take comes after the delivery of its message, or, if it has waited in vain, after the time-out."""
+        """Orders a poll or get after the delivery of its message, or after its time-out."""
         op.seen_marks |= after.seen_marks
         op.causes |= after.causes
 

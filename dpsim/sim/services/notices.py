@@ -1,12 +1,12 @@
-"""Notices to the actors that watch a rank or service: it is gone.
+"""Notices: messages to the ranks that watch another rank or service, when that actor has ended.
 
-A notice is a delivery without a sender. It comes after the end of the watched actor, and races from then on like every
-delivery. If the actor never ends, no notice comes, and the run does not wait for one.
+A notice is a delivery without a sender. It comes after the end of the watched actor, and a search tries its order with
+other deliveries. If the actor never ends, no notice arrives, and the run does not wait for one.
 
     notices.watch(host, actor=3, mailbox="deaths", took=10_000)
-    notices.gone(3, host.before)                # the end of rank 3: its notices are under way
+    notices.gone(3, host.before)                # rank 3 has ended: sends its notices
 
-The end is that of the host. Its device may go on for a while, and so may what it began with others.
+The end is that of the actor's host. Its device may still run, and so may collectives that it began with others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dpsim.sim.services.mailbox import Mailboxes
 
 
 class Notices:
-    """All watchers, and the actors that are gone."""
+    """All watchers, and the actors that have ended."""
 
     def __init__(self, machine: Machine, boxes: Mailboxes) -> None:
         self._machine = machine
@@ -29,7 +29,7 @@ class Notices:
         self._gone: dict[int, Callable[[Op], None]] = {}
 
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
-        """A host wants a notice, by the call that it has issued last."""
+        """A host asks for a notice by its last call. The delivery takes `took` ns."""
         notice = Op(host.address("is told by"), took)
         if host.chained:
             host.before(notice)
@@ -39,7 +39,7 @@ class Notices:
             self._tell(actor)
 
     def gone(self, actor: int, behind: Callable[[Op], None]) -> None:
-        """An actor has ended. `behind`: puts an op behind all that it did and knew."""
+        """An actor has ended. `behind` orders an op after all that the actor issued and learned."""
         self._gone[actor] = behind
         self._tell(actor)
 
@@ -50,7 +50,7 @@ class Notices:
             self._machine.submit(notice)
 
     def close(self) -> None:
-        """The run is over: no watcher gets a notice any more."""
+        """Ends all watches at the end of a run."""
         for waiting in self._watched.values():
             for notice, _, _ in waiting:
                 notice.effect, notice.args = None, ()

@@ -1,17 +1,17 @@
 """Ports of nodes, and the stores behind them.
 
-The order in which actors reach a port settles which of them listens there. To open, to join and to close touch the
-port, so in untimed mode a search tries all orders. Values are sent, and arrive some time later, those of one rank in
-order; of several the last one counts.
+The first actor (a rank or service) that opens a port listens there. To open, to join and to close a port are ops that
+touch it, so in untimed mode a search tries all their orders. An actor that sets a key sends the value, which arrives
+some time later. Values of one rank arrive in order, and the last one counts.
 
-An actor that joins a port or asks for a key *looks* when there is something to see, and not before. So its wait for a
-listener or a value is no order to explore, as with a message that is waited for. What may still change under the look,
-another value or a listener that leaves, conflicts with it.
+An actor that joins a port, or gets a key, reads the port or the key when there is something to read, and not before. So
+its wait for a listener or a value is no choice of the search. But something may change just before it reads: another
+value arrives, or the listener leaves. The read conflicts with these ops.
 
     rank 0   open 5, set k      close 5
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
-`dpsim.sim.graph.alarms` says when a time-out passes. A wait of 0 ns looks once, and may be too early.
+`dpsim.sim.graph.alarms` has the rule for time-outs. A wait of 0 ns reads once, and may be too early.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from dpsim.sim.hosts.host import Host
 from dpsim.sim.services.waiting import LATER, Waiting
 
 FIRST_FREE = 49152
-"""The first port that a node gives to an actor that asks for any."""
+"""The first port that a node gives to a call with port 0."""
 
 SHARE = 16
-"""One actor owns this number of them, so the order in which actors ask does not change their numbers."""
+"""Each actor has this number of free ports, so the order of such calls does not change their numbers."""
 
 Place: TypeAlias = tuple[int, int]
 """A node and a port."""
@@ -39,7 +39,7 @@ Place: TypeAlias = tuple[int, int]
 
 class Table:
     """The state behind a port while an actor listens. `by`: the rank that listens, None for a stranger. `first`: for
-    each key the arrival of its first value; all later looks come after it.
+    each key, the arrival of its first value; all gets that wait read after it.
     """
 
     def __init__(self, node: int, port: int, by: int | None) -> None:
@@ -56,7 +56,7 @@ class Ports:
     def __init__(self, machine: Machine, world: World) -> None:
         self._machine = machine
         self._tables: dict[Place, Table] = {}
-        self._opened: dict[Place, Op | None] = {}  # by whom each port was first opened; None: there from the beginning
+        self._opened: dict[Place, Op | None] = {}  # the op that first opened each port; None: open from the start
         self._joining: dict[Place, list[Waiting]] = {}
         self._chains: dict[tuple[int, int, int], Op] = {}
         self._given: dict[int, int] = {}
@@ -75,14 +75,14 @@ class Ports:
         self._machine.submit(op)
 
     def open(self, op: Op, node: int, port: int, rank: int) -> None:
-        """Let the value of `op` be the table, or None."""
+        """Gives `op` the store's table as its value, or None if another actor listens."""
         place = node, port or self._any(node, rank)
         op.effect, op.args = self._open, (place, rank, op)
         op.footprint = (*op.touches(), *_port(place, "w")) if self._machine.visible else None
         self._machine.submit(op)
 
     def _any(self, node: int, rank: int) -> int:
-        """A port that no other actor asks for."""
+        """Returns a port that no other actor uses."""
         while True:
             given = self._given.get(rank, 0)
             self._given[rank] = given + 1
@@ -100,7 +100,7 @@ class Ports:
         return table
 
     def join(self, host: Host, node: int, port: int, timeout_ns: int | None) -> Waiting:
-        """What a host waits for to join the actor that listens there."""
+        """Returns the wait of a host that joins the listener of a port."""
         waiting, place = Waiting(self._machine, host, timeout_ns, "joins at"), (node, port)
         if place in self._opened or waiting.polls:
             self._look_for(waiting, place, None if waiting.polls else self._opened[place])
@@ -122,7 +122,7 @@ class Ports:
         waiting.look(see, _port(place, "r"), after)
 
     def put(self, host: Host, table: Table, key: str, value: Frozen, cost: int) -> None:
-        """Send a value; it arrives after those that this rank sent before."""
+        """Sends a value. It arrives after the values that this rank sent before."""
         machine = self._machine
         host.issue()
         delivery = Op(host.address("sets"), cost)
@@ -145,7 +145,9 @@ class Ports:
             self._look_at(waiting, table, key, by)
 
     def change(self, op: Op, host: Host, table: Table, key: str, how: str, operands: tuple[Any, ...]) -> None:
-        """Let the value of `op` be what its host learns of a change, behind what the rank sent before."""
+        """Gives `op` the answer of a change (add, compare_set, delete) as its value. The change comes after all earlier
+        values of the rank.
+        """
         op.effect, op.args = self._change, (table, key, how, operands, op)
         if self._machine.visible:
             op.footprint = (*op.touches(), *_key(table, key, "w"))
@@ -169,7 +171,7 @@ class Ports:
         return after.answer
 
     def get(self, host: Host, table: Table, key: str, timeout_ns: int | None) -> Waiting:
-        """What a host waits for that asks for a key."""
+        """Returns the wait of a host that gets a key."""
         waiting = Waiting(self._machine, host, timeout_ns, "asks at")
         enabled = table.first.get(key) or table.closed
         if waiting.polls:
@@ -184,7 +186,7 @@ class Ports:
         def see() -> Any:
             if table.closed is not None:
                 return None
-            if key not in table.values:  # who polls looks before there is anything, others behind a delete
+            if key not in table.values:  # a get of 0 ns may be too early; other gets may read after a delete
                 if not waiting.polls:
                     table.getters.setdefault(key, []).append(waiting)
                 return LATER
@@ -196,7 +198,7 @@ class Ports:
         waiting.look(see, _key(table, key, "r"), after)
 
     def close(self, host: Host, table: Table) -> None:
-        """The listener leaves; if another actor leaves, nothing changes at the port."""
+        """The listener leaves its port. If another actor leaves the store, the port does not change."""
         if table.by != host.rank or table.closed is not None:
             return
         host.issue()
@@ -219,8 +221,8 @@ class Ports:
                 self._look_at(waiting, table, key, op)
 
     def left(self, host: Host, after: Op | None) -> None:
-        """The process of a rank is gone: the system closes what it listened on, at some time after that. `after`: what
-        ended it, if that was not its host.
+        """The process of a rank has ended: some time later, the system closes the ports on which it listened. `after`:
+        the op that ended it, if that was not its host.
         """
         for table in [one for one in self._tables.values() if one.by == host.rank]:
             label = own_label(host.rank, f"gives back port {table.port} of node {table.node}")
@@ -247,5 +249,5 @@ def _port(place: Place, how: str) -> Footprint:
 
 
 def _key(table: Table, key: str, how: str) -> Footprint:
-    """What touches a key finds the listener there, or gone."""
+    """Returns the footprint of an op on a key: it also reads the port, since the listener may have left."""
     return (("store", table.node, table.port, key), how), (("port", table.node, table.port), "r")

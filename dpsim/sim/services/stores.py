@@ -1,4 +1,4 @@
-"""Stores of the simulation, as one rank has them; what lies behind them is in `dpsim.sim.services.ports`.
+"""Stores of the simulation, as one rank has them. `dpsim.sim.services.ports` contains their state.
 
 store = yield from open_store(host, ports, node=0, port=5, took=10_000)()      # None: another actor listens there
 """
@@ -58,7 +58,9 @@ class SimStore(JournaledStore):
 
 
 def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
-    """Until it is over. Timed: a host that polls in vain again and again lets time go on."""
+    """Waits until the wait is over. Timed: if a host polls in vain again and again, the clock advances
+    (`Host.spin`).
+    """
     if waiting.polls and waiting.result is None and host.machine.timed:
         yield from host.in_vain(waiting.op)
     else:
@@ -66,7 +68,7 @@ def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
 
 
 def open_store(host: Host, ports: Ports, node: int, port: int, took: int) -> Outcome:
-    """Listen; learns the store, or None."""
+    """Returns an outcome that opens a port. Its value is the store, or None."""
     label = host.address("listens at")
 
     def outcome() -> Generator[Any, Any, SimStore | None]:
@@ -79,7 +81,7 @@ def open_store(host: Host, ports: Ports, node: int, port: int, took: int) -> Out
 
 
 def join_store(host: Host, ports: Ports, node: int, port: int, timeout_ns: int | None, took: int) -> Outcome:
-    """Connect; learns the store, or None."""
+    """Returns an outcome that joins a port. Its value is the store, or None."""
 
     def outcome() -> Generator[Any, Any, SimStore | None]:
         waiting = ports.join(host, node, port, timeout_ns)

@@ -1,7 +1,7 @@
-"""Waits at ports and stores: an op at which a host stands until it has seen something, or its time is up.
+"""Waits at ports and stores: a host waits until it has read something, or its time-out passes.
 
 waiting = Waiting(machine, host, timeout_ns, "asks at")
-waiting.look(see, touches, after)       # when there is something to see
+waiting.look(see, touches, after)       # when there is something to read
 yield from host.wait(waiting.op)
 """
 
@@ -16,18 +16,18 @@ from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 
 LATER = object()
-"""A look has found nothing to see."""
+"""The result of a read that found nothing."""
 
 
 class Waiting:
-    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. An actor that
-    waits 0 ns `polls`: it looks once, and has what it sees then.
+    """An op for which a host waits until it has read something, or its time-out passes, whichever is first. With a
+    time-out of 0 ns (`polls`), the host reads once.
     """
 
     def __init__(
         self, machine: Machine, host: Host, timeout_ns: int | None, verb: str, at: tuple[str, int] | None = None
     ) -> None:
-        """`at`: the site and ordinal of the op, by default of the one that the host issued last."""
+        """`at`: the site and ordinal of the call, by default of the last one that the host issued."""
         self.machine = machine
         self.host = host
         self.op = Op("", life=~host.rank)
@@ -38,7 +38,7 @@ class Waiting:
         self.verb = verb
         self.site = at or (host.journal.site, host.journal.ordinal)
         self.alarm: Op | None = None
-        self.ends: Footprint = ()  # what its time-out and its looks touch, where either may come first
+        self.ends: Footprint = ()  # the resource of its time-out and its reads, if either may be first
         self.polls = timeout_ns == 0
         if timeout_ns:
             label = host.label(self.site, "waits in vain at")
@@ -48,7 +48,7 @@ class Waiting:
             machine.alarms.awaited = True
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
-        """Look, after what has made that worth while (None: it was there from the beginning)."""
+        """Reads by `see` after the op `after` (None: from the start)."""
         if self.over:
             return
         op = self._look(see, touches)
@@ -58,7 +58,7 @@ class Waiting:
         self.machine.submit(op)
 
     def look_behind(self, ends: Sequence[Op]) -> None:
-        """Look when all of these have happened. There is nothing more to see."""
+        """Ends the wait when all of `ends` have fired. There is nothing to read."""
         op = self._look(lambda: True, ())
         self.machine.edges(ends, op)
         self.machine.submit(op)
@@ -84,7 +84,7 @@ class Waiting:
         self.end(found, op)
 
     def end(self, result: Any, by: Op) -> None:
-        """It has what it waited for, because of that op."""
+        """Ends the wait with a result, because of the op `by`."""
         self.over = True
         self.result = result
         if self.alarm is not None and self.alarm is not by:
@@ -100,6 +100,6 @@ class Waiting:
 
 
 def host_sees(host: Host, op: Op) -> None:
-    """What a host does comes after what it knows and has issued."""
+    """Orders an op of a host after all that the host has learned and issued."""
     if host.chained:
         host.before(op)
