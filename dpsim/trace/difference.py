@@ -137,7 +137,7 @@ _KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")
 
 
 def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Parting]:
-    """Yields the first difference of each actor of a rank, and last that of its thread."""
+    """Yields the first difference of each actor of a rank. That of the host thread, which has all ops, comes last."""
     thread = _first(a, b)
     goes_on = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
     for number, (kind, actor, mine, theirs) in enumerate(_actors(a, b)):

@@ -188,9 +188,7 @@ def _from_json(value: Any) -> Any:
         return tuple(_from_json(item) for item in value)
     if isinstance(value, dict):
         if set(value) == {"float"} and value["float"] in ("nan", "inf", "-inf"):
-            return (
-                math.nan if value["float"] == "nan" else float(value["float"])
-            )  # one object, so that it is equal to itself
+            return math.nan if value["float"] == "nan" else float(value["float"])  # one NaN object equals itself
         raise TypeError('of objects, only {"float": "nan"}, "inf" and "-inf" may be in a decision')
     return value
 
@@ -211,7 +209,7 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
     Refs: _refs,
     Any: _value,
 }
-"""By the type of the field in its class. A new record kind needs a line here only for a new type."""
+"""How to write a field, by its type in the record class. A new kind of record needs a line only for a new type."""
 
 
 class _Line(NamedTuple):

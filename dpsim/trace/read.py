@@ -44,7 +44,7 @@ class Trace:
 
     Some fields are complete only when `journals` has ended. `places`: for each kind of record and site, the places in
     the source. `messages`: for each rank, the text of its exception. `chains`: for each place, the calls that led
-    there. `steps_set`, `times`: as in `Run`. `schedule`: the schedule of an explored run, None for a run in time.
+    there. `steps_set`, `times`: as in `Run`. `schedule`: the schedule of an explored run, None for a timed run.
     `counts`: the number of records of each kind.
     """
 

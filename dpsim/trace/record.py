@@ -9,7 +9,7 @@ behind them are not part of the digest, because they may differ between backends
     messages    the texts of the exceptions of ranks
     chains      the calls that led to each place, if the backend knows them
     steps       for a run that did not end, the last step that each program set
-    times       for a run in time, the times of its records
+    times       for a timed run (not an explored one), the times of its records
 
 Traces of older versions of dpsim lack chains, steps and times.
 
