@@ -1,5 +1,5 @@
-"""The torch.distributed backends: the same programs as on the simulation, on real processes, gloo on CPUs and NCCL on
-GPUs.
+"""The backends on torch.distributed: they run the same programs as the simulation on real processes, with gloo on CPUs
+and NCCL on GPUs.
 
     backend.py         GlooBackend and NcclBackend, what the entry points name
     pool.py            the parent: a worker process for each rank or service, kept warm, replaced after a hang
@@ -55,8 +55,8 @@ GPUs.
     journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
     record/            the recorder: calls of a job that was never written for dpsim
 
-Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends
-share, never the other way round.
+To import a module of this package does not import torch; to use it does. The package imports `dpsim.contract` and
+`dpsim.backend`; `dpsim` imports nothing of this package.
 """
 
 from dpsim.backend.journal.call_site import own_code

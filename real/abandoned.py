@@ -1,4 +1,5 @@
-"""Works of gloo for whose end no thread may wait: those of a communicator that this rank aborts, or whose peer is gone.
+"""Works of gloo that may never end: works of a communicator that this rank aborts, or whose peer has ended. No thread
+may block on them.
 
 patience.until(ended(work, lambda: communicator.aborted))
 """
@@ -12,7 +13,9 @@ from real.waiting import WatchedWork
 
 
 class Unending:
-    """What could not be started, or failed, as the process of a peer is gone: it never ends, as on other backends."""
+    """A work that gloo could not start, or that failed, because the process of a peer has ended. It never ends, as on
+    other backends.
+    """
 
     can_be_polled = True
 
@@ -27,7 +30,7 @@ class Unending:
 
 
 def ended(work: Any, given_up: Callable[[], bool]) -> Callable[[], bool]:
-    """Whether a work is over or was given up, to be asked again and again."""
+    """Returns a function to poll: whether a work has ended or the rank has abandoned it."""
     if getattr(work, "can_be_polled", True):
         return lambda: given_up() or bool(work.is_completed())
     watched = WatchedWork(work)

@@ -1,13 +1,14 @@
-"""What the entry points name: the backends `gloo` and `nccl`.
+"""The backends `gloo` and `nccl`, to which the entry points refer.
 
     backend = GlooBackend()
-    backend.unavailable(4) is None                  # torch is there
-    run = backend.run(world, "protocol", args)      # starts 4 processes, seconds; the next run finds them warm
+    backend.unavailable(4) is None                  # torch is installed
+    run = backend.run(world, "protocol", args)      # starts 4 processes, seconds; the next run reuses them
     backend.close()                                 # else at the end of this process
 
-A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all. The backend raises
-BackendUnavailable if the machine cannot do it. It raises `registry.UnknownName` or `ProgramRefused` if the program is
-not there or does not take its arguments. It raises SharedState if the program keeps state where its ranks may share it.
+As on every backend, a hang or a crash of a rank is a `Run` and no error. An error means that there is no run to judge.
+The backend raises BackendUnavailable if the machine cannot run the world. It raises `registry.UnknownName` or
+`ProgramRefused` if it cannot find the program, or if the program refuses its arguments. It raises SharedState if the
+program changes state that its ranks share in the simulation.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ NEEDED = ("torch", "msgspec")
 
 
 class TorchBackend:
-    """What both have in common. Made without arguments, and without any effect until the first run."""
+    """What both backends have in common. Its constructor has no arguments and no effect; the first run starts
+    processes.
+    """
 
     name: str
     device: str
@@ -56,7 +59,9 @@ class TorchBackend:
         self.pool.close()
 
     def _cannot_make(self, world: World) -> str | None:
-        """What of the world only the simulation has: to leave it out without a word would be another experiment."""
+        """Raises for fields of the world that only the simulation supports. To ignore them silently would run a
+        different experiment.
+        """
         cure = "a GPU has the limits that it has"
         if world.kills:
             kill = world.kills[0]
@@ -87,7 +92,7 @@ class GlooBackend(TorchBackend):
 
 
 class NcclBackend(TorchBackend):
-    """Processes on this machine's GPUs, rank i on the i-th visible one; services need none."""
+    """Processes on this machine's GPUs: rank i uses the i-th visible GPU. Services need no GPU."""
 
     name = "nccl"
     device = "cuda"
@@ -100,17 +105,17 @@ class NcclBackend(TorchBackend):
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         among = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
         needed = f"the nccl backend needs {size} CUDA device{'s' * (size != 1)}, one for each rank, and "
-        # The version of a wheel without CUDA and a missing driver say so, which spares us an import of seconds.
+        # A wheel's version shows that it lacks CUDA, and so does a missing driver: this saves an import of seconds.
         try:
             if version("torch").endswith("+cpu"):
                 return f"{needed}torch {version('torch')} is built without CUDA"
         except PackageNotFoundError:
-            pass  # built from source, perhaps
+            pass  # perhaps built from source
         try:
             driver()
         except OSError:
             return f"{needed}this machine has no driver of CUDA"
         import torch
 
-        count = torch.cuda.device_count()  # asks the driver's management library: no CUDA context in this process
+        count = torch.cuda.device_count()  # queries the driver's management library: no CUDA context in this process
         return f"{needed}found {count}{among}" if count < size else None

@@ -1,4 +1,4 @@
-"""What a process has for a rank of one job, and a rank of one host thread that is made of it."""
+"""The objects of a worker process for a rank of one job, and how it creates a rank with one host thread from them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from real.waiting import Patience, cores
 
 
 class Belongings(NamedTuple):
-    """What a process has for a rank of one job. `polls`: waits can be called off. `aborts`: the program says that it
-    aborts communicators.
+    """The objects of a process for a rank of one job. `polls`: whether its waits poll, so that they can be given up.
+    `aborts`: whether the program declares that it aborts communicators.
     """
 
     device: RealDevice
@@ -30,7 +30,7 @@ class Belongings(NamedTuple):
 
 
 def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
-    """A rank of one host thread."""
+    """Creates a rank with one host thread."""
     patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
     shared = RankJournal(number, world, write)
     shared.aborts = of.aborts

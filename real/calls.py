@@ -1,11 +1,10 @@
-"""What every library's collectives have in common: torch's options, and how a tensor is made to fit.
+"""What the collectives of gloo and NCCL have in common: torch's options, and tensors that fit a call.
 
-The file of the collective (`dpsim.contract.collectives`) says how many elements a result has. If a fault altered the
-call, it may have another count or type than the memory, or be another collective. Then the backend uses *staged*
-tensors of the size in the call. It copies as much of the result as fits, as a library would read and write past the
-memory that the program meant.
+`dpsim.contract.collectives` defines how many elements a result has. If a fault altered the call, its count or type may
+differ from the memory, or it may be another collective. Then the library would read and write past the program's
+memory. So the backend uses *staged* tensors of the size in the call, and copies as much of the result as fits.
 
-    wire = staged_source(source, issue)             # `source` itself, where nothing is altered
+    wire = staged_source(source, issue)             # `source` itself, if no fault altered the call
 """
 
 from __future__ import annotations
@@ -23,18 +22,22 @@ from real.communicators import Group
 
 @cache
 def torch_dtype(name: str) -> Any:
-    """torch's dtype of memory of that type: of what numpy lacks, the bits, as the contract says for kernels."""
+    """Returns torch's dtype of memory with that element type. If numpy lacks the type, it is the integer type of the
+    same width, as the contract defines for kernels.
+    """
     import torch
 
     return getattr(torch, CARRIERS.get(name, name))
 
 
 NATIVE = frozenset(NUMBERS) - {"bfloat16"}
-"""The types that both libraries take just as they lie in memory."""
+"""The element types that both libraries support directly."""
 
 
 def on_the_wire(issue: Issue, *tensors: Any) -> tuple[Any, ...]:
-    """The issue and its tensors as both libraries take them: bfloat16 by its name, and what they lack as bytes."""
+    """Returns the issue and its tensors as both libraries accept them: bfloat16 under its name, and types that they
+    lack as bytes.
+    """
     import torch
 
     if issue.dtype in NATIVE:
@@ -48,12 +51,12 @@ def on_the_wire(issue: Issue, *tensors: Any) -> tuple[Any, ...]:
 
 
 def _viewed(tensor: Any, dtype: Any) -> Any:
-    """The same memory as elements of another type. An empty tensor of numpy's has strides that torch does not view."""
+    """Returns the same memory as elements of another type. An empty numpy tensor has strides that torch cannot view."""
     return tensor.view(dtype) if tensor.numel() else tensor.new_empty(0, dtype=dtype)
 
 
 def _reduce_op(reduce: str | None, dtype: str) -> Any:
-    """torch's word. Both libraries take True and False for numbers, so a sum of them is the largest."""
+    """Returns torch's reduction. Both libraries treat booleans as numbers, so a sum of them becomes a max."""
     from torch.distributed import ReduceOp
 
     if dtype == "bool":
@@ -63,8 +66,8 @@ def _reduce_op(reduce: str | None, dtype: str) -> Any:
 
 @cache
 def reduction(reduce: str | None, runs_on: bool, dtype: str) -> Any:
-    """Options of an all_reduce, made once: torch takes what it needs of them when it is called. `runs_on`: the call
-    starts something, and what it gives is waited for.
+    """Returns the options of an all_reduce, cached: torch copies what it needs of them in the call. `runs_on`: whether
+    the call is asynchronous.
     """
     from torch.distributed import distributed_c10d as c10d
 
@@ -76,7 +79,7 @@ def reduction(reduce: str | None, runs_on: bool, dtype: str) -> Any:
 
 @cache
 def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None, dtype: str = "") -> Any:
-    """Options of a collective with a root at that position in the group; `kind`: their class in torch."""
+    """Returns the options of a collective with its root at that index of the group. `kind`: their class in torch."""
     from torch.distributed import distributed_c10d as c10d
 
     options = getattr(c10d, kind)()
@@ -88,12 +91,12 @@ def rooted(kind: str, root: int, runs_on: bool, reduce: str | None = None, dtype
 
 
 def role_of(group: Group, issue: Issue) -> Role:
-    """Whether this member's elements are read, and its memory is written."""
+    """Returns whether the collective reads this member's elements, and whether it writes its memory."""
     return role(issue.op, issue.root, group.spec.ranks[group.position])
 
 
 def staged_source(source: Any, issue: Issue) -> Any:
-    """`source`, flat, with the count and type that the issue announces: itself if it has them."""
+    """Returns `source`, flat, with the count and type of the issue; `source` itself if it already has them."""
     dtype = torch_dtype(issue.dtype)
     if (source.numel(), source.dtype) == (issue.count, dtype):
         return source
@@ -105,7 +108,7 @@ def staged_source(source: Any, issue: Issue) -> Any:
 
 
 def staged_output(output: Any, issue: Issue, count: int) -> Any:
-    """`output`, flat, with the count and type of the issue's result: itself if it has them."""
+    """Returns `output`, flat, with the count and type of the issue's result; `output` itself if it already has them."""
     dtype = torch_dtype(issue.dtype)
     if (output.numel(), output.dtype) == (count, dtype):
         return output
@@ -115,13 +118,13 @@ def staged_output(output: Any, issue: Issue, count: int) -> Any:
 
 
 def copy_as_fits(target: Any, source: Any) -> None:
-    """The beginning of one flat tensor into another, unless they are the same."""
+    """Copies one flat tensor to the beginning of another, as far as it fits, unless they are the same."""
     if target is not source:
         size = min(target.numel(), source.numel())
         target[:size].copy_(source[:size])
 
 
 def equal_pieces(whole: Any, members: int) -> list[Any]:
-    """Views of a flat tensor: as many elements for each member. What is left over belongs to none."""
+    """Returns views of a flat tensor, one per member, with equally many elements. The rest belongs to none."""
     each = whole.numel() // members
     return [whole[index * each : (index + 1) * each] for index in range(members)]

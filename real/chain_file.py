@@ -1,12 +1,12 @@
-"""The calls that led a rank to its lines, in a file beside its journal. The parent reads it even if the rank is stuck
-or dead.
+"""The chains of calls that led a rank to its lines, in a file beside its journal. The parent can read it even if the
+rank is stuck or dead.
 
     file = ChainFile("/tmp/journal-0")
-    ...                                     # the program runs: each place that is new to the process is a line of JSON
+    ...                                     # the program runs: each new place of the process adds a line of JSON
     read_chains(Path("/tmp/journal-0"))     # {"app/step.py:88": (("agree", "app/step.py:88"), ...)}
 
-A process that is kept warm does not repeat what it wrote beside the journal of an earlier job: the parent adds up. A
-chain that cannot be written is missing in reports, and nothing else is.
+A worker that runs several jobs writes each chain once, so the parent keeps the chains of earlier jobs. If a chain
+cannot be written, reports lack it, and nothing else changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _beside(journal: str) -> Path:
 
 
 class ChainFile:
-    """The writing end, for as long as a job runs."""
+    """The writing end, for the duration of a job."""
 
     def __init__(self, journal: str) -> None:
         self._path = _beside(journal)
@@ -35,12 +35,12 @@ class ChainFile:
             file.write(json.dumps([place, chain]) + "\n")
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Ends writing."""
         tell_chain.remove(self._write)
 
 
 def read_chains(journal: Path) -> dict[str, Chain]:
-    """What a rank wrote so far. A line that it did not end is left out."""
+    """Returns the chains that a rank has written so far, without an incomplete last line."""
     found: dict[str, Chain] = {}
     with suppress(OSError):
         for line in _beside(str(journal)).read_text().splitlines(keepends=True):

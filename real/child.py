@@ -1,13 +1,13 @@
-"""A worker, as its parent sees it: a process, a socket to it, and the pipe that ends it.
+"""A worker process as its parent sees it: the process, a socket to it, and a pipe (the lifeline) that ends it.
 
-The pool's `ForkServer` forks a worker, where there is one; else a plain `subprocess.Popen` starts it. `multiprocessing`
-would not do: its `spawn` imports the user's main module in each worker. Workers inherit the whole environment. Messages
-are pickled.
+If the pool has a `ForkServer`, that server forks the worker; otherwise `subprocess.Popen` starts it. `multiprocessing`
+is unsuitable: its `spawn` imports the user's main module in each worker. Workers inherit the whole environment.
+Messages are pickled.
 
-The write end of the lifeline is held by the parent alone, and the kernel closes it when the parent ends, however it
-does. `worker.die_with_parent` is the other side.
+Only the parent has the write end of the lifeline, and the kernel closes it when the parent ends, however it ends. Then
+the worker ends, too (`worker.die_with_parent`).
 
-No question to a worker is without a deadline: it may be stopped, also within a message.
+Each request to a worker has a deadline, since a worker may be stopped, even within a message.
 
     child = Child(0, {"device": "cpu", "recovery": "kill", "port": store.port, "folder": folder}, os.environ, server)
     child.receive()                     # Ready
@@ -31,10 +31,10 @@ from real.fork_server import Forked, ForkServer, command
 from real.quiet import busy_ns
 
 REST_SECONDS = 60.0
-"""For the rest of a message that has begun."""
+"""The deadline for the rest of a message that has begun."""
 
 END_SECONDS = 60.0
-"""For a process that was killed."""
+"""The deadline for the end of a process that was killed."""
 
 
 class Child:
@@ -45,7 +45,7 @@ class Child:
     ) -> None:
         settings = {"rank": rank, **settings}
         self.rank = rank
-        """Of a service -1, -2, ... (`messages.worker_of`)."""
+        """The rank, or -1, -2, ... for services (`messages.worker_of`)."""
         self.versions: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | Forked
         self._server = server
@@ -71,16 +71,16 @@ class Child:
 
     @property
     def name(self) -> str:
-        """In words, where no world says how its services are called."""
+        """Its name in messages, when no world defines names of services."""
         return f"rank {self.rank}" if self.rank >= 0 else f"service {~self.rank}"
 
     def send(self, message: Any) -> None:
-        """Tell it something. That it has ended or does not listen is seen elsewhere."""
+        """Sends a message. If the worker has ended or does not read, other methods detect that."""
         with contextlib.suppress(OSError):
             self.link.send(message)
 
     def receive(self) -> Any:
-        """The next message, or None if the process has ended."""
+        """Returns the next message, or None if the process has ended."""
         try:
             return self.link.recv()
         except (EOFError, OSError):
@@ -90,15 +90,15 @@ class Child:
         return self.process.poll() is not None
 
     def is_ending(self) -> bool:
-        """Whether its end is a matter of time."""
+        """Whether the process has begun to end."""
         return is_ending(self.process.pid)
 
     def busy_ns(self) -> int | None:
-        """ns that its threads ran or waited for a core; None where the system does not say."""
+        """Returns the ns in which its threads ran or waited for a core; None if the system does not report that."""
         return busy_ns(self.process.pid)
 
     def how_it_ended(self) -> str:
-        """ "SIGABRT", or an exit status."""
+        """Returns "SIGABRT" or the like, or an exit status."""
         try:
             code = self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -106,7 +106,7 @@ class Child:
         return f"exit status {code}" if code >= 0 else _signal_name(-code)
 
     def taken_away(self) -> str:
-        """How the machine took the process away, in words; empty if it is there, or ended by itself."""
+        """Returns how the machine ended the process, as text; empty if it lives, or ended by itself."""
         if is_stopped(self.process.pid):
             return "was stopped and did not go on"
         if not self.has_ended():
@@ -117,19 +117,19 @@ class Child:
         return f"was ended by {how}" if how.startswith("SIG") and how not in FAULTS else ""
 
     def end(self) -> None:
-        """Kill it. The parent sends nothing more to it, and reads nothing more from it."""
+        """Kills the process. The parent sends it no more messages, and reads none."""
         self.process.kill()
         self.link.close()
         os.close(self._lifeline)
 
     def wait(self) -> None:
-        """Until it is gone; but it may be unable to end yet, in a call of a driver perhaps."""
+        """Waits until the process has ended. It may be unable to end for a while, for example in a call of a driver."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(END_SECONDS)
 
 
 def _signal_name(number: int) -> str:
-    """Python has no names for most signals of real time.
+    """Returns the name of a signal. Python has no names for most real-time signals.
 
     >>> _signal_name(9), _signal_name(36)
     ('SIGKILL', 'SIG36')
@@ -141,6 +141,6 @@ def _signal_name(number: int) -> str:
 
 
 def speaking(children: Sequence[Child], seconds: float) -> list[Child]:
-    """Those that have sent something, or have ended; waits `seconds` for the first of them."""
+    """Returns the workers that have sent something or have ended; waits up to `seconds` for the first of them."""
     ready = wait([child.link for child in children], seconds)
     return [child for child in children if child.link in ready]

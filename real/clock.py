@@ -1,13 +1,13 @@
-"""A clock for a loop that looks again and again. It stands while the process cannot run.
+"""A clock for a polling loop. It does not advance while the process cannot run.
 
-    clock = Clock(0.05)                 # each look comes 0.05 s after the last one, or sooner
-    clock.look()                        # ns since it was made
-    clock.stood                         # whether this process did not run since the last look
+    clock = Clock(0.05)                 # the loop calls look() at least every 0.05 s
+    clock.look()                        # ns since the clock was created
+    clock.stood                         # whether this process did not run since the last call
 
-Ctrl-Z stops this process with its workers, a debugger or the host of a virtual machine stops it alone, and the
-monotonic clock goes on. The workers could not use that time, so a wait for them must not count it. A look that comes
-more than `SLACK_NS` too late counts as one that comes just that late. So a deadline by this clock always passes, also
-on a machine where each look is late.
+Ctrl-Z stops this process together with its workers; a debugger or a suspended virtual machine may also stop it. The
+monotonic clock of the system continues meanwhile. The workers could not use that time, so a deadline for them must not
+count it. If a call of `look` is more than `SLACK_NS` late, the clock counts only that much delay. So a deadline by this
+clock always passes, even on a machine where each call is late.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from __future__ import annotations
 import time
 
 SLACK_NS = 1_000_000_000
-"""So late a look may come on a busy machine."""
+"""The delay of a call that may be due to a busy machine; a longer one means that the process did not run."""
 
 
 class Clock:
-    """Counts from when it is made. `period`: the longest pause between two looks, in seconds."""
+    """Counts from its creation. `period`: the longest pause between two calls of `look`, in seconds."""
 
     def __init__(self, period: float) -> None:
         self.stood = False
@@ -28,7 +28,7 @@ class Clock:
         self._counted_ns = 0
 
     def look(self) -> int:
-        """The ns that count since it was made."""
+        """Returns the counted ns since the clock was created."""
         now = time.monotonic_ns()
         since, self._last_ns = now - self._last_ns, now
         self.stood = since > self._most_ns

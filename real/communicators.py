@@ -2,19 +2,20 @@
 
 A worker constructs them directly, without `init_process_group`. So there is no global state and no default group, and a
 rank of a small world works in a pool with more workers. Members meet on the parent's store under a key made of the
-generation and the communicator's name. All ranks make their communicators in the order of the world, so that no two can
-wait for one another.
+generation and the communicator's name. All ranks create their communicators in the order of the world, so no two of
+them can wait for each other.
 
-Making one is dear (NCCL: 0.2 to 0.3 s), so a worker keeps them across jobs. After a job that had faults or did not
-finish, their state is unknown. So the next job comes with a new *generation*, and the worker *abandons* the old ones:
-it never uses and never destroys them. The destructor of a process group joins its threads, and for a stuck group that
-join never ends. So abandoned groups stay referenced until the process leaves, by `os._exit`.
+To create one is expensive (NCCL: 0.2 to 0.3 s), so a worker keeps them across jobs. After a job with faults, or one
+that did not finish, their state is unknown. So the parent starts the next job with a new *generation* number, and the
+worker *abandons* the old communicators: it neither uses nor destroys them. The destructor of a process group joins its
+threads, and for a stuck group that join never ends. So the worker keeps references to abandoned groups until it leaves
+by `os._exit`.
 
     groups = Communicators(worker=0, store=store, connect={"host": connect_gloo, "device": device.connect})
     for group in groups.of(generation=3, specs=world.communicators, size=world.size): ...
 
-Prior art: PyTorch's own tests spawn new processes after a failure; vLLM's
-`stateless_init_torch_distributed_process_group` shows that groups can be made without the global state.
+Prior art: PyTorch's own tests spawn new processes after a failure. vLLM's
+`stateless_init_torch_distributed_process_group` shows how to create groups without the global state.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from real.messages import Job, worker_of
 from real.waiting import Patience
 
 TIMEOUT = timedelta(days=7)
-"""For torch's own watchdogs. The parent keeps the deadlines, and those of torch must not come first. Nor may they pass
-after a night in which all processes were stopped, which they would count.
+"""The time-out for torch's own watchdogs. The parent enforces shorter deadlines. A week, since torch also counts a
+night in which all processes were stopped.
 """
 
 Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
@@ -38,9 +39,9 @@ Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
 
 
 class Group(NamedTuple):
-    """One communicator of this process. What can be done with it is in `gloo_calls` and `nccl_calls`.
+    """One communicator of this process. `gloo_calls` and `nccl_calls` contain its collectives.
 
-    `firsts`: the store on which its members meet at its first use in this job, where that is a rendezvous (`lazy`).
+    `firsts`: the store on which its members meet at its first use in this job, if that is a rendezvous (`lazy`).
     """
 
     spec: CommunicatorSpec
@@ -52,15 +53,15 @@ class Group(NamedTuple):
         return int(self.process_group.rank())
 
     def member(self, rank: int | None) -> int:
-        """The position of a global rank in the group, which is what torch wants at this level for roots and peers."""
+        """Returns the index of a global rank in the group, by which torch names roots and peers at this level."""
         if rank not in self.spec.ranks:
             raise ValueError(f"{self.spec.name}: {rank} is none of its ranks {self.spec.ranks}")
         return self.spec.ranks.index(rank)
 
 
 def by_workers(spec: CommunicatorSpec, size: int) -> CommunicatorSpec:
-    """The parts of a spec that make a communicator: its name, its domain, and the workers of its members. Two kinds may
-    share a name in two worlds. The service that is actor 2 of one world is another process than rank 2 of the next.
+    """Returns what identifies a communicator: its name, its domain, and the workers of its members. Two kinds may share
+    a name in two worlds. Worker numbers distinguish a service with the number 2 in one world from rank 2 of the next.
     """
     return spec._replace(kind="", ranks=tuple(worker_of(actor, size) for actor in spec.ranks))
 
@@ -77,8 +78,8 @@ class Communicators:
         self._abandoned: list[Any] = []
 
     def of(self, generation: int, specs: Iterable[CommunicatorSpec], size: int, lazy: str = "") -> list[Group]:
-        """Those of `specs` that have this worker as a member, made where they are missing, in a world of `size` ranks.
-        `lazy`: what distinguishes the job, if to it device communicators are made at their first use.
+        """Returns the communicators of `specs` that have this worker as a member, in a world of `size` ranks. Creates
+        missing ones. `lazy`: a key of the job, if its device communicators have a rendezvous at first use.
         """
         from torch.distributed import PrefixStore
 
@@ -98,40 +99,42 @@ class Communicators:
         return groups
 
     def of_job(self, job: Job) -> JobGroups:
-        """Those that a rank makes during a job."""
+        """Returns the communicators that a rank makes during a job."""
         return JobGroups(self, job)
 
     def meeting(self, job: int) -> Any:
-        """A store on which the members of groups meet that a job makes."""
+        """Returns a store on which members meet for groups that they make during a job."""
         from torch.distributed import PrefixStore
 
         return PrefixStore(f"made/{job}", self._store)
 
     def in_use(self, domain: str) -> list[Any]:
-        """The process groups of that domain that have not been abandoned."""
+        """Returns the process groups of that domain that are not abandoned."""
         return [made for spec, made in self._made.items() if spec.domain == domain]
 
     def abandon(self) -> None:
-        """Use none of them again."""
+        """Abandons all communicators."""
         self._abandoned += self._made.values()
         self._made = {}
 
 
 class JobGroups:
-    """The groups that a rank makes in one job. A group is kept for later jobs, as others are; those meet anew."""
+    """The groups that a rank makes in one job. The worker keeps them for later jobs, in which their members meet
+    again.
+    """
 
     def __init__(self, communicators: Communicators, job: Job) -> None:
         self._communicators = communicators
         self._job = job
 
     def meet(self, spec: CommunicatorSpec, times: int, patience: Patience) -> None:
-        """Stand until all members are there for that time. Raises Unfinished once the run has been given up."""
+        """Waits until all members have arrived. Raises Unfinished when the parent gives up the run."""
         store = self._communicators.meeting(self._job.number)
         store.add(spec.name, 1)
         patience.attempt(lambda: store.add(spec.name, 0) >= times * len(spec.ranks) or None, None)
 
     def of(self, specs: GroupSpecs) -> list[Group]:
-        """The groups, once all members have come."""
+        """Returns the groups, when all members have arrived."""
         job = self._job
         lazy = f"job {job.number}" if job.world.lazy else ""
         return self._communicators.of(job.generation, specs, job.world.size, lazy)

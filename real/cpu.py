@@ -1,17 +1,17 @@
-"""A device made of CPU threads, for the gloo backend: CI exercises all but CUDA.
+"""A device made of CPU threads, for the gloo backend. CI tests everything but CUDA with it.
 
 Memory is torch tensors in main memory. A stream is a daemon thread with a FIFO queue, whose entries are kernels,
 copies, collectives, events and waits for them. So the host runs ahead as it does on a GPU, and a collective that lacks
-a member holds its stream and not its host. (Running each operation when it is issued, which is simpler, hangs programs
-that no GPU would hang.)
+a member blocks its stream and not its host. (It would be simpler to run each operation when the host issues it, but
+then programs would hang that never hang on a GPU.)
 
-A communicator that several streams use keeps the order of issue, as on NCCL. Every operation takes a *ticket* when the
-host issues it, and its stream's thread waits for its turn. An entry that fails stops all streams of the rank. They skip
-later entries, and the host gets the error at its next read or synchronise, as from CUDA.
+A communicator that several streams use keeps the order of issue, as NCCL does. Every operation takes a *ticket* when
+the host issues it, and its stream's thread waits for the ticket's turn. An entry that fails stops all streams of the
+rank. They skip later entries, and the host gets the error at its next read or synchronize, as from CUDA.
 
-This backend says nothing about reuse of freed memory. Python frees memory when the last queued op that uses it has
-ended, so no op ever finds it reused. The graphs of a pool share no memory either. So a later graph does not overwrite
-the memory of an earlier one, and only the journals show such a mistake.
+This backend cannot show that a program reuses freed memory too early. Python frees memory only when the last queued op
+that uses it has ended. The graphs of a pool share no memory either, so a later graph does not overwrite the memory of
+an earlier one. Only the journals show such mistakes.
 """
 
 from __future__ import annotations
@@ -39,16 +39,14 @@ from real.rank import CollectiveError, RealBuffer, RealDevice, RealRank, RealStr
 from real.waiting import Unfinished, peer_gone
 
 POLL_SECONDS = 500e-6
-"""So often a stream's thread looks whether its communicator was aborted."""
+"""The interval at which a stream's thread checks whether its communicator was aborted."""
 
 TURN_SECONDS = 0.1
-"""So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
+"""The interval at which a thread that waits for its turn checks whether its rank has failed."""
 
 
 class CpuDevice(RealDevice):
-    """The CPU. A stuck operation cannot be ended, only left behind: its thread is a daemon, and its group is never
-    used again.
-    """
+    """The CPU as a device. A stuck operation cannot be ended, so its daemon thread and its group are abandoned."""
 
     def __init__(self) -> None:
         import torch
@@ -83,7 +81,7 @@ class CpuDevice(RealDevice):
 
 
 class Turns:
-    """Lets the operations of one communicator pass in the order in which the host issued them."""
+    """Orders the operations of one communicator as the host issued them."""
 
     def __init__(self, rank: RealRank) -> None:
         self._rank = rank
@@ -92,14 +90,14 @@ class Turns:
         self._moved = threading.Condition()
 
     def take(self, entry: Callable[[], None]) -> Callable[[], None]:
-        """The entry with a ticket: run by a stream's thread, it waits for its turn."""
+        """Returns the stream entry for a ticket: the stream's thread waits in it for its turn."""
         ticket = self._tickets
         self._tickets += 1
 
         def run() -> None:
             with self._moved:
                 while self._serving != ticket:
-                    if self._rank.failure is not None:  # the entry before may have been left out
+                    if self._rank.failure is not None:  # the stream may have skipped the entry before
                         return
                     self._moved.wait(TURN_SECONDS)
             entry()
@@ -124,7 +122,7 @@ class CpuCommunicator(FirstUse):
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        if self.aborted:  # in a replay
+        if self.aborted:  # only a graph replay reaches this line after an abort
             raise self.error(self.name)
         if self.made is not None:
             self.made.meet(self.ranks)
@@ -153,7 +151,7 @@ class CpuCommunicator(FirstUse):
         self._enter([(issue, memory, memory) for issue, memory in moves], stream)
 
     def _enter(self, parts: list[tuple[Issue, Any, Any]], stream: Stream, seq: int | None = None) -> None:
-        """Put them on the stream as one entry: all are started, then all are waited for."""
+        """Puts operations on the stream as one entry, which starts all of them and then waits for all."""
         on = of_this_backend(stream, CpuStream)
         late = sum(issue.delay_ns for issue, _, _ in parts)
         if late:
@@ -189,21 +187,21 @@ class CpuCommunicator(FirstUse):
         on.put(self._turns.take(run))
 
     def _until(self, ready: Callable[[], bool]) -> None:
-        """A stream's thread stands until then. Raises Unfinished when the job is over."""
+        """The stream's thread waits until this is true. Raises Unfinished when the job is over."""
         while not ready():
             if self._rank.closed:
                 raise Unfinished
             time.sleep(POLL_SECONDS)
 
     def _abort(self) -> None:
-        """Threads of streams look at `aborted`; gloo itself goes on (see `real.host_calls`)."""
+        """Does nothing: threads of streams check `aborted`, and gloo itself continues (see `real.host_calls`)."""
 
 
 class CpuGraph(JournaledGraph):
-    """A graph on a device that keeps none: a replay puts the calls on the streams' queues again.
+    """A graph on a device without graphs: a replay puts the calls on the streams' queues again.
 
-    What is kept of a call holds the tensors of its capture, as a CUDA graph holds addresses. A `free` of the program
-    changes nothing for it, and is a finding of the checks.
+    A kept call refers to the tensors of its capture, as a CUDA graph refers to addresses. If the program frees them,
+    the replay still uses them, and the checks report it.
     """
 
     __slots__ = ()

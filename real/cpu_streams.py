@@ -1,7 +1,7 @@
-"""Streams of the device that is made of CPU threads, with their events and buffers: each a daemon thread with a queue.
+"""Streams of the CPU device, with their events and buffers. Each stream is a daemon thread with a queue.
 
-stream.put(entry)               # run it after all that was put before
-mark = stream.join()            # set when all that was put so far is done, or left out
+stream.put(entry)               # runs after all earlier entries
+mark = stream.join()            # becomes set when the stream has run or skipped all earlier entries
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from real.waiting import GLANCE_SECONDS, Unfinished
 
 
 class CpuMark(threading.Event):
-    """A point of a stream. `broken`: it lies behind something that was broken off by an abort."""
+    """A point of a stream. `broken`: whether it comes after work that an abort ended."""
 
     broken = False
 
@@ -44,28 +44,30 @@ class CpuStream(RealStream):
         super().__init__(rank, name)
         self._empty = empty
         self.broken = False
-        """It has come past something that was broken off."""
+        """Whether the stream has passed work that an abort ended."""
         self._queue: queue.SimpleQueue[Callable[[], object] | CpuMark | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
     def put(self, entry: Callable[[], object]) -> None:
-        """Run it after all that was put before."""
+        """Runs the entry after all earlier ones."""
         self._queue.put(entry)
 
     def join(self) -> CpuMark:
-        """Set when all that was put so far is done, or left out."""
+        """Returns a mark that becomes set when the stream has run or skipped all earlier entries."""
         mark = CpuMark()
         self._queue.put(mark)
         return mark
 
     def settle(self, mark: CpuMark) -> None:
-        """Wait for a mark; raise what went wrong before it."""
+        """Waits for a mark; raises the error of the work before it."""
         self.rank.patience.event(mark)
         if self.rank.failure is not None:
             raise self.rank.failure
 
     def come_past(self, mark: CpuMark) -> None:
-        """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
+        """As `settle`, for a host that needs the result: raises Aborted if the mark comes after work that an abort
+        ended.
+        """
         self.settle(mark)
         if mark.broken:
             raise Aborted(
@@ -117,7 +119,7 @@ class CpuStream(RealStream):
             while not seen.wait(GLANCE_SECONDS):
                 if self.rank.closed:
                     raise Unfinished
-                if self.rank.failure is not None:  # the entry that sets it may have been left out
+                if self.rank.failure is not None:  # the stream may have skipped the entry that sets it
                     return
 
         self.put(wait)
@@ -144,7 +146,7 @@ class CpuEvent(JournaledEvent):
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
-            self._stream.rank.patience.check()  # a host that asks in a loop has to hear of it somewhere
+            self._stream.rank.patience.check()  # a host that only polls must get the error here
             return self.mark.is_set()
             yield
 

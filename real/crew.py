@@ -1,14 +1,15 @@
-"""The processes of a pool: those that work, those that leave, and a reserve.
+"""The worker processes of a pool: those that work, those that are leaving, and a reserve.
 
-The crew sends SIGKILL to a worker that is of no more use, and the worker *leaves*. A driver needs a while to take back
-its part of a GPU. Its replacements start meanwhile. The pool gets them when all that leave are gone, so no job finds
-memory or a device that a dead process still holds.
+When a worker is of no more use, the crew sends it SIGKILL, and the worker *leaves*. A GPU driver needs a while to free
+the worker's memory. The crew starts replacements meanwhile, but the pool gets them only when all leaving workers have
+ended. So no job finds memory or a device occupied by a dead process.
 
-A crew may keep a *reserve*: one more worker a rank, with torch and its device at hand. It is asked for when those that
-work have to go, and a new one starts beside the next job. It costs a second context on each GPU, so it is for users
-that lose workers often, as tests of failures do. No reserve is kept unless `keeps_reserve` is set.
+A crew may keep a *reserve*: one more worker per rank, which has already imported torch and opened its device. If
+workers have to leave, the reserve takes their place at once, and a new reserve starts during the next job. A reserve
+costs a second CUDA context on each GPU, so only users that lose workers often need it, such as tests of failures. The
+field `keeps_reserve` turns it on.
 
-A service's worker is as a rank's, without a device: a world of two ranks and two services runs on two GPUs.
+A service's worker is like a rank's, without a device: a world of two ranks and two services runs on two GPUs.
 
     crew = Crew("gloo", "cpu")
     crew.grow(2, 0, settings, os.environ)   # two workers that are Ready
@@ -33,11 +34,13 @@ from real.fork_server import LOOKS, POLL_SECONDS, ForkServer
 from real.messages import Ready, Refused
 
 SETUP_SECONDS = 180.0
-"""For the start of the workers, and for the communicators of a world: torch on a slow machine, NCCL on a large one."""
+"""The deadline for the start of workers, and for the communicators of a world: torch on a slow machine, NCCL on a large
+one.
+"""
 
 
 SETTLE_SECONDS = 1.0
-"""For a process that was killed to be seen as gone, where another one has lost its connection to it."""
+"""How long to wait for the end of a killed process, when another worker has lost its connection to it."""
 
 
 class ProgramRefused(RuntimeError):
@@ -45,7 +48,7 @@ class ProgramRefused(RuntimeError):
 
 
 class Crew:
-    """Workers for one kind of device ("cpu", "cuda"). Those that work are `workers`, by rank, and `services`."""
+    """Workers for one kind of device ("cpu", "cuda"). `workers`, by rank, and `services` are those that work."""
 
     def __init__(self, backend: str, device: str) -> None:
         self.backend = backend
@@ -58,7 +61,7 @@ class Crew:
         self._leaving: list[Child] = []
 
     def forking(self, environment: Mapping[str, str]) -> ForkServer | None:
-        """What forks the workers. None on macOS, whose libraries do not survive a fork."""
+        """Returns the server that forks workers. None on macOS, whose libraries do not survive a fork."""
         if sys.platform == "darwin":
             return None
         if self.server is None or self.server.has_ended():
@@ -68,19 +71,19 @@ class Crew:
 
     @property
     def all(self) -> list[Child]:
-        """Those that work, ranks first."""
+        """Returns the workers that work, ranks first."""
         return [*self.workers, *self.services]
 
     def lacks(self, size: int, services: int) -> int:
-        """How many workers have to be started for this number of ranks and services."""
+        """Returns how many workers the crew has to start for this number of ranks and services."""
         return max(0, size - len(self.workers)) + max(0, services - len(self.services))
 
     def grow(self, size: int, services: int, settings: dict[str, Any], environment: Mapping[str, str]) -> None:
-        """Start the workers that are missing, all at the same time, and wait until they are ready."""
+        """Starts the missing workers, all at the same time, and waits until they are ready."""
         missing = [*range(len(self.workers), size), *(~index for index in range(len(self.services), services))]
         started = []
         for number in missing:
-            (Path(settings["folder"]) / str(number)).unlink(missing_ok=True)  # the socket of a worker that is gone
+            (Path(settings["folder"]) / str(number)).unlink(missing_ok=True)  # the socket of a worker that has ended
             child = self._called(number) or self._started(number, settings, environment)
             (self.workers if number >= 0 else self.services).append(child)
             started.append(child)
@@ -94,31 +97,31 @@ class Crew:
                     self._reserve[child.rank] = self._started(child.rank, settings, environment)
 
     def end(self) -> None:
-        """All that work leave."""
+        """Lets all working workers leave."""
         leaving, self.workers, self.services = self.all, [], []
         self._end(leaving)
 
     def end_all(self) -> None:
-        """The reserve as well; and wait until all are gone."""
+        """Lets all workers and the reserve leave, and waits until they have ended."""
         self.end()
         reserve, self._reserve = self._reserve, {}
         self._end([*reserve.values()])
         self.wait()
 
     def wait(self) -> None:
-        """Until those that leave are gone."""
+        """Waits until all leaving workers have ended."""
         while self._leaving:
             self._leaving[-1].wait()
             self._leaving.pop()
 
     def end_server(self) -> None:
-        """End what forks the workers, and with it all of them."""
+        """Ends the fork server, and with it all its workers."""
         if self.server is not None:
             self.server.close()
             self.server = None
 
     def gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
-        """The answer of each worker, by its number: a message of that kind about that job."""
+        """Returns the reply of each worker, by its number: a message of that kind about that job."""
         answers: dict[int, Any] = {}
         clock, looks = Clock(POLL_SECONDS), 0
         while len(answers) < len(children):
@@ -133,7 +136,7 @@ class Crew:
             for child in ready:
                 message = child.receive()
                 if message is None:
-                    how = child.how_it_ended()  # waits: its socket closes before the process is gone
+                    how = child.how_it_ended()  # waits, since its socket closes before the process has ended
                     self._refuse_lost(children)
                     ended = f"the worker of {child.name} ended during set-up ({how})"
                     raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
@@ -150,20 +153,22 @@ class Crew:
         return answers
 
     def _settle(self, children: Sequence[Child]) -> None:
-        """One that refuses may have lost its peer, whose process is not gone yet."""
+        """Before a refusal counts: the worker may have lost its peer, whose process has not ended yet."""
         clock = Clock(POLL_SECONDS)
         while clock.seconds() < SETTLE_SECONDS and not any(child.taken_away() for child in children):
             time.sleep(SETTLE_SECONDS / 50)
 
     def _refuse_lost(self, children: Sequence[Child]) -> None:
-        """Raise Lost if a worker was taken away during set-up: then what another one says came of that."""
+        """Raises Lost if the machine ended a worker during set-up, since refusals of other workers are then
+        consequences.
+        """
         for child in children:
             taken = child.taken_away()
             if taken:
                 raise Lost(f"{self.backend}: the process of {child.name} {taken} during set-up")
 
     def _called(self, rank: int) -> Child | None:
-        """That of the reserve, unless it has ended there."""
+        """Returns the worker from the reserve, unless it has ended."""
         child = self._reserve.pop(rank, None)
         if child is None or not child.has_ended():
             return child
@@ -175,7 +180,7 @@ class Crew:
         return Child(rank, {**settings, "device": device}, environment, self.forking(environment))
 
     def _end(self, children: Sequence[Child]) -> None:
-        """Send them all away before any is waited for."""
+        """Kills all of them before it waits for any."""
         for child in children:
             child.end()
             self._leaving.append(child)

@@ -1,17 +1,19 @@
-"""A CUDA device, for the NCCL backend: its streams, its clock, and how it is made usable again.
+"""A CUDA device for the NCCL backend: its streams, its clock, and how a worker makes it usable again after a failed
+job.
 
-A stream is a CUDA stream that torch's caching allocator knows (`cuda_streams`). The worker keeps one for each name,
+A stream is a CUDA stream that torch's caching allocator knows (`cuda_streams`). The worker keeps one for each name
 across jobs, and with it the allocator's pool.
 
-The host never waits inside CUDA, but polls and looks whether the run has been given up. When it has, the worker aborts
-the communicators, each from a separate thread. An abort ends the kernels of its communicator at once, those of a graph
-too. But it may wait for another abort that holds the stream, and it waits for the graphs that captured on its
-communicator. So afterwards an event on each stream shows whether the device is idle. If it is, the worker drops the
-graphs, and the aborts end. If not, the process has to go. A stream that waits for a flag is let go before that.
+The host never blocks inside CUDA. It polls, and checks whether the parent has given up the run. If so, the worker
+aborts the communicators, each from a separate thread. An abort ends the kernels of its communicator at once, even those
+of a graph. But an abort may wait for another one that occupies the stream, and for graphs that captured operations of
+its communicator. So afterwards the worker polls an event on each stream to see whether the device is idle. If it is,
+the worker drops the graphs, and the aborts end. If not, the process has to leave. A stream that waits for a flag is
+released first.
 
 Each host thread of a program has to select its device. Threads poll for device work in CUDA's relaxed capture mode:
-CUDA then does not count a poll as a call within another thread's capture. cuBLAS has a workspace for each handle and
-stream, and a handle for each thread. After a job with threads, the backend gives all of them back.
+CUDA then does not treat a poll as a forbidden call within another thread's capture. cuBLAS has a workspace per handle
+and stream, and a handle per thread. After a job with threads, the backend frees all these workspaces.
 
     python -m pytest -m gpu          (needs GPUs; CI runs cpu.py in its place)
 """
@@ -40,10 +42,10 @@ from real.rank import RealDevice, RealRank, RealStream
 from real.waiting import Patience
 
 CALIBRATION_CYCLES = 20_000_000
-"""About 10 ms: how long such a spin takes gives the rate of the clock that `torch.cuda._sleep` counts in."""
+"""About 10 ms. The duration of such a spin gives the rate of the clock by which `torch.cuda._sleep` counts."""
 
 STREAMS = 4
-"""The number of streams that are made beforehand, for whatever names."""
+"""The number of streams that a worker creates at its start, for any names."""
 
 
 class CudaDevice(RealDevice):
@@ -65,13 +67,17 @@ class CudaDevice(RealDevice):
         self.cycles_per_ns = 0.0
 
     def handle(self, name: str) -> Any:
-        """The CUDA stream of that name, in this job. They are kept across jobs, and with them the allocator's pools."""
+        """Returns the CUDA stream with that name, in this job. The worker keeps streams across jobs, and with them the
+        allocator's pools.
+        """
         if name not in self._streams:
             self._streams[name] = self._spare.pop() if self._spare else self._warm_stream()
         return self._streams[name]
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
-        """The first use of an NCCL group makes the communicator and is a rendezvous: here, outside of any journal."""
+        """Creates an NCCL group. Its first use creates the communicator and is a rendezvous, so it happens here, before
+        any record.
+        """
         import torch
 
         stream = self.handle("main")
@@ -81,10 +87,12 @@ class CudaDevice(RealDevice):
         return process_group
 
     def prepare(self, world: World) -> None:
-        """Streams go back, for names of the next job. Torch has 32 of them in all and then gives one out again. Two
-        names of a long session would be one stream, and a host that waits for the one would wait for the other.
+        """Frees the streams for the names of the next job. Torch has 32 streams in all, and then returns used ones
+        again. So without this, two names of a long session could share one stream, and a wait for one would wait for
+        the other.
 
-        The rate of the clock, where a delay may spin. Not at the start: a worker that leaves may hold the device.
+        Measures the rate of the clock, if a delay may spin. Not at the worker's start, since a leaving worker may still
+        occupy the device.
         """
         self._spare += reversed(self._streams.values())
         self._streams.clear()
@@ -104,7 +112,7 @@ class CudaDevice(RealDevice):
     def thread(self) -> Iterator[None]:
         import torch
 
-        torch.cuda.set_device(self.device)  # a new thread has device 0
+        torch.cuda.set_device(self.device)  # a new thread uses device 0
         self._had_threads = True
         yield
 
@@ -113,7 +121,7 @@ class CudaDevice(RealDevice):
 
     def clear(self) -> None:
         self._calls.words.give_back()
-        if not self.spoiled:  # then torch's allocators may still ask the graphs that failed
+        if not self.spoiled:  # then torch's allocators may still refer to the failed graphs
             try:
                 self._drop_graphs()
                 self._drop_workspaces()
@@ -121,7 +129,7 @@ class CudaDevice(RealDevice):
                 self.spoiled = True
 
     def _drop_graphs(self) -> None:
-        """Their memory goes back to the device, and that of the streams' pools is taken anew."""
+        """Returns the memory of all graphs to the device, and allocates that of the streams' pools again."""
         import torch
 
         if not self.graphs:
@@ -129,7 +137,7 @@ class CudaDevice(RealDevice):
         for graph in self.graphs:
             graph.reset()
         self.graphs.clear()
-        gc.collect()  # buffers of the job, in cycles
+        gc.collect()  # buffers of the job in reference cycles
         torch.cuda.empty_cache()
         for stream in (*self._streams.values(), *self._spare):
             with torch.cuda.stream(stream):
@@ -137,7 +145,9 @@ class CudaDevice(RealDevice):
             stream.synchronize()
 
     def _drop_workspaces(self) -> None:
-        """Those of the host threads of a job. Nothing runs any more, and no graph has the address of one."""
+        """Frees the cuBLAS workspaces of the job's host threads. Nothing runs any more, and no graph contains their
+        addresses.
+        """
         import torch
 
         if self._had_threads:
@@ -161,7 +171,7 @@ class CudaDevice(RealDevice):
             marks = [mark_on(stream) for stream in self._streams.values()]
             if not come_true(lambda: all(mark.query() for mark in marks), deadline):
                 return False
-            self._drop_graphs()  # an abort waits for the graphs that captured operations of its communicator
+            self._drop_graphs()  # an abort waits for graphs that captured operations of its communicator
             self._drop_workspaces()
             self._calls.words.give_back()
         except RuntimeError:  # an error of CUDA that stays with the process
@@ -181,9 +191,9 @@ class CudaDevice(RealDevice):
         }
 
     def _warm_stream(self) -> Any:
-        """A stream with memory in its pool, and in that of pinned memory. Taking memory may wait for the device. A rank
-        that waits there while a peer waits for it hangs where the protocol does not. So the memory is taken beforehand,
-        for as many streams as a program is likely to have.
+        """Creates a stream with memory in its pool and in the pool of pinned memory. An allocation may wait for the
+        device. A rank that waits there while a peer waits for it would hang where the protocol does not. So the worker
+        allocates the memory in advance, for as many streams as a program is likely to use.
         """
         import torch
 
@@ -197,13 +207,15 @@ class CudaDevice(RealDevice):
         return stream
 
     def _take_memory(self) -> list[Any]:
-        """What the current stream's pool has at least."""
+        """Makes sure that the current stream's pool has at least some memory."""
         import torch
 
         return [torch.zeros(size, dtype=torch.uint8, device=self.device) for size in (64 << 20, *[1 << 19] * 16)]
 
     def _clock_rate(self) -> float:
-        """Cycles per ns. The highest of a few: a GPU that was idle takes a while until its clock is up."""
+        """Returns cycles per ns: the highest of a few measurements, since an idle GPU takes a while to raise its
+        clock.
+        """
         import torch
 
         rates, stream = [], self.handle("main")
@@ -219,7 +231,7 @@ class CudaDevice(RealDevice):
 
 
 def come_true(condition: Callable[[], bool], deadline: float) -> bool:
-    """Whether it does before that time of the monotonic clock."""
+    """Polls a condition until that time of the monotonic clock. Returns whether it became true."""
     while not condition():
         if time.monotonic() > deadline:
             return False

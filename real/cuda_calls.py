@@ -1,13 +1,13 @@
-"""What the ops on a GPU need of torch, looked up once, and pinned memory that reads use again.
+"""The functions of torch that ops on a GPU call, looked up once; and pinned memory that reads use again.
 
-Python runs several times as slowly between calls of CUDA as in a loop without them. So the number of calls at every op
-matters, and not their speed. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of
-functions that reach no device.
+Python code between calls of CUDA runs several times slower than in a loop without them. So the number of Python calls
+per op matters. A worker creates one `CudaCalls` for its device and keeps it. Tests create one from functions that reach
+no device.
 
     calls = CudaCalls(torch.device("cuda", 0))
-    free = calls.landings[(4, 2), "int32"]                      # for reads of that form
+    free = calls.landings[(4, 2), "int32"]                      # for reads of that shape and dtype
     landing = free.pop() if free else Landing(calls, ((4, 2), "int32"))
-    pinned, array = landing.view(((4, 2), "int32"))             # one memory: torch's view of it and numpy's
+    pinned, array = landing.view(((4, 2), "int32"))             # one memory: as a tensor and as a numpy array
     ...                                                         # copy into it, wait for landing.mark, copy it out
     free.append(landing)
 """
@@ -29,7 +29,7 @@ Form: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 
 WORDS = 1024
-"""Streams may wait for at most this number of flags of a job."""
+"""The streams of a job can wait for at most this number of flags."""
 
 
 class CudaCalls:
@@ -58,11 +58,11 @@ class CudaCalls:
         self.device = device
         self.index = device.index
         self.current = torch._C._cuda_getCurrentRawStream
-        """The number of the device's current stream: a tenth of a microsecond."""
+        """Returns the number of the device's current stream, in a tenth of a microsecond."""
         self.set_current = torch.cuda.set_stream
         self.empty = torch.empty
         self.event = torch._C._CudaEventBase
-        """What `torch.cuda.Event` derives from: its methods are these, with a function of Python around each."""
+        """The base class of `torch.cuda.Event`, whose methods have no Python function around them."""
         self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
         self.landings = Landings()
         self.alias = alias
@@ -74,10 +74,10 @@ class CudaCalls:
 
 
 class Landing:
-    """Pinned memory into which a read copies, and the event behind the copy.
+    """Pinned memory into which a read copies, and the event after the copy.
 
-    A read takes one and gives it back after it has copied the result out. If a program never awaits a read, its landing
-    is lost, and torch's allocator does not reuse the memory before the copy is done.
+    A read takes a landing, and returns it after it has copied the result out. If a program never awaits a read, its
+    landing is lost, and torch's allocator does not reuse the memory before the copy is done.
     """
 
     __slots__ = ("_block", "_dtypes", "mark", "views")
@@ -89,7 +89,9 @@ class Landing:
         self.mark = calls.event()
 
     def view(self, form: Form) -> tuple[Any, HostArray]:
-        """Its memory as a tensor of that form, and as an array. Made once; then it is in `views`."""
+        """Returns its memory as a tensor and as an array of that form. The first call creates them; later ones find
+        them in `views`.
+        """
         shape, dtype = form
         tensor = self._block[: math.prod(shape) * DTYPES[dtype]].view(self._dtypes[dtype]).view(shape)
         array = tensor.numpy()
@@ -98,9 +100,9 @@ class Landing:
 
 
 class Landings(dict[Form, list[Landing]]):
-    """Those that are free, by form. Forms of about one size share a list, so there are never more of them than reads
-    were under way at a time. Taking pinned memory may wait for the device, so the memory that a device has at its start
-    (`CudaDevice`) has to last.
+    """The free landings, by form. Forms of about one size share a list, so there are at most as many landings as
+    simultaneous reads. An allocation of pinned memory may wait for the device, so the memory that `CudaDevice`
+    allocates at its start has to suffice.
     """
 
     def __init__(self) -> None:
@@ -112,27 +114,29 @@ class Landings(dict[Form, list[Landing]]):
 
 
 def block_size(form: Form) -> int:
-    """Bytes of the block for it: a power of two, as torch's allocator of pinned memory has them."""
+    """Returns the size in bytes of the block for a form: a power of two, as torch's allocator of pinned memory uses."""
     shape, dtype = form
     return 1 << max(2, (math.prod(shape) * DTYPES[dtype] - 1).bit_length())
 
 
 def new_graph() -> Any:
-    """A graph that has to be instantiated, and of which CUDA's own can be asked for until it is reset."""
+    """Returns a torch graph that has to be instantiated explicitly, so that its cudaGraph_t can be read before a
+    reset.
+    """
     import torch
 
     return torch.cuda.CUDAGraph(keep_graph=True)
 
 
 class Bytes:
-    """Device memory, as torch takes it from other libraries."""
+    """Device memory in the form in which torch takes it from other libraries."""
 
     def __init__(self, first: int, count: int) -> None:
         self.__cuda_array_interface__ = {"data": (first, False), "shape": (count,), "typestr": "|u1", "version": 2}
 
 
 def alias(tensor: Any) -> Any:
-    """The same memory, which torch's allocator may give out to others."""
+    """Returns a tensor on the same memory, without ownership, so torch's allocator may reuse the memory."""
     import torch
 
     if not tensor.nbytes:
@@ -142,7 +146,7 @@ def alias(tensor: Any) -> Any:
 
 
 def count_nodes(graph: int) -> int:
-    """Nodes of a cudaGraph_t."""
+    """Returns the number of nodes of a cudaGraph_t."""
     count = ctypes.c_size_t()
     result = driver().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
     if result:
@@ -155,8 +159,8 @@ RELAXED = 2
 
 
 class Relaxed:
-    """A block in which this thread may ask for events whatever other threads capture. In CUDA's own mode such a query
-    is refused while another thread captures in mode "global", and destroys that capture (CUDA Driver API,
+    """A block in which this thread may query events while other threads capture. In CUDA's default mode, such a query
+    fails while another thread captures in mode "global", and destroys that capture (CUDA Driver API,
     cuThreadExchangeStreamCaptureMode).
     """
 
@@ -168,7 +172,7 @@ class Relaxed:
 
 
 def exchange_mode(mode: int) -> int:
-    """Set how this thread takes part in captures; gives what it was before."""
+    """Sets the capture mode of this thread; returns the previous one."""
     exchanged = ctypes.c_int(mode)
     result = driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(exchanged))
     if result:
@@ -177,7 +181,7 @@ def exchange_mode(mode: int) -> int:
 
 
 def mark_on(stream: Any) -> Any:
-    """An event behind all that is on the stream now."""
+    """Returns an event recorded after all present work of the stream."""
     import torch
 
     mark = torch.cuda.Event()

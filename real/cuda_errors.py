@@ -1,4 +1,6 @@
-"""CUDA's driver, and which errors are about a capture: each has its code, or the words that torch gives alone."""
+"""CUDA's driver library, and which CUDA errors concern a capture. Some have an error code; for others torch passes on
+only the text.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +20,11 @@ SAID = {
     907: "event last recorded in a capturing stream",
     908: "attempt to terminate a thread-local capture sequence from another thread",
 }
-"""What CUDA says where a capture forbids a call, by its code: some errors of torch have the words alone."""
+"""CUDA's messages for calls that a capture forbids, by code, since some errors of torch contain only the message."""
 
 
 def capture_code(error: BaseException | None) -> int | None:
-    """The code of an error of CUDA that is about a capture; None for all others."""
+    """Returns the code of a CUDA error that concerns a capture; None for all others."""
     code = getattr(error, "error_code", None)
     if code in SAID:
         return int(code)
@@ -31,7 +33,7 @@ def capture_code(error: BaseException | None) -> int | None:
 
 
 def refuse_captured(journal: Journal, error: BaseException | None, what: str) -> None:
-    """Raise CaptureError for an error that CUDA gives because of the capture that is under way, if it is such a one."""
+    """Raises CaptureError if CUDA raised this error because of the present capture."""
     capture, code = journal.shared.capture, capture_code(error)
     if capture is not None and code is not None:
         capture.refuse(code, f"{what}: CUDA says {str(error).splitlines()[0]!r}")
@@ -39,5 +41,5 @@ def refuse_captured(journal: Journal, error: BaseException | None, what: str) ->
 
 @cache
 def driver() -> ctypes.CDLL:
-    """CUDA's driver, which has one name whatever the version of CUDA."""
+    """Returns CUDA's driver library, whose file name is the same for all CUDA versions."""
     return ctypes.CDLL("libcuda.so.1")

@@ -1,14 +1,14 @@
-"""Flags as a CUDA stream sees them: words of pinned memory, written by the host and waited for by the device.
+"""Flags as a CUDA stream sees them: words of pinned memory, which the host writes and the device polls.
 
-A stream waits by cuStreamWaitValue32 (CUDA Driver API, Stream Memory Operations). It looks at the word when it reaches
-that point, and again and again until the word is 1. In a capture CUDA keeps that as a batch memory operation, so each
-replay looks by itself. The host writes the word as any other memory, which is no call of CUDA and is allowed at all
-times.
+A stream waits by cuStreamWaitValue32 (CUDA Driver API, Stream Memory Operations). When it reaches that point, it polls
+the word until the word is 1. In a capture, CUDA stores this as a batch memory operation, so each replay polls again.
+The host writes the word as ordinary memory; this is no CUDA call, so it is allowed at any time.
 
-All words are taken when a worker starts: to take pinned memory may wait for the device, and a capture forbids it.
+The worker allocates all words at its start, because an allocation of pinned memory may wait for the device, and a
+capture forbids it.
 
     word = words.take()
-    wait_for_word(stream, word.address)         # what is put on the stream from now on waits
+    wait_for_word(stream, word.address)         # later work of the stream waits
     word.set()
 """
 
@@ -24,7 +24,7 @@ EQUAL = 1
 
 
 class DriverError(RuntimeError):
-    """A call of CUDA's driver failed. `error_code`: the number that it gave."""
+    """A call of CUDA's driver failed. `error_code`: its result."""
 
     def __init__(self, call: str, error_code: int) -> None:
         super().__init__(f"{call} says {error_code}")
@@ -32,7 +32,7 @@ class DriverError(RuntimeError):
 
 
 class DeviceWord:
-    """A word: 0 is clear, 1 is set. `address`: where the device finds it, which is where the host does."""
+    """A word: 0 is clear, 1 is set. `address`: its address, the same for device and host."""
 
     __slots__ = ("_array", "address")
 
@@ -48,7 +48,7 @@ class DeviceWord:
 
 
 class Words:
-    """The words of a device. `memory`: pinned, int32. `first`: the address of the first."""
+    """The words of a device. `memory`: pinned, int32. `first`: the address of the first word."""
 
     def __init__(self, memory: Any) -> None:
         self.memory = memory
@@ -58,7 +58,7 @@ class Words:
         self._taken = 0
 
     def take(self) -> DeviceWord:
-        """One that is clear, until the job ends. RuntimeError if there are no more."""
+        """Returns a clear word, which is reserved until the job ends. RuntimeError if there are no more."""
         at = self._taken
         if at == len(self._array):
             raise RuntimeError(f"streams of a rank wait for more than {at} flags in one job; use fewer flags")
@@ -67,16 +67,16 @@ class Words:
         return DeviceWord(self._array[at : at + 1], self.first + at * self._size)
 
     def let_go(self) -> None:
-        """The job was given up: all that wait go on."""
+        """The parent gave up the job: sets all words, so that waiting streams continue."""
         self._array[:] = 1
 
     def give_back(self) -> None:
-        """The job is over, and nothing waits any more."""
+        """The job is over and nothing waits any more: frees all words."""
         self._taken = 0
 
 
 def wait_for_word(stream: int, address: int) -> None:
-    """Hold a stream until the word there is 1."""
+    """Lets a stream wait until the word at that address is 1."""
     pointer, value, how = ctypes.c_uint64(address), ctypes.c_uint32(1), ctypes.c_uint(EQUAL)
     result = driver().cuStreamWaitValue32_v2(ctypes.c_void_p(stream), pointer, value, how)
     if result:

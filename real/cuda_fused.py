@@ -1,21 +1,20 @@
-"""The ops that a program does most often on a GPU, each in one function: alloc, launch, all_reduce, read, free.
+"""The most frequent ops on a GPU, each in one Python function: alloc, launch, all_reduce, read, free.
 
-Between two calls of CUDA each function of Python costs several times what it costs in a loop. The shared half of the
-contract (`dpsim.backend`) hands an op from its checks to the journal and to the device, through a function each. So
-every backend has the same addresses, records and faults. Here the three are one function, and what is seldom done stays
-where it was: other ops, views, errors.
+Between two calls of CUDA, each Python call costs several times what it costs in a loop. The shared classes of
+`dpsim.backend` pass an op through separate functions for checks, journal and device. So every backend has the same
+addresses, records and faults. This file merges the three into one function per op. Less frequent cases (other ops,
+views, errors) still use the shared classes.
 
-These classes serve ranks of one host thread into whose ops the scenario injects nothing, and communicators that are
-made before their first use. The others keep to the shared half, whose calls can be held up and made one step
-(`real.issuing`):
+The merged classes serve ranks with one host thread and without planted faults, and communicators without a rendezvous
+at first use. Other ranks use the shared classes, whose calls can wait for a turn or a lock (`real.issuing`):
 
-    stream_class(rank.journal)          # FusedStream, or CudaStream if something is injected
+    stream_class(rank.journal)          # FusedStream, or CudaStream if the scenario plants a fault
 
-A test runs one program through both halves (`tests/real/test_fused.py`). It requires the same records, the same calls
-of the device and the same errors.
+A test runs one program with both kinds of classes (`tests/real/test_fused.py`). It requires the same records, the same
+calls of the device and the same errors.
 
-Rejected: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
-places.
+Rejected: also copying the body of `Journal.note`, which would save one more call per op. Then two places would assign
+addresses.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ from real.waiting import Patience, Unfinished
 
 
 class FusedStream(CudaStream):
-    """A stream whose allocs and launches are one function each."""
+    """A stream with one function each for alloc and launch."""
 
     __slots__ = ()
 
@@ -143,7 +142,7 @@ class FusedStream(CudaStream):
             if result is not None:
                 refuse_result(result)
             for memory in read:
-                if memory._version:  # as `was_written`
+                if memory._version:  # the body of `was_written`
                     raise WroteWhatItReads
         except (Exception, SystemExit) as error:
             refuse_captured(journal, error, site)
@@ -151,7 +150,7 @@ class FusedStream(CudaStream):
 
 
 class FusedBuffer(CudaBuffer):
-    """A buffer that is no view: `FusedStream.alloc` makes it."""
+    """A buffer that is no view. `FusedStream.alloc` creates it."""
 
     __slots__ = ()
 
@@ -190,11 +189,11 @@ class FusedBuffer(CudaBuffer):
 
 
 class Reading(Work):
-    """A read that is under way: the pinned memory of a landing, which goes back to the list of those that are free."""
+    """A read in progress, with its landing (pinned memory), which returns to the list of free ones afterwards."""
 
     __slots__ = ("_pending", "_told")
 
-    __module__, __qualname__ = Work.__module__, Work.__qualname__  # as errors name it on every backend
+    __module__, __qualname__ = Work.__module__, Work.__qualname__  # the name that errors use on every backend
 
     _told: tuple[Journal, str, int]
     _pending: tuple[HostArray, Landing, list[Landing], Patience] | None
@@ -208,19 +207,19 @@ class Reading(Work):
         patience.until(landing.mark.query)
         copy: Any = array.copy()
         free.append(landing)
-        journal.learned(site, ordinal, crc32(copy))  # which is what it keeps of an array
+        journal.learned(site, ordinal, crc32(copy))  # so that it keeps no reference to the array
         return copy
         yield
 
 
 def not_taken() -> Generator[Any, Any, Any]:
-    """What a Reading has in the place of an outcome."""
+    """The outcome of a Reading that the program has not awaited yet."""
     raise AssertionError("a Reading knows its own")
     yield
 
 
 class FusedCommunicator(CudaCommunicator):
-    """A communicator whose all_reduce of a whole buffer is one function."""
+    """A communicator with one function for an all_reduce of a whole buffer."""
 
     __slots__ = ("_all_reduce", "_seqs", "_sum")
 
@@ -277,21 +276,23 @@ class FusedCommunicator(CudaCommunicator):
 
 
 def stream_class(journal: Journal) -> type[CudaStream]:
-    """What the streams of a rank are."""
+    """Returns the class of a rank's streams."""
     return CudaStream if keeps_to_the_shared_half(journal) else FusedStream
 
 
 def communicator_class(journal: Journal) -> type[CudaCommunicator]:
-    """What the device communicators of a rank are."""
+    """Returns the class of a rank's device communicators."""
     seldom = keeps_to_the_shared_half(journal) or journal.shared.world.lazy
     return CudaCommunicator if seldom else FusedCommunicator
 
 
 def keeps_to_the_shared_half(journal: Journal) -> bool:
-    """Whether something is injected or has a gate, there may be several threads, or communicators may be aborted."""
+    """Whether a rank needs the shared classes: it has planted faults or gates, may have several threads, or may abort
+    communicators.
+    """
     shared = journal.shared
     return journal.injects or bool(shared.world.gates) or shared.front is not None or shared.aborts
 
 
 new_buffer, new_reading = FusedBuffer.__new__, Reading.__new__
-"""Without their `__init__`, each a call or three; `alloc` and `read` set what these would."""
+"""The constructors without `__init__`, which would cost up to three calls; `alloc` and `read` set the fields."""

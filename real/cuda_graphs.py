@@ -1,20 +1,22 @@
-"""CUDA graphs of one rank, for one job: the device captures the calls and replays them by itself.
+"""CUDA graphs of one rank, for one job: the device itself captures and replays the calls.
 
-While a stream is captured, work on it goes to CUDA as always, and CUDA keeps it (`dpsim.backend.graphs.capture` writes
-the journal and knows the law). A replay is one launch, after what the communicators of the graph did last. NCCL wants
-the operations of a communicator in one order, also those of graphs.
+During a capture, calls go to CUDA as always, and CUDA stores them. `dpsim.backend.graphs.capture` writes the records
+and refuses forbidden calls. A replay is one launch, after the last operation of each communicator in the graph. NCCL
+needs one order of operations per communicator, even for graphs.
 
-Each graph begins with an addition to a number on the device. So the number of its runs does not depend on what the host
-believes. (At its end, behind a collective, the addition would take 2.4 us instead of 1.5; beside the rest, 17.)
+Each graph begins with an addition to a counter on the device. So tests can read how often the device ran the graph,
+independent of the host's count. (At the graph's end, after a collective, the addition would take 2.4 us instead of 1.5;
+as a parallel branch, 17.)
 
-    graph.replays       as the host counts
-    graph.runs()        as the device does; waits for it
-    graph.nodes         of the CUDA graph, the addition among them
+    graph.replays       the host's count
+    graph.runs()        the device's count; waits for the device
+    graph.nodes         nodes of the CUDA graph, including the addition
 
-A capture that the program or our law gives up is ended all the same, its branches joined, and the device is as before.
-One that CUDA has given up, because a kernel waited for the device, say, leaves torch's allocators in the midst of a
-capture. The job can go on; afterwards the process is replaced (`Device.spoiled`). Graphs live until their job has
-ended: an abort of a communicator waits for all graphs that captured its operations.
+If the program abandons a capture, or the backend refuses it, the backend still ends it with its branches joined. The
+device is then as before. If CUDA itself invalidates the capture, for example because a kernel waited for the device,
+torch's allocators remain in the middle of a capture. The job can continue; afterwards the pool replaces the process
+(`Device.spoiled`). Graphs live until their job has ended, because an abort of a communicator waits for all graphs that
+captured its operations.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ from real.rank import RealRank
 
 
 class GraphDevice(Protocol):
-    """What a graph needs of its device."""
+    """The methods of a device that a graph uses."""
 
     spoiled: bool
     graphs: list[Any]
-    """All that were made in this job."""
+    """All graphs of this job."""
 
 
 class CudaGraph(JournaledGraph):
-    """A CUDA graph. `nodes`: how many it has, 0 before it was captured."""
+    """A CUDA graph. `nodes`: its number of nodes, 0 before the capture."""
 
     __slots__ = ("_counter", "_cuda", "_keeper", "_on", "_orders", "_used", "nodes")
 
@@ -62,7 +64,7 @@ class CudaGraph(JournaledGraph):
         self._orders: list[CommunicatorOrder] = []
 
     def runs(self) -> int:
-        """How often the device has finished it. Waits for the device; 0 before it was captured."""
+        """Returns how often the device has finished it; waits for the device. 0 before the capture."""
         if self._last is not None:
             of_this_backend(self._last[0], CudaStream).enter()
         return 0 if self._counter is None else int(self._counter.item())
@@ -100,8 +102,8 @@ class CudaGraph(JournaledGraph):
             raise
 
     def _abandon(self) -> None:
-        """Called also after an `_end` that failed. Raises nothing. It ends the capture in any case. Until then the
-        streams stay captured, also where CUDA has given it up and no branch can be joined.
+        """Ends the capture in any case, and raises nothing. It is also called after an `_end` that failed. Otherwise
+        the streams would stay captured, even if CUDA has invalidated the capture and no branch can be joined.
         """
         on, cuda, self._cuda = self._on, self._cuda, None
         self.nodes = 0
@@ -116,7 +118,7 @@ class CudaGraph(JournaledGraph):
             self._spoil()
 
     def _spoil(self) -> None:
-        """CUDA has given up a capture: what torch has of its pool cannot be used again."""
+        """CUDA has invalidated a capture, so torch's memory pool of the graph cannot be used again."""
         self._keeper.spoiled = True
         self.pool.handle = None
 
@@ -130,11 +132,11 @@ class CudaGraph(JournaledGraph):
             used = self._used = communicators_of(kept)
             self._orders = [communicator.eager for communicator in used]
         if on.owed == self._orders:
-            on.owed = []  # what is owed for this replay comes behind it
+            on.owed = []  # the event of this replay is recorded later, after it
         for communicator in used:
             communicator._begin(on, 0)
         if not used:
-            on.rank.patience.check()  # a host that never waits has to hear of it somewhere
+            on.rank.patience.check()  # a host that never waits must get the error here
             if on.owed:  # a graph may wait for a flag
                 on.pay()
             on.enter()
@@ -146,8 +148,8 @@ class CudaGraph(JournaledGraph):
 
 
 class Launched(CudaEvent):
-    """The event behind a replay. No event is recorded. CUDA starts a launch of a graph only after the earlier launches
-    of that graph are over, on whatever streams. A wait for an event that was not recorded is none.
+    """Replaces the event after a replay, without recording one. CUDA starts a graph launch only after earlier launches
+    of that graph have ended, on any stream. A wait for an unrecorded event has no effect.
     """
 
     __slots__ = ()
@@ -160,6 +162,6 @@ class Launched(CudaEvent):
 
 
 def communicators_of(kept: GraphCapture) -> list[CudaCommunicator]:
-    """Those whose operations were captured."""
+    """Returns the communicators whose operations the graph contains."""
     calls = [call for call in kept.calls if isinstance(call, KeptCollective | KeptTransfers)]
     return [of_this_backend(one, CudaCommunicator) for one in {call.communicator: None for call in calls}]

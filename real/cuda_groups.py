@@ -1,4 +1,6 @@
-"""Device communicators of one rank over NCCL, for one job. `real.cuda_streams` says in which order they do things."""
+"""Device communicators of one rank over NCCL, for one job. `real.cuda_streams` explains in which order their operations
+run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ from real.waiting import Unfinished
 
 
 class CudaCommunicator(FirstUse):
-    """Collectives and transfers over NCCL, on the stream that is named."""
+    """Collectives and transfers over NCCL, on the stream that the program names."""
 
     __slots__ = ("_captured", "_give_up", "_moves", "_nccl", "_number", "_rank", "_seq", "broken", "eager", "seen")
 
@@ -35,7 +37,7 @@ class CudaCommunicator(FirstUse):
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def begin_capture(self) -> None:
-        """What is captured from now on comes after nothing."""
+        """A capture begins: its first operation waits for no operation outside."""
         self._captured = CommunicatorOrder()
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
@@ -47,7 +49,7 @@ class CudaCommunicator(FirstUse):
                 in_place = None
             on = self._begin(stream, issue.delay_ns)
             try:
-                if in_place is not None:  # most are so
+                if in_place is not None:  # the common case
                     in_place(self._nccl, issue, tensor(output))
                 else:
                     given = flat(source)
@@ -86,7 +88,9 @@ class CudaCommunicator(FirstUse):
             self._end(on)
 
     def _abort(self) -> None:
-        """ncclCommAbort ends the kernels that wait for peers; it may take a while, so a separate thread calls it."""
+        """Starts ncclCommAbort, which ends the kernels that wait for peers. It may take a while, so a separate thread
+        calls it.
+        """
         order = self.eager
         if order.last is not None and order.last.owed:
             order.last.pay()
@@ -94,11 +98,11 @@ class CudaCommunicator(FirstUse):
         self._rank.break_off(self._nccl.process_group)
 
     def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
-        """On this stream, behind what the communicator did last."""
-        if self.aborted:  # in a replay
+        """Begins an operation on this stream, after the communicator's last one."""
+        if self.aborted:  # only a graph replay reaches this line after an abort
             raise self.error(self.name)
         on = stream if isinstance(stream, CudaStream) else of_this_backend(stream, CudaStream)
-        if self._give_up.is_set():  # a host that never waits has to hear of it somewhere
+        if self._give_up.is_set():  # a host that never waits must get the error here
             raise Unfinished
         if delay_ns:
             on._spin(delay_ns)
@@ -115,8 +119,8 @@ class CudaCommunicator(FirstUse):
         return on
 
     def _end(self, on: CudaStream) -> None:
-        """An event behind it, the same one each time. A stream waits for what is before the event at the time of the
-        call, and not for what the event is recorded behind later.
+        """Records an event after the operation, always the same event object. A stream's earlier wait for the event
+        refers to the earlier record, so reuse is safe.
         """
         order = self.eager if on.capture is None else self._captured
         if order.mark is None:
@@ -127,21 +131,21 @@ class CudaCommunicator(FirstUse):
             self.count(on)
 
     def owe(self, on: CudaStream) -> None:
-        """Come last, the event to be recorded by `CudaStream.pay`."""
+        """Makes this the communicator's last operation; `CudaStream.pay` will record its event."""
         self.eager.last = on
         if self.journal.shared.aborts:
             self.count(on)
 
     def count(self, on: CudaStream) -> None:
-        """Note what is behind this operation, which an abort asks for."""
+        """Counts this operation in the stream's order, which an abort needs."""
         self._number += 1
         on.behind = self.eager.behind = after(on.behind, {self: self._number})
 
     def _fail(self, issue: Issue, seq: int | None, error: Exception) -> NoReturn:
-        """Raise the error with the issue's name."""
-        if self._give_up.is_set():  # the communicator was aborted under this call
+        """Raises the error with the issue's name."""
+        if self._give_up.is_set():  # the communicator was aborted during this call
             raise Unfinished from error
-        if self.aborted:  # by another thread of the program
+        if self.aborted:  # another thread of the program aborted it
             raise self.error(self.name) from error
         refuse_captured(self.journal, error, f"{self.name}: {issue.op}")
         raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error

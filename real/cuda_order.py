@@ -1,13 +1,14 @@
-"""What lies behind what on a CUDA device: of each point of a stream, the operations of communicators before it.
+"""The order of communicator operations on a CUDA device: for each point of a stream, which operations come before it.
 
     stream.behind = NOTHING
-    stream.behind = after(stream.behind, {communicator: 3})     # its third operation, of this stream
-    stream.behind = after(stream.behind, event.behind)          # or of one that this stream waited for
+    stream.behind = after(stream.behind, {communicator: 3})     # its third operation, on this stream
+    stream.behind = after(stream.behind, event.behind)          # the stream waits for an event
     settle(stream.behind)                                       # a host has waited for this point
 
-NCCL's abort ends the kernels of its communicator, and what comes behind them on a stream runs on undefined memory. A
-wait for that raises Aborted; streams that have nothing to do with it go on. CUDA does not say which operation an abort
-broke off. So if the last one was under way, all operations count as broken off whose end no host has seen.
+NCCL's abort ends the kernels of its communicator, and later work on their streams then computes with undefined memory.
+So a host that waits for such work must get Aborted, and streams without it continue. CUDA does not report which
+operation an abort ended. So if the last operation was under way, all operations whose end no host has seen count as
+broken.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ from dpsim.contract.interface import Aborted
 
 
 class Numbered(Protocol):
-    """A communicator whose operations are counted. `seen`: how many of them a host knows to be over. `broken`: whether
-    an abort has broken off those behind them.
+    """A communicator whose operations are counted. `seen`: how many of them a host knows to have ended. `broken`:
+    whether an abort ended those after them.
     """
 
     name: str
@@ -30,20 +31,20 @@ class Numbered(Protocol):
 
 
 Behind = Mapping[Numbered, int]
-"""By communicator, how many of its operations come before a point of a stream. Replaced, never changed."""
+"""By communicator: how many of its operations come before a point of a stream. Immutable."""
 
 NOTHING: Behind = MappingProxyType({})
 
 
 def after(one: Behind, other: Behind) -> Behind:
-    """What a point is behind that comes after both."""
+    """Returns the operations before a point that comes after both points."""
     if one is other or not other:
         return one
     return {**one, **{communicator: max(number, one.get(communicator, 0)) for communicator, number in other.items()}}
 
 
 def settle(behind: Behind) -> None:
-    """What a host has waited for was reached. Raises Aborted if that is only because something was broken off."""
+    """A host's wait for this point has ended. Raises Aborted if an abort ended work before the point."""
     for communicator, number in behind.items():
         if communicator.broken and number > communicator.seen:
             raise Aborted(f"{communicator.name} was aborted, and this lies behind an operation that was broken off")
@@ -52,12 +53,11 @@ def settle(behind: Behind) -> None:
 
 
 class CommunicatorOrder:
-    """Where the last operation of a communicator is: its stream, the event behind it, and what that is behind.
+    """The last operation of a communicator: its stream, the event after it, and the operations before that event.
 
-    A replay leaves its event to be recorded later (`CudaStream.owed`). Recording takes a device 0.2 us of the 1.6 that
-    are allowed for a replay of eight layers. Of twenty replays in a row, only the last one's event is ever waited for.
-    The event is recorded before anything is put on the stream that may wait, so a stream that waits for it waits for no
-    more.
+    A replay does not record its event at once (`CudaStream.owed`). A record takes a device 0.2 us of the 1.6 us that a
+    replay of eight layers may take. Of twenty replays in a row, a stream waits only for the last one's event. The
+    stream records it before it receives any work that may wait, so a wait for the event waits for nothing else.
     """
 
     __slots__ = ("behind", "last", "mark")

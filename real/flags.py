@@ -1,15 +1,15 @@
 """Flags between the host threads of a real rank.
 
-Each wait has its own event, made when the wait is issued. So a set releases the threads that wait *then*, as the
-journal has it, even if the flag is cleared before they look:
+Each wait creates an event when the program issues it. So a set releases the threads that wait *at that time*, as the
+journal shows, even if another thread clears the flag before they run:
 
-    wait (u1) | set, clear (main) | u1 goes on
+    wait (u1) | set, clear (main) | u1 continues
 
-Rejected: one `threading.Event` a flag. A wait that polls, so that it can be called off, misses a set that is cleared
-between two polls. So does a wait whose thread was held up between its record and the wait.
+Rejected: one `threading.Event` per flag. A wait has to poll so that it can be given up, and would miss a set that is
+cleared between two polls. So would a wait whose thread was delayed between its record and the wait.
 
-A stream looks at the flag itself, when it reaches that point (`Stream.wait_flag`). It has no event. But the device of
-the rank has a copy of the flag (`Seen`), which is written with it from the first such wait on.
+A stream that waits for a flag polls it when it reaches that point (`Stream.wait_flag`). It does not use these events.
+From the first such wait on, the rank's device has a copy of the flag (`Seen`), which each set and clear also writes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from real.waiting import Patience
 
 
 class Seen(Protocol):
-    """A flag as streams see it: a `threading.Event`, or a word of memory."""
+    """The copy of a flag for streams: a `threading.Event`, or a word of memory."""
 
     def set(self) -> None: ...
     def clear(self) -> None: ...
@@ -35,7 +35,7 @@ S = TypeVar("S", bound=Seen)
 
 
 class RealFlag(JournaledFlag):
-    """A flag of a rank, and the events of those that wait for it."""
+    """A flag of a rank, with the events of the waiting threads."""
 
     __slots__ = ("_patience", "_seen", "_set_now", "_waiting")
 
@@ -47,7 +47,7 @@ class RealFlag(JournaledFlag):
         self._seen: Any = None
 
     def seen(self, make: Callable[[], S]) -> S:
-        """What streams look at. `make`: one that is clear."""
+        """Returns the copy for streams. `make` creates a clear one."""
         if self._seen is None:
             seen = make()
             if self._set_now:
@@ -88,11 +88,11 @@ class RealFlag(JournaledFlag):
         return outcome
 
     def _query(self, late_ns: int) -> Outcome:
-        yes = self._set_now  # as the journal has it
+        yes = self._set_now  # in the order of the journal
 
         def outcome() -> Generator[Any, Any, bool]:
             self._patience.sleep(late_ns)
-            self._patience.check()  # a host that asks in a loop has to hear of it somewhere
+            self._patience.check()  # a host that only polls must get the error here
             return yes
             yield
 

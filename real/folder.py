@@ -1,21 +1,22 @@
-"""The folder of a pool: sockets of mailboxes, journals of jobs. It goes with its pool, or with the next one's start.
+"""The folder of a pool, with the sockets of mailboxes and the journals of jobs. It is removed with the pool, or at the
+start of the next pool.
 
-A parent that is killed cannot remove its folder, and its workers die with it. So the parent holds a lock on the folder,
-which the kernel takes away when the parent ends, however it does. What forks the workers then removes the folder, and
-if that was killed as well, the next start of a pool does. A new folder is locked before it gets the name under which it
-can be found, so that no other process removes it in between.
+A parent that is killed cannot remove its folder, and its workers end with it. So the parent holds a lock on the folder,
+which the kernel releases when the parent ends, however it ends. Then the fork server removes the folder. If that was
+killed as well, the next start of a pool removes it. The parent locks a new folder before it gives the folder the name
+by which other processes find it. So none of them removes it in between.
 
     folder = PoolFolder()
     folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e
     folder.remove()
 
-The folder is in memory if the system has such a folder (/dev/shm) with enough room, and otherwise in the folder for
-temporary files. On a disk, the kernel tracks writes to each page of a mapped file. The first store to a page is then a
-page fault within some op of a rank. So is the first store after the kernel wrote the page to the disk. The parent reads
-all journals into its own memory anyway, where they take several times as much.
+If the system has a folder in memory (/dev/shm) with enough room, the pool uses it; otherwise the folder for temporary
+files. On a disk, the kernel tracks writes to each page of a mapped file. So the first store to a page is a page fault
+within some op of a rank. So is the first store after the kernel wrote the page to the disk. The parent reads all
+journals into its own memory anyway, where they take several times as much.
 
-Prior art: pytest's numbered temporary folders with their lock files, which go by age. POSIX shared memory in Ray and
-PyTorch is left to a helper process. A lock needs neither a clock nor a process.
+Prior art: pytest's numbered temporary folders with lock files, which expire by age. Ray and PyTorch leave POSIX shared
+memory to a helper process. A lock needs neither a clock nor a process.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from pathlib import Path
 PREFIX = "dpsim-pool-"
 
 MEMORY = Path("/dev/shm")
-"""Where Linux has files in memory."""
+"""The folder in which Linux stores files in memory."""
 
 ROOM = 2 << 30
-"""Bytes that have to be free there. Containers often give it 64 MiB, which NCCL needs for itself."""
+"""The number of bytes that have to be free there. Containers often have 64 MiB, which NCCL needs itself."""
 
 
 class PoolFolder:
-    """A new folder that this process holds."""
+    """A new folder, which this process holds locked."""
 
     def __init__(self) -> None:
         remove_stale()
@@ -53,14 +54,14 @@ class PoolFolder:
 
 
 def remove_stale() -> None:
-    """Remove the folders whose parents have ended."""
+    """Removes the folders whose parents have ended."""
     for parent in (MEMORY, Path(tempfile.gettempdir())):
         for stale in parent.glob(f"{PREFIX}*"):
             _remove_if_stale(stale)
 
 
 def has_room(folder: Path) -> bool:
-    """Whether this process may use a folder, and the folder has that much room."""
+    """Whether this process may use a folder, and that much room is free in it."""
     try:
         there = os.statvfs(folder)
     except OSError:
@@ -69,8 +70,10 @@ def has_room(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """A descriptor that holds the folder until it is closed; None if another one does, or it is not ours to touch."""
-    import fcntl  # not above: importing the backends must work where there is none
+    """Returns a descriptor that holds the lock on the folder until it is closed. None if another process holds it, or
+    this process has no permission.
+    """
+    import fcntl  # imported here, since systems without it must still import the backends
 
     try:
         held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

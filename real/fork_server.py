@@ -1,26 +1,26 @@
-"""A process that has imported torch and does nothing but fork: each worker is a copy of it.
+"""The fork server: a process that has imported torch and only forks. Each worker is a copy of it.
 
-An import of torch takes two seconds of a core, with CUDA four, and one of the installed protocols a quarter of a
-second. A pool starts all its workers again after every hang on CPUs and every crash on GPUs. A copy takes some 20 ms.
-It gets the environment and the output of the moment, as a new process would. Only what was read from the environment
-during those imports is that of the server's start.
+An import of torch takes two seconds of a core, with CUDA four, and an import of the installed protocols a quarter of a
+second. A pool restarts all its workers after every hang on CPUs and every crash on GPUs. A fork takes only some 20 ms.
+The copy gets the present environment and output of the parent, as a new process would. Only values that the imports
+read from the environment are those of the server's start.
 
 The server has no process groups, streams or threads, so a fork is safe. A process that has started CUDA must not fork.
-The server starts no CUDA; each worker starts its own. If an installed protocol asked for a GPU when the server imported
-it, a copy notices this. It then executes Python anew in its place.
+So the server does not start CUDA; each worker starts it for itself. If an installed protocol used a GPU during its
+import in the server, the copy detects this. It then executes a new Python in its place.
 
-The server is the parent of its workers, so dpsim asks it how they ended. It ends with dpsim's process, and its workers
-end with it (`worker.listen`). If dpsim's process was killed, the server removes the folder at its end. The server reaps
-a worker only when dpsim asks, so until then no other process gets the worker's number. If a signal ended or stopped the
-server, it is `Lost`, and so are its workers.
+The server is the parent process of its workers, so dpsim asks it how they ended. The server ends with dpsim's process,
+and the workers end, too (`worker.listen`). If dpsim's process was killed, the server removes the pool's folder. The
+server reaps a worker only when dpsim asks, so until then no other process gets the worker's pid. If a signal ended or
+stopped the server, dpsim raises `Lost`, and its workers are lost, too.
 
     server = ForkServer(os.environ, "cpu")
-    process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
-    server.close()                                                         # and with it all its workers
+    process = server.start(settings, os.environ, [socket, lifeline])       # like a Popen: pid, poll, wait, kill
+    server.close()                                                         # ends all its workers
 
 Prior art: Android's zygote; vLLM, which forks its workers as long as no code has started CUDA.
-`multiprocessing.forkserver` takes twice as long to start a process, and imports the user's main module in it. It gives
-the process the environment and the output of the server's start.
+`multiprocessing.forkserver` takes twice as long to start a process, and imports the user's main module in it. Its
+processes get the environment and the output of the server's start.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ from real.clock import Clock
 from real.folder import remove_stale
 
 OUTPUTS = 1, 2
-"""Descriptors that a worker has from the parent as they are at its start."""
+"""Descriptors that a worker gets from the parent, as they are at the worker's start."""
 
 
 START_SECONDS = 180.0
-"""Until it answers: at first it imports torch, and the machine may be slow."""
+"""The deadline for its first reply: it imports torch, and the machine may be slow."""
 
 POLL_SECONDS = 1.0
 
 TIDY_SECONDS = 10.0
-"""For a parent that was killed, and for its workers, until they are gone."""
+"""How long to wait until a killed parent and its workers have ended."""
 
 LOOKS = 3
-"""A process has to be seen stopped for this number of seconds in a row."""
+"""A process counts as stopped if it is stopped for this number of seconds in a row."""
 
 
 class Start(NamedTuple):
-    """Fork a worker; `descriptors` file descriptors follow. The answer is its process id."""
+    """A request to fork a worker; the message carries `descriptors` file descriptors. The reply is its process id."""
 
     settings: dict[str, Any]
     environment: dict[str, str]
@@ -70,7 +70,9 @@ class Start(NamedTuple):
 
 
 class AwaitWorker(NamedTuple):
-    """Wait for a worker to end. The answer is its exit status, as Popen has it, or None if it has not ended by then."""
+    """A request to wait for a worker's end. The reply is its exit status, as in Popen, or None if it has not ended by
+    then.
+    """
 
     process: int
     seconds: float
@@ -80,7 +82,7 @@ class AwaitWorker(NamedTuple):
 
 
 class ForkServer:
-    """The server, and the questions to it."""
+    """The server process, and the requests to it."""
 
     def __init__(self, environment: Mapping[str, str], device: str) -> None:
         ours, theirs = socket.socketpair()
@@ -102,14 +104,14 @@ class ForkServer:
         return self._process.poll() is not None
 
     def close(self) -> None:
-        """End it; its workers are not to be used any more."""
+        """Ends the server, and with it its workers."""
         self._link.close()
         self._process.kill()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(START_SECONDS)
 
     def start(self, settings: dict[str, Any], environment: Mapping[str, str], descriptors: Sequence[int]) -> Forked:
-        """Fork a worker. Raises Lost if the server is gone."""
+        """Forks a worker. Raises Lost if the server has ended."""
         given = *descriptors, *OUTPUTS
         with self._asking():
             self._link.send(Start(settings, dict(environment), len(given)))
@@ -118,7 +120,7 @@ class ForkServer:
             return Forked(self, self._answer(START_SECONDS))
 
     def wait(self, process: int, seconds: float) -> int | None:
-        """How a worker ended; without a server, it was killed."""
+        """Returns how a worker ended; if the server has ended, the worker was killed."""
         try:
             with self._asking():
                 self._link.send(AwaitWorker(process, seconds))
@@ -128,7 +130,7 @@ class ForkServer:
             return -signal.SIGKILL
 
     def _answer(self, seconds: float) -> Any:
-        """Its answer; waits at most `seconds`, and not for a server that is stopped."""
+        """Returns the server's reply. Waits at most `seconds`, and not for a server that is stopped."""
         clock, looks = Clock(POLL_SECONDS), 0
         while not self._link.poll(POLL_SECONDS):
             looks = looks + 1 if is_stopped(self.pid) else 0
@@ -138,7 +140,9 @@ class ForkServer:
 
     @contextlib.contextmanager
     def _asking(self) -> Any:
-        """A question with its answer. If that is interrupted, what comes next would be the answer to an old one."""
+        """A request and its reply. If it is interrupted, the server is of no more use, since its next reply would
+        belong to the old request.
+        """
         try:
             yield
         except (EOFError, OSError) as error:
@@ -152,7 +156,7 @@ class ForkServer:
 
 
 class Forked:
-    """A worker, with what of a `subprocess.Popen` its parent needs."""
+    """A worker, with the methods of a `subprocess.Popen` that its parent uses."""
 
     def __init__(self, server: ForkServer, pid: int) -> None:
         self.pid = pid
@@ -181,10 +185,10 @@ class Forked:
 
 
 def serve(link: Connection) -> None:
-    """Until the parent is gone."""
+    """Serves requests until the parent has ended."""
     parent = os.getppid()
     while True:
-        # A process that the parent forked may hold the socket open, so the server also looks at its parent's id.
+        # A process that the parent forked may keep the socket open, so the server also checks its parent's pid.
         while not link.poll(1.0):
             if os.getppid() != parent:
                 return
@@ -214,13 +218,13 @@ def _waited(question: AwaitWorker) -> int | None:
 
 
 def command(settings: dict[str, Any]) -> list[str]:
-    """The command that starts a worker as a new process."""
-    # -P: the folder that happens to be the current one is not where modules are looked for.
+    """Returns the command that starts a worker as a new process."""
+    # -P: Python must not search the current folder for modules.
     return [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)]
 
 
 def _become(question: Start, descriptors: Sequence[int]) -> None:
-    """Be a worker; does not return."""
+    """Turns this copy into a worker; does not return."""
     try:
         link, lifeline, *outputs = descriptors
         for given, own in zip(outputs, OUTPUTS, strict=True):
@@ -234,7 +238,9 @@ def _become(question: Start, descriptors: Sequence[int]) -> None:
 
 
 def work(settings: dict[str, Any]) -> None:
-    """Be a worker in this copy, unless CUDA does not work in it: then in a new Python, with the same descriptors."""
+    """Runs a worker in this copy. If CUDA does not work in the copy, it runs in a new Python, with the same
+    descriptors.
+    """
     import torch
 
     from real import worker
@@ -247,8 +253,8 @@ def work(settings: dict[str, Any]) -> None:
 
 
 def tidy(parent: int) -> None:
-    """The parent ended without ending this process. Once it is gone, with its lock and its workers, the folder of the
-    pool serves no process.
+    """The parent ended without ending this process: removes the pool's folder when the parent, its lock and its workers
+    have gone.
     """
     deadline = time.monotonic() + TIDY_SECONDS
     while time.monotonic() < deadline and (os.getppid() == parent or _has_children()):
@@ -265,10 +271,10 @@ def _has_children() -> bool:
 
 
 def main() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     for module in ("torch.distributed", "msgspec.msgpack", f"real.{sys.argv[2]}", "real.worker"):  # as a worker would
         importlib.import_module(module)
-    registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
+    registry.protocols()  # and the installed protocols; if an import fails, it fails again in the job that needs it
     parent = os.getppid()
     with contextlib.suppress(EOFError, OSError):
         serve(Connection(int(sys.argv[1])))
@@ -276,7 +282,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # Under its own name: journals leave out frames of this package when they say where a program raised.
+    # Under its own name: a program's place of an error omits frames of this package.
     from real.fork_server import main as run
 
     run()

@@ -1,13 +1,13 @@
 """Collectives and transfers over gloo, on flat tensors in main memory.
 
-gloo has no collectives with size vectors but `alltoall_base`, and its reduce_scatter is for equal pieces. This module
-builds the missing ones from the others, at the price of some traffic. An uneven all_gather is one broadcast a member,
-and a reduce_scatter is an all_reduce of which each member keeps its piece. All members issue the parts of one in a row,
-so they stay together.
+With unequal sizes, gloo has only `alltoall_base`; its reduce_scatter needs equal pieces. This module builds the missing
+collectives from others, which costs some traffic. An uneven all_gather is one broadcast per member. A reduce_scatter is
+an all_reduce of which each member keeps its piece. All members issue these parts one directly after the other, so the
+parts match.
 
 Every call starts immediately and returns a `Pending`. A transfer may start before its peer connects: gloo queues it and
-raises no exception. A send ends when the peer receives. All transfers of a communicator have one tag, so the transfers
-between two ranks pair up in the order of their issue.
+raises no exception. A send ends when the peer receives. All transfers of a communicator have one tag, so transfers
+between two ranks match in the order of issue.
 
     pending = start(group, Issue("all_reduce", 4, "int32"), tensor, tensor)
     pending.wait()
@@ -27,25 +27,26 @@ from real.calls import copy_as_fits, equal_pieces, on_the_wire, reduction, role_
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
-"""Of all transfers: order is the order of issue."""
+"""The tag of all transfers, so that they match in the order of issue."""
 
 
 class Pending:
-    """What has been started: torch's works, and what is left to do when they are done."""
+    """A started call: torch's works, and a function to run when they have ended."""
 
     def __init__(self, works: Sequence[Any], polled: bool = True, finish: Callable[[], None] | None = None) -> None:
         self._works = works
         self._finish = finish
         self.can_be_polled = polled
-        """gloo's transfers do not show that they are completed before a thread has waited for them."""
+        """Whether `is_completed` works. For gloo's transfers it works only after a thread has waited for them."""
 
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
 
     def wait(self, timeout: timedelta | None = None) -> None:
-        """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again.
+        """Waits until the works have ended. Raises RuntimeError if one takes longer than `timeout`; the caller may then
+        wait again.
 
-        gloo's transfers never return from a second wait, so works that are done are let go.
+        gloo's transfers never return from a second wait, so it forgets works that have ended.
         """
         for work in self._works:
             work.wait() if timeout is None else work.wait(timeout)
@@ -62,12 +63,12 @@ class PendingFromAny(Pending):
         self._work = work
 
     def source(self) -> int:
-        """The position of the rank that sent; known when it has been waited for."""
+        """Returns the index of the sender in the group, after a wait."""
         return int(self._work._source_rank())
 
 
 class PendingFrom(Pending):
-    """A receive from a known source, asked like one from any."""
+    """A receive from a known source, with the interface of `PendingFromAny`."""
 
     def __init__(self, works: Sequence[Any], member: int) -> None:
         super().__init__(works, polled=False)
@@ -78,7 +79,9 @@ class PendingFrom(Pending):
 
 
 def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
-    """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
+    """Creates a gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves
+    to.
+    """
     from torch.distributed import ProcessGroupGloo
 
     options = ProcessGroupGloo._Options()
@@ -89,18 +92,20 @@ def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
 
 
 def receive_any(group: Group, output: Any) -> PendingFromAny:
-    """Start a receive of the next message of whichever member."""
+    """Starts a receive of the next message of any member."""
     return PendingFromAny(group.process_group.recv_anysource([output], TAG))
 
 
 def receive_from(group: Group, output: Any, rank: int) -> PendingFrom:
-    """The same of one rank, where a gate says so."""
+    """As `receive_any`, from the one rank that a gate names."""
     member = group.member(rank)
     return PendingFrom([group.process_group.recv([output], member, TAG)], member)
 
 
 def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
-    """Start a collective or a transfer. `source` is read and `output` written as far as they fit; they may be one."""
+    """Starts a collective or a transfer. It reads `source` and writes `output`, as far as they fit; both may be the
+    same.
+    """
     if issue.op == "send":
         _, wire = on_the_wire(issue, staged_source(source, issue))
         return Pending([group.process_group.send([wire], group.member(issue.peer), TAG)], polled=False)
@@ -148,7 +153,7 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Starte
         options = c10d.AllgatherOptions()
         options.asyncOp = True
         return [group.process_group.allgather([pieces], [source], options)], None
-    if pieces[group.position].numel() != source.numel():  # altered: what the peers make of it is their affair
+    if pieces[group.position].numel() != source.numel():  # a fault altered the call, so the peers may fail
         pieces[group.position] = source
     else:
         pieces[group.position].copy_(source)
@@ -172,7 +177,7 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
 
 
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
-    """gloo computes in the memory of every member, so it gets a copy."""
+    """gloo writes to the memory of every member, so this passes a copy."""
     whole = source.clone()
     options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce, issue.dtype)
     finish = partial(copy_as_fits, result, whole) if role_of(group, issue).gets else None
@@ -216,7 +221,9 @@ IN_PLACE: dict[str, Callable[[Group, Issue, Any], Any]] = {
     "all_reduce": _reduce_in_place,
     "broadcast": _spread_in_place,
 }
-"""The same on a tensor of just what the issue announces, where input and result are one. Gives torch's Work."""
+"""Collectives on one tensor with exactly the elements of the issue, which is input and result. They return torch's
+Work.
+"""
 
 
 def _spread(group: Group, index: int, tensor: Any) -> Any:

@@ -1,10 +1,10 @@
-"""Events that are held up at a gate: the stream does not pass one before its host has asked about it in vain.
+"""Holds: a gate (`dpsim.contract.gates`) lets an event pass only after its host has queried it and got False.
 
     stream         kernel | hold ................ | event
-    host                    query -> False, and the stream goes on
+    host                    query -> False, and the stream continues
 
-A hold is a flag of no program (`real.flags`). A stream waits for it as for any other flag, on CUDA by a spin of the
-device on a word of memory.
+A hold is an internal flag (`real.flags`), which programs cannot name. A stream waits for it as for any other flag; on
+CUDA the device polls a word of memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from real.waiting import Patience
 
 
 class HoldingRank(Protocol):
-    """What this needs of a rank."""
+    """The methods of a rank that this module uses."""
 
     journal: Journal
     patience: Patience
@@ -29,17 +29,17 @@ class HoldingRank(Protocol):
 
 
 class HeldStream(Protocol):
-    """What this needs of a stream."""
+    """The fields of a stream that this module uses."""
 
     @property
     def rank(self) -> HoldingRank:
-        """That of the stream."""
+        """The stream's rank."""
 
     def _wait_flag(self, flag: Any) -> None: ...
 
 
 def _flag(rank: HoldingRank, query: tuple[str, str, int]) -> JournaledFlag:
-    """That of a query. No program can have its name, which has spaces."""
+    """Returns the flag of a query. Its name has spaces, so no program can use it."""
     thread, site, ordinal = query
     name = f"gate of {thread} {site} {ordinal}"
     flag = rank.flags.get(name)
@@ -49,15 +49,15 @@ def _flag(rank: HoldingRank, query: tuple[str, str, int]) -> JournaledFlag:
 
 
 def hold(stream: HeldStream) -> None:
-    """Hold a stream up on which an event is about to be recorded, if the event has a gate."""
+    """Puts a hold on a stream before it records an event, if the event has a gate."""
     gate = stream.rank.journal.gate_ahead("record")
     if gate is not None and gate.message is not None:
         stream._wait_flag(_flag(stream.rank, gate.message[1:]))
 
 
 def answered(rank: HoldingRank, query: Outcome, wait: Outcome) -> Outcome:
-    """The outcome of a query of an event, which was journaled last: `query`, or what its gate says. `wait`: until the
-    event has passed.
+    """Returns the outcome of the event query that was recorded last: that of `query`, or the one in its gate. `wait`:
+    waits until the event has passed.
     """
     gate = rank.journal.gate()
     if gate is None or not gate.learns:

@@ -1,17 +1,17 @@
 """Collectives and transfers on the host, over gloo.
 
-Each call sends a copy of the array, on both backends, as inference engines do. Each starts at once; the await waits for
-its end. A call that a fault *skips* waits for nothing and returns its own input. A call that a fault *alters* uses the
-changed count and type, and dpsim copies as much of its result as fits. If sizes differ between ranks, gloo ends the
-process, and so does this backend.
+Both backends use gloo here. Each call sends a copy of the array, as inference engines do. It starts at once, and the
+await waits for its end. A call that a fault *skips* waits for nothing and returns its own input. A call that a fault
+*alters* uses the changed count and type, and dpsim copies as much of its result as fits. If sizes differ between ranks,
+gloo ends the process, and so does this backend.
 
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work
 
-If a program aborts communicators, each wait polls and checks whether this rank has aborted. gloo itself has no abort.
-In torch 2.13 `ProcessGroupGloo.abort` and `shutdown` do not affect ops under way, which end if the peers arrive. So the
-rank abandons the op, and later jobs do not use the process group. If a peer's process ends, gloo raises an exception.
-Here this ends no wait, as on other backends: the rank waits until it aborts.
+If a program aborts communicators, each wait polls and checks whether this rank has aborted. gloo itself has no abort:
+in torch 2.13, `ProcessGroupGloo.abort` and `shutdown` do not affect operations under way, which end if the peers
+arrive. So the rank abandons the operation, and later jobs do not use the process group. If a peer's process ends, gloo
+raises an exception. Here the wait then continues, as on other backends, until the rank aborts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from real.waiting import Patience, WatchedWork, peer_gone
 
 
 class GlooCall(tuple[Any, ...]):
-    """A call that was started: communicator, torch's work or None, the array that has the result, and the site."""
+    """A started call: communicator, torch's work or None, the array for the result, and the site."""
 
     __slots__ = ()
 
@@ -52,7 +52,7 @@ class GlooCall(tuple[Any, ...]):
         yield
 
     def asked(self) -> GlooCall:
-        """The same with a work that can be polled: gloo's transfers need a thread that waits for them."""
+        """Returns the same call with a work that can be polled: gloo's transfers need a thread that waits for them."""
         communicator, work, result, site = self
         if work is None or getattr(work, "can_be_polled", True):
             return self
@@ -76,13 +76,13 @@ class GlooCall(tuple[Any, ...]):
             if gate is not None and work is not None:
                 communicator.patience.until(ended(work, lambda: communicator.aborted))
             return work is None or communicator.look(work, site, timeout_ns)
-            yield  # likewise
+            yield  # as in `asked`
 
         return outcome
 
 
 class GatedCall(GlooCall):
-    """A call whose end has a gate: it is over for its rank at once, or only by an abort."""
+    """A call whose end has a gate: for its rank it ends at once, or only by an abort."""
 
     learns: tuple[Any, ...]
 
@@ -105,7 +105,9 @@ class GatedCall(GlooCall):
 
 
 UNAWAITED: list[Any] = []
-"""What goes on for the peers of a call that was over early; gloo needs its memory while this process lives."""
+"""Works that continue for the peers of a call that ended early. gloo needs their memory as long as this process
+lives.
+"""
 
 
 class GlooFromAny(GlooCall):
@@ -138,7 +140,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
             [issue] = issues
             in_place = gloo_calls.IN_PLACE.get(issue.op)
             native = issue.dtype in NATIVE and not issue.altered
-            if in_place is not None and native and not issue.delay_ns:  # most are so: one copy
+            if in_place is not None and native and not issue.delay_ns:  # the common case: one copy
                 result = np.array(array, order="C")
                 try:
                     return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
@@ -150,7 +152,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         last = None
         for issue in issues:
             self.patience.sleep(issue.delay_ns)
-            # A repeated one has its own memory: both are under way at the same time.
+            # A call that a fault repeats has separate memory: both calls are under way at once.
             result, source = result.copy(), np.array(array.reshape(-1))
             try:
                 tensors = self._from_numpy(bits(source)), self._from_numpy(bits(result))
@@ -173,14 +175,14 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         return GlooFromAny((self, work, array, self.journal.site))
 
     def _awaited(self, work: Any, result: HostArray) -> GlooCall:
-        """The result when the work is done; None: there is none."""
+        """Returns the result when the work has ended. The work is None if a fault skipped the call."""
         gate = self.journal.gate() if self._gated else None
         if gate is not None and gate.learns and work is not None:
             return GatedCall((self, work, result, self.journal.site), gate.learns)
         return GlooCall((self, work, result, self.journal.site))
 
     def look(self, work: Any, site: str, timeout_ns: int = 0) -> bool:
-        """Whether a work is done within a time, which can be polled. Raises Aborted."""
+        """Whether a work that can be polled ends within a time. Raises Aborted."""
         over = self.aborted
         if not over and timeout_ns:
             over = self.patience.within(ended(work, lambda: self.aborted), timeout_ns)
@@ -191,7 +193,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
         return over
 
     def unless_aborted(self, work: Any, site: str) -> None:
-        """Until the work is done. Raises Aborted if this rank gives up before."""
+        """Waits until the work has ended. Raises Aborted if this rank aborts first."""
         if not self.aborted:
             self.patience.until(ended(work, lambda: self.aborted))
         if not self.aborted:
@@ -203,10 +205,12 @@ class GlooHostCommunicator(JournaledHostCommunicator):
             raise self.error(site)
 
     def _blamed(self, error: RuntimeError) -> Any:
-        """What could not be started: raises its error, or gives what never ends where a peer is gone."""
+        """For a call that gloo could not start: raises its error, or returns a work that never ends if a peer's process
+        has ended.
+        """
         if self.journal.shared.aborts and peer_gone(error):
             return Unending(error)
         self.patience.blame(error)
 
     def _abort(self) -> None:
-        """A thread that waits looks at `aborted`."""
+        """Does nothing: waiting threads check `aborted`."""

@@ -1,24 +1,24 @@
-"""One call at a time: the objects of the contract, for a rank whose host threads run at the same time.
+"""Makes each call of a rank with several host threads one step. On a real backend these threads run at the same time.
 
-A call of the contract and its record are one step with respect to the other threads of the rank. So the journal has the
-order in which calls reached the streams, the communicators and the flags, and gives out its numbers in that order. A
-thread holds `ISSUING` for a plain call, and for the first half of an awaited one, which issues it. It never holds it
+A call and its record are one step for the other threads of the rank. So the journal has the order in which calls
+reached the streams, the communicators and the flags, and assigns its numbers in that order. A thread holds the lock
+`ISSUING` during a plain call, and during the first half of an awaited call, which issues it. It never holds the lock
 while it waits.
 
-A *guarded* class derives from a backend's own and has each method of the contract with the lock around it. Whatever
-such a method gives is guarded too, so a rank that is guarded hands out nothing else:
+A *guarded* class derives from a class of the backend and wraps each method of the contract in this lock. Objects that
+such a method returns are guarded, too, so a guarded rank returns only guarded objects:
 
     rank = guarded(ThreadedRank(...))
-    rank.stream("main").record()            # a guarded CpuEvent, made under the lock
+    rank.stream("main").record()            # a guarded CpuEvent, created under the lock
 
-Only programs that say `threaded = True` have such objects: others pay nothing.
+Only programs with `threaded = True` get such objects; others pay nothing.
 
-An injected delay or a full socket may hold up a thread in a plain call. Then all threads of the rank wait at their next
-call. XX: nor can one launch while another is stuck in an alloc that waits for the device.
+A planted delay or a full socket may block a thread in a plain call. Then all threads of the rank wait at their next
+call. XX: likewise, no thread can launch while another one is blocked in an alloc that waits for the device.
 
-Rejected: a lock in the journal alone, taken when an op is written and given back when the device has it. Each error
-between the two would need a way out. Also rejected: the lock of a rank that is held from one call to the next, as the
-simulation's turns have it. Two threads that wait for one another by Python's own means would never go on.
+Rejected: a lock in the journal alone, from the record until the device has the op. Each error between the two would
+need code to release it. Also rejected: to hold the lock from one call to the next, as turns in the simulation do. Two
+threads that wait for each other by means of Python would never continue.
 """
 
 from __future__ import annotations
@@ -40,26 +40,26 @@ from real.waiting import Unfinished
 T = TypeVar("T")
 
 ISSUING = threading.RLock()
-"""Held by a thread while it issues. One for the process, which has one rank."""
+"""A thread holds it while it issues a call. One lock for the process, which runs one rank."""
 
 
 class ThreadTurns(Protocol):
-    """Where the front stands before a call is written, and before its outcome: a `real.turns.OrderOfTurns`."""
+    """Called before a thread records a call, and before it gets an outcome: a `real.turns.OrderOfTurns`."""
 
     def come(self, point: tuple[str, str, int, bool]) -> None: ...
     def ends(self) -> None: ...
 
 
 _guarded: dict[type, type] = {}
-"""Of each class that was seen: the guarded one; itself, if it is that or nothing of the contract."""
+"""For each class: its guarded class, or itself if it is guarded or not part of the contract."""
 
 
 def guarded(thing: T) -> T:
-    """The same object, guarded from now on if it is of the contract."""
+    """Returns the same object, guarded from now on if its class belongs to the contract."""
     kind = type(thing)
     wanted = _guarded.get(kind) or _guarded_class(kind)
     if wanted is not kind:
-        thing.__class__ = wanted  # the same fields, and other methods
+        thing.__class__ = wanted  # the same fields, other methods
     return thing
 
 
@@ -98,7 +98,7 @@ def _block(method: Callable[..., AbstractContextManager[None]]) -> Callable[...,
 
 
 class GuardedBlock(AbstractContextManager[None]):
-    """A block whose begin and whose end are each one step."""
+    """A block (`async with`) whose begin and end are each one step."""
 
     def __init__(self, block: AbstractContextManager[None]) -> None:
         self._inner = block
@@ -118,32 +118,32 @@ _CALL = _step(len).__code__
 
 
 def _outside(frame: FrameType) -> FrameType:
-    """The frame that called a guarded method, if this is that method's; else the frame itself."""
+    """Returns the frame that called a guarded method, if this frame is that method's; else the frame itself."""
     back = frame.f_back
     return frame if frame.f_code is not _CALL or back is None else back
 
 
 class OwnJournal(threading.local, Journal):
-    """The front: a journal that is always that of the thread which calls. It finds the program's line one frame further
+    """The front: a journal that is always that of the calling thread. It finds the program's line one frame further
     out.
     """
 
     def __init__(self, shared: RankJournal, turns: ThreadTurns | None = None) -> None:
-        """For main; and for each thread that calls it and is none of the rank's."""
+        """Creates the front for main, and for each thread that calls it without belonging to the rank."""
         super().__init__(shared, MAIN)
         self.turns = turns
         self.enter(shared.thread())
 
     def enter(self, journal: Journal) -> None:
-        """The calling thread goes on where that journal ends."""
+        """The calling thread uses that journal from now on."""
         turns = self.turns
         vars(self).update(vars(journal) | {"turns": turns})
-        self.looks = True  # what another thread captures is asked before each op
+        self.looks = True  # a capture of another thread is checked before each op
         if turns is not None:
             self.turn = lambda site, ordinal: turns.come((self.thread, site, ordinal, False))
 
     def leave(self, journal: Journal) -> None:
-        """The calling thread ends: that journal goes on where it was."""
+        """The calling thread ends: that journal continues where it was."""
         vars(journal).update(vars(self))
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
@@ -175,9 +175,9 @@ class OwnJournal(threading.local, Journal):
 
 
 def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
-    """The same for several threads, of which the one that calls this is main. What a thread learned it writes without
-    `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does. After its
-    death, or when it hangs, no thread writes, in the moment that is left until the process is gone.
+    """Returns a function that writes records of several threads into one file, one by one. The calling thread is main.
+    Threads write outcomes without `ISSUING`. When the rank is over, only main writes: another thread gets Unfinished
+    from any call. After the rank's death or hang no thread writes, in the short time until the process ends.
     """
     lock, main, dead = threading.Lock(), threading.get_ident(), False
 

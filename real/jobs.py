@@ -1,4 +1,4 @@
-"""What a worker makes of a job: its program, or why there is none; and how it ends with its parent."""
+"""How a worker finds the program of a job, or reports why it cannot; and how the worker ends with its parent."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from real.messages import Job, Refused
 
 
 def refused(number: int, stage: str, error: Exception) -> Refused:
-    """Why this worker cannot go on. Trouble of the machine has no traceback."""
+    """Returns the message that this worker cannot continue. For trouble of the machine it has no traceback."""
     lacked = trouble(error)
     return Refused(number, "lost", lacked) if lacked else Refused(number, stage, traceback.format_exc())
 
 
 def resolve(job: Job) -> tuple[Program[Any], Any]:
-    """The program and what its `prepare` made of the arguments."""
+    """Returns the program, and what its `prepare` returned for the arguments."""
     sys.path[:] = job.path
     failed = []
     for module in job.modules:
         try:
             importlib.import_module(module)
-        except Exception as error:  # it may have registered something else; but if not, this is why
+        except Exception as error:  # its import may have failed, which explains a missing name
             failed.append(f"{module}: {type(error).__name__}: {error}")
     try:
         return registry.prepared(job.program, job.args)
@@ -41,10 +41,10 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
 
 
 def die_with_parent(lifeline: int) -> None:
-    """Have the kernel kill this process when the other end of the pipe closes."""
+    """Lets the kernel kill this process when the other end of the pipe closes."""
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the signal is SIGIO, which ends a process just as well
+    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the signal is SIGIO, which also ends a process
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # too late: it is closed already
+    if select.select([lifeline], [], [], 0)[0]:  # the pipe is closed already
         os._exit(0)

@@ -1,29 +1,29 @@
-"""A journal in a file, as the rank writes it: the parent can read it while the rank is stuck or dead.
+"""A journal in a file, as a rank writes it. The parent can read it while the rank is stuck or dead.
 
-The file is mapped into memory. At its beginning stands how much of it is *committed*, and the highest step tag that the
-program has set. Behind that the records follow one another, each with its time and its length behind it. To write a
-record is one copy and one store: first its bytes, then the new committed length, 8 aligned bytes at once. So a record
-is there as a whole or not at all, wherever its writer is killed. A stored record belongs to the page cache and not to
-the process. A reader of the file sees it while the writer is stuck in a call of a driver, holds Python's lock or is
-dead (`journal_reader`).
+The file is mapped into memory. It begins with the number of *committed* bytes, and the highest step tag that the
+program has set. The records follow; after each one the file has its time and its length. To write a record, the rank
+first copies its bytes, and then stores the new committed length as 8 aligned bytes. So the file contains each record
+completely or not at all, even if the writer is killed. A stored record belongs to the page cache and not to the
+process. So the parent can read it while the writer is stuck in a call of a driver, holds Python's lock or is dead
+(`journal_reader`).
 
-The journal takes space on the disk before it maps a window of the file (`posix_fallocate`). A store to a page without
-space would raise SIGBUS. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which
-every later write raises again.
+Before the journal maps a part of the file, it allocates the disk space (`posix_fallocate`). A store to a page without
+space would raise SIGBUS. If a rank cannot write a record, it cannot continue: it raises `NoJournal`, which no protocol
+may catch, and each later write raises it again.
 
-Records are MessagePack, which msgspec makes in a tenth of the time that JSON takes. Values of a program (a decision, a
-message) go through the strict writer of JSON: msgspec would take a set and give a list back. So does what MessagePack
-lacks (an integer of more than 64 bits, half a surrogate pair). The first byte of a record says which of the two it is.
+Records are MessagePack, which msgspec writes in a tenth of the time of JSON. Values of a program (a decision, a
+message) use a strict JSON writer, since msgspec would write a set as a list. JSON also serves values that MessagePack
+lacks (an integer of more than 64 bits, half a surrogate pair). The first byte of a record shows its format.
 
     file = JournalFile(path)
     file.write(("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88"))
     read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88")]
 
 One thread writes at a time. A processor that reorders stores (not x86) may show a reader the length before the bytes,
-for nanoseconds. So the step for the progress line, which the parent reads while the rank runs, may be missing once.
+for nanoseconds. The progress line reads the journal while the rank runs, so it may miss a step once.
 
-Rejected: an `os.write` a record, a system call whose time shows between two calls of CUDA. Also rejected: JSON through
-msgspec, in which an infinite number becomes null without a word.
+Rejected: an `os.write` per record, a system call that costs noticeable time between two calls of CUDA. Also rejected:
+JSON by msgspec, which silently writes an infinite number as null.
 """
 
 from __future__ import annotations
@@ -42,40 +42,41 @@ from dpsim.contract.ops import DECISION_VALUE, KIND, RawRecord
 from real.chain_file import ChainFile
 
 WINDOW = 1 << 20
-"""So much of the file is mapped at a time."""
+"""The size of the part of the file that is mapped at a time."""
 
 HEAD = 16
-"""Bytes at the beginning of the file: of the committed length, and of the highest step that the program has set."""
+"""The size of the head: the committed length, and the highest step that the program has set."""
 
 MOST = (1 << 63) - 1
-"""The highest step that fits there."""
+"""The highest step that fits into the head."""
 
 LENGTH = struct.Struct("<I")
-"""Of a record, behind it: so the last one is found from the end."""
+"""The length of a record, stored after it, so that a reader finds the last one from the end."""
 
 TAIL = struct.Struct("<qI")
-"""What is behind a record: when it was written, in ns of CLOCK_MONOTONIC, and its length."""
+"""Stored after a record: its time, in ns of CLOCK_MONOTONIC, and its length."""
 
 GIVEN = {"post": -1, "learned": -1, "decision": DECISION_VALUE, "raised": -1, "store": -1}
-"""Where the field of the program is, in kinds of records that have one. A plain value, which most are, needs no check.
-"""
+"""The index of the program's value in records that have one. Most are plain values, which need no check."""
 
 
 class NoJournal(BaseException):
-    """A record could not be written."""
+    """The journal could not write a record."""
 
 
 class JournalFile:
-    """The writing end. `write` is a closure, with all it needs at hand."""
+    """The writing end. `write` is a closure for speed: it has all its values in local variables."""
 
     write: Callable[[RawRecord], None]
     reach: Callable[[int], None]
-    """The program has set this step tag. A rank that dies before its first op there leaves no other trace of it."""
+    """Writes a step tag that the program has set. If the rank dies before its first op in this step, no record shows
+    the step.
+    """
 
     def __init__(self, path: str) -> None:
-        """Raises OSError where there is no room for a first window."""
+        """Raises OSError if there is no room for a first window."""
         self.failed = ""
-        """Why a record could not be written."""
+        """Why the journal could not write a record."""
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             self.write, self.reach = self._writer()
@@ -85,14 +86,14 @@ class JournalFile:
         self._chains = ChainFile(path)
 
     def close(self) -> None:
-        """Nothing more is written."""
+        """Ends writing."""
         self._chains.close()
         os.close(self._file)
-        self._file = -1  # the number may be another file's by now
+        self._file = -1  # another file may have the number by now
         del self.write, self.reach
 
     def _writer(self) -> tuple[Callable[[RawRecord], None], Callable[[int], None]]:
-        from msgspec.msgpack import Encoder  # not above: importing the backends must work where it is not installed
+        from msgspec.msgpack import Encoder  # imported here, since the backends can be imported without it
 
         encode, put_tail, more, now = Encoder().encode, TAIL.pack_into, TAIL.size, time.monotonic_ns
         memory, first, at, room = self._window(HEAD, 0)
@@ -112,7 +113,7 @@ class JournalFile:
             size = len(data)
             end = at + size
             if end + more > room:
-                room = -1  # where there is none for this record, none is written after it
+                room = -1  # if this record has no room, no later record is written
                 memory, first, at, room = self._next_window(first + at, size + more)
                 end = at + size
             memory[at:end] = data
@@ -135,23 +136,23 @@ class JournalFile:
         raise NoJournal(self.failed)
 
     def _window(self, begin: int, size: int) -> tuple[mmap.mmap, int, int, int]:
-        """The part of the file in which a record of that size begins there. Gives the mapped memory, its place in the
-        file, where in it the record begins, and its size.
+        """Maps the part of the file where the next record of that size begins. Returns the mapped memory, its offset in
+        the file, the record's offset within it, and its size.
         """
         first = begin - begin % mmap.ALLOCATIONGRANULARITY
         room = -(-(begin - first + size) // WINDOW) * WINDOW
         take_room(self._file, first, room)
-        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # else each page is a fault within some op
+        flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)  # otherwise each page costs a fault within some op
         return mmap.mmap(self._file, room, flags=flags, offset=first), first, begin - first, room
 
 
 def strict(record: RawRecord) -> bytes:
-    """Raises TypeError for what is no plain data."""
+    """Raises TypeError for a value that is no plain data."""
     return json.dumps(record, separators=(",", ":")).encode()
 
 
 def take_room(file: int, first: int, size: int) -> None:
-    """Have the disk keep room for these bytes of a file. Raises OSError where it has none."""
+    """Allocates disk space for these bytes of a file. Raises OSError if there is none."""
     if sys.platform != "darwin":
         os.posix_fallocate(file, first, size)
     elif os.pwrite(file, bytes(size), first) != size:

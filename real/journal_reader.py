@@ -1,16 +1,16 @@
-"""A journal in a file, as the parent reads it, also while the rank that writes it runs, is stuck or is dead.
+"""Reads the journal file of a rank in the parent, even while the rank runs, is stuck or is dead.
 
-The head of the file says how much of it counts (`journal_file`); its size does not. What lies behind the committed
-length is a record that was cut short by a kill, or nothing at all. The reader reads the head as it is written, 8
-aligned bytes of mapped memory at once.
+The head of the file contains the number of committed bytes (`journal_file`); the size of the file is irrelevant. Bytes
+after the committed ones belong to a record that a kill cut short, or to none. The reader reads the head as the writer
+writes it, 8 aligned bytes of mapped memory at once.
 
     read_journal(path)          # all complete records
-    last_step(path)             # of the last one: for the progress line
-    step_set(path)              # the highest that the program has set, perhaps with no op in it
-    standing(path)              # where the rank stands, if it does not move
+    last_step(path)             # the step of the last one: for the progress line
+    step_set(path)              # the highest step that the program has set, perhaps without an op
+    standing(path)              # where the rank waits, if it makes no progress
 
-Neither MessagePack nor JSON knows tuples. The writer turns them into arrays, and the reader turns all arrays into
-tuples again. That gives the written record, since records hold nothing but plain data (`dpsim.backend.journal.plain`).
+Neither MessagePack nor JSON has tuples. The writer turns them into arrays, and the reader turns all arrays into tuples
+again. This restores the record, since records contain only plain data (`dpsim.backend.journal.plain`).
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from dpsim.contract.times import ActorTimes
 from real.journal_file import HEAD, LENGTH, TAIL
 
 JSON = b"["
-"""What such a record begins with, and no array of MessagePack does."""
+"""The first byte of a JSON record; no MessagePack array begins with it."""
 
 
 def read_journal(path: Path) -> list[RawRecord]:
-    """All complete records of a journal; none if the file does not exist (yet)."""
+    """Returns all complete records of a journal; none if the file does not exist (yet)."""
     return read_timed_journal(path)[0]
 
 
 def read_timed_journal(path: Path) -> tuple[list[RawRecord], list[int]]:
-    """The same, and for each record when it was written, in ns of CLOCK_MONOTONIC."""
+    """As `read_journal`, with the time of each record, in ns of CLOCK_MONOTONIC."""
     try:
         with path.open("rb") as file:
             end = _committed(file)
@@ -74,13 +74,13 @@ def read_timed_journal(path: Path) -> tuple[list[RawRecord], list[int]]:
 
 
 def read_timed_journals(paths: Iterable[Path]) -> tuple[list[list[RawRecord]], tuple[ActorTimes, ...]]:
-    """Those of all ranks, and their times."""
+    """Returns the journals of all ranks, and their times."""
     read = [read_timed_journal(path) for path in paths]
     return [records for records, _ in read], tuple(ActorTimes(written) for _, written in read)
 
 
 def journal_size(path: Path) -> int:
-    """Bytes of the records that have been written so far."""
+    """Returns the number of bytes of complete records."""
     try:
         with path.open("rb") as file:
             return _committed(file) - HEAD
@@ -89,7 +89,7 @@ def journal_size(path: Path) -> int:
 
 
 def last_step(path: Path) -> int | None:
-    """The step of the last complete record, or None if there is none."""
+    """Returns the step of the last complete record, or None if there is none."""
     try:
         with path.open("rb") as file:
             end = _committed(file) - LENGTH.size
@@ -105,7 +105,7 @@ def last_step(path: Path) -> int | None:
 
 
 def step_set(path: Path) -> int:
-    """The highest step that the program has set; -1 if the file does not exist (yet)."""
+    """Returns the highest step that the program has set; -1 if the file does not exist (yet)."""
     try:
         with path.open("rb") as file:
             return _head(file)[1]
@@ -114,14 +114,14 @@ def step_set(path: Path) -> int:
 
 
 def _committed(file: BinaryIO) -> int:
-    """Where the last complete record ends."""
+    """Returns the offset at which the last complete record ends."""
     return max(HEAD, _head(file)[0])
 
 
 def _head(file: BinaryIO) -> tuple[int, int]:
     try:
         mapped = mmap.mmap(file.fileno(), HEAD, access=mmap.ACCESS_READ)
-    except ValueError:  # the file has been made, and nothing else
+    except ValueError:  # the rank has created the file and written nothing
         return HEAD, -1
     with mapped, memoryview(mapped) as head, head.cast("q") as numbers:
         return numbers[0], numbers[1]
@@ -135,16 +135,16 @@ def _record(data: bytes) -> RawRecord:
 
 
 class Unmoving(NamedTuple):
-    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of `pause_ns`."""
+    """Where a rank without progress waits: only in idle gets, or in a sleep or a wait with a time-out of `pause_ns`."""
 
     idle: bool
     pause_ns: int
 
 
 def standing(path: Path, main_is_over: bool = False) -> Unmoving:
-    """Where a rank stands by the last records of its journal. A rank is idle if nothing else has been started that has
-    yet to return. A rank that never awaits what it started is not idle. With several host threads, all that have not
-    ended have to stand so; the journal does not show that main has ended.
+    """Returns where a rank waits, from the last records of its journal. A rank is idle if it waits in an idle get and
+    has no other unfinished call. A rank that never awaits a call which it started is not idle. With several host
+    threads, all that have not ended have to be idle; the journal does not show that main has ended.
     """
     pending: dict[tuple[Any, ...], RawRecord] = {}
     repeated, threads = set(), set[str]() if main_is_over else {MAIN}
@@ -155,7 +155,7 @@ def standing(path: Path, main_is_over: bool = False) -> Unmoving:
         elif kind == "ended":
             threads.discard(record[THREAD])
         if kind == "injected" and record[INJECTED_WHAT] == "repeat":
-            repeated.add(address)  # of the two the program awaits the second
+            repeated.add(address)  # a fault repeated the call; the program awaits the second one
         elif kind == "learned":
             pending.pop(address, None)
         elif _learns(record) and address not in repeated:
@@ -166,7 +166,7 @@ def standing(path: Path, main_is_over: bool = False) -> Unmoving:
 
 
 def _pause_ns(record: RawRecord) -> int:
-    """How long a host may stand there without any fault."""
+    """Returns how long a host may wait there without any fault."""
     if record[KIND] == "sleep":
         return int(record[SLEEP_NS])
     if record[KIND] == "take":
@@ -177,7 +177,7 @@ def _pause_ns(record: RawRecord) -> int:
 
 
 def died_as_planned(path: Path) -> bool:
-    """Whether the scenario wanted the rank to die where it is."""
+    """Whether the scenario planted the rank's death at this op."""
     return any(record[KIND] == "injected" and record[INJECTED_WHAT] == "die" for record in read_journal(path))
 
 
@@ -192,5 +192,5 @@ def _learns(record: RawRecord) -> bool:
 
 
 def tuples(value: Any) -> Any:
-    """What was written, from what a reader made of its tuples."""
+    """Returns the value with tuples in place of a reader's arrays."""
     return tuple(tuples(item) for item in value) if isinstance(value, list) else value

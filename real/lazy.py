@@ -1,15 +1,15 @@
-"""Communicators that are made at their first use (`World.lazy`), as torch makes those of NCCL.
+"""Communicators with a rendezvous at their first use (`World.lazy`), as torch creates those of NCCL.
 
-A worker makes all communicators before a job and keeps them across jobs, so it plays the first use. The host stands in
-the call until all members have reached theirs, and each of them counts itself on the store of the pool. A program sees
-the same as with torch: which rank waits for which, and that it must not happen within a capture. A transfer that is no
-part of a group has a separate communicator for its pair.
+A worker creates all communicators before a job and keeps them across jobs, so it imitates the first use. The host waits
+in the call until all members have reached their first use; each member increments a counter in the pool's store. A
+program sees the same as with torch: which rank waits for which, and an error if it happens within a capture. A transfer
+outside a coalesced group uses a separate communicator for its pair.
 
     made = Made(group, patience)
-    made.meet((0, 1))                   # stands there until rank 1 has come, too; nothing the second time
+    made.meet((0, 1))                   # waits until rank 1 has called it, too; the second call returns at once
 
-Rejected: torch's own way, to leave the making to the first call. The host would stand in a call of C that no thread can
-call off. And a communicator that an earlier job has made would be there already.
+Rejected: torch's real behaviour, where the first call creates the communicator. The host would wait in a C call that no
+thread can interrupt. And in a later job the communicator would already exist.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from real.waiting import Patience
 
 
 class MadeHere:
-    """What was made of one communicator so far, as one rank knows it: itself, and those of pairs."""
+    """The first uses of one communicator and of its pairs, as one rank has seen them."""
 
     def __init__(self, group: Group, patience: Patience) -> None:
         self._name = group.spec.name
@@ -31,12 +31,12 @@ class MadeHere:
         self._came: set[tuple[int, ...]] = set()
 
     def knows(self, members: tuple[int, ...]) -> bool:
-        """Whether this rank has arrived to make it."""
+        """Whether this rank has already arrived at that first use."""
         return members in self._came
 
     def meet(self, members: tuple[int, ...]) -> None:
-        """Arrive to use it, by a call whose record is the last of this host. Raises Unfinished once the run has been
-        given up.
+        """Arrives at a first use; the call's record is the last of this host. Raises Unfinished when the parent gives
+        up the run.
         """
         if members in self._came:
             return
@@ -47,7 +47,7 @@ class MadeHere:
 
 
 class FirstUse(JournaledDeviceCommunicator):
-    """A device communicator whose first use may be a rendezvous. `made`: None where it is not."""
+    """A device communicator whose first use may be a rendezvous. `made`: None if it is not."""
 
     __slots__ = ("made",)
 
@@ -59,7 +59,7 @@ class FirstUse(JournaledDeviceCommunicator):
         return self.made is not None and not self.made.knows(self.makes(issue))
 
     def makes(self, issue: Issue) -> tuple[int, ...]:
-        """Whose communicator it goes out on."""
+        """Returns the members that meet before this call."""
         if issue.group is not None or issue.peer is None:
             return self.ranks
         pair = self.journal.rank, issue.peer

@@ -1,19 +1,19 @@
-"""Mailboxes between processes: one UNIX stream socket a rank or service, in a folder of the parent's.
+"""Mailboxes between processes: one UNIX stream socket per rank or service, in the parent's folder.
 
-A sender connects at its first message to a rank and keeps the connection, so what one sender sent comes in order. A
-thread of the receiver reads all connections and puts each message into its box as it arrives. A message is one line, a
-JSON array of the job's number, the box and the message. The receiver drops what belongs to an earlier job, so a message
-that was not taken does not reach the next program. Where a world has gates, a line says where its message was posted,
-and boxes can be asked for a message by that. Socket and thread begin with the first job: a worker in reserve has the
-number, and with it the path, of one that works.
+A sender connects at its first message to a rank and keeps the connection, so its messages arrive in order. A thread of
+the receiver reads all connections and puts each message into its box as it arrives. A message is one line: a JSON array
+of the job's number, the box and the message. The receiver drops messages of an earlier job, so the next program never
+gets them. If a world has gates, a line also contains the address of the send, so that a get can take one particular
+message. A worker opens its socket and starts the thread at its first job, and not earlier. A worker in reserve has the
+same number, and so the same path, as a working one.
 
-Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
-message to a process that has gone is lost.
+A send does not wait for the receiver's program. It waits only if the socket is full, until the receiver's thread reads.
+A message to a process that has ended is lost.
 
-A process that *watches* a rank connects to it once more, and says so. That connection closes when the program there has
-ended, or when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so
-that a notice comes after the messages of the one that is gone. A process that a program forks closes its copies of all
-connections from peers. It may live on when the program has died, and would keep the connections open.
+A process that *watches* a rank opens one more connection to it and announces this. That connection closes when the
+program there has ended, or when the kernel ends the process. The watcher first reads all messages that have arrived
+here by then, so the notice comes after the messages of the ended rank. A process that a program forks closes its copies
+of all connections from peers. Otherwise it could outlive the program and keep the connections open.
 
     mail = Mail(folder, worker=0)
     mail.begin(job=7, size=2)
@@ -43,7 +43,7 @@ CHUNK = 1 << 16
 
 
 class GoneNotice(NamedTuple):
-    """That an actor is gone, for a box of this process."""
+    """A notice that an actor is gone, for a box of this process."""
 
     job: int
     name: str
@@ -52,7 +52,7 @@ class GoneNotice(NamedTuple):
 
 
 class Mail:
-    """All mailboxes of this process, and its way to those of the others. One for the life of a worker."""
+    """All mailboxes of this process, and its connections to those of others. One per worker, for its lifetime."""
 
     def __init__(self, folder: str, worker: int) -> None:
         self._folder = folder
@@ -67,15 +67,17 @@ class Mail:
         self._listener: socket.socket | None = None
         self._ended = False
         self._accepted: dict[Any, bytes] = {}
-        """Each connection from a sender, and the beginning of a line that came there."""
+        """Each connection from a sender, with the incomplete line received so far."""
         self._watchers: set[socket.socket] = set()
         self._watched: queue.SimpleQueue[tuple[socket.socket, GoneNotice]] = queue.SimpleQueue()
         self._wake, self._woken = socket.socketpair()
-        # With the lock, so that no connection is accepted and not noted yet.
+        # Under the lock, so that every accepted connection is already noted.
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
 
     def _forked(self) -> None:
-        """In a process that was forked from this one: it closes only the kernel's copies, so no peer gets a notice."""
+        """Runs in a process that was forked from this one: closes only the kernel's copies, so no peer gets a
+        notice.
+        """
         for accepted in self._accepted:
             accepted.close()
         if self._listener is not None:
@@ -83,8 +85,8 @@ class Mail:
         self._lock.release()
 
     def begin(self, job: int, size: int, gated: bool = False, secret: str = "") -> None:
-        """From now on only messages of this job are taken in, a world of `size` ranks; before any rank may have begun
-        it. `gated`: the world has gates. `secret`: of the parent (`messages.Job`).
+        """Accepts only messages of this job from now on, a world of `size` ranks. Called before any rank may have begun
+        the job. `gated`: the world has gates. `secret`: from the parent (`messages.Job`).
         """
         if self._listener is None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -95,11 +97,11 @@ class Mail:
             self._job, self._size, self._gated = job, size, gated
             self._secret = secret
             self._boxes = {}
-            self._tell_all()  # of the last job's, who ended in an idle get
+            self._tell_all()  # of watchers in the last job, whose rank ended in an idle get
             self._ended = False
 
     def end(self) -> None:
-        """The program of this job has ended: those who watch it get a notice."""
+        """The program of this job has ended: its watchers get a notice."""
         with self._lock:
             self._ended = True
             self._tell_all()
@@ -111,15 +113,15 @@ class Mail:
         self._watchers.clear()
 
     def watch(self, actor: int, name: str, source: Address) -> None:
-        """Have ("gone", actor) put into a box here when the program of a rank or service of this job has ended.
-        `source`: where that is asked for.
+        """Lets ("gone", actor) arrive in a box here when the program of a rank or service of this job has ended.
+        `source`: the address of the call.
         """
         notice = GoneNotice(self._job, name, actor, source)
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(self._path(worker_of(actor, self._size)))
             peer.sendall(json.dumps([self._job, None, None]).encode() + b"\n")
-        except OSError:  # gone already; the reader finds it closed
+        except OSError:  # gone already; the reader finds the connection closed
             peer.close()
             peer, other = socket.socketpair()
             other.close()
@@ -128,23 +130,23 @@ class Mail:
 
     @property
     def job(self) -> str:
-        """What a rank of this job shows to a store: no other process of this machine can know it."""
+        """Returns the word that a rank of this job sends to a store, which no other process of this machine knows."""
         return f"{self._secret} {self._job}"
 
     def box(self, name: str) -> queue.SimpleQueue[Frozen] | Gated:
-        """The messages of a box, in the order in which they arrived."""
+        """Returns the messages of a box, in the order of arrival."""
         with self._lock:
             return self._own(name)
 
     def gated(self, name: str) -> Gated:
-        """The same in a world with gates."""
+        """As `box`, in a world with gates."""
         box = self.box(name)
         assert isinstance(box, Gated)
         return box
 
     def post(self, to: int, name: str, message: Frozen, patience: Patience, source: Address) -> None:
-        """Send a message of the present job to a rank or service. `source`: where it is posted; what comes from outside
-        is in no order with what this rank sends.
+        """Sends a message of the present job to a rank or service. `source`: the address of the send. A message from
+        outside is not ordered with those that this rank sends.
         """
         to = worker_of(to, self._size)
         line = to, source[0] < 0
@@ -164,7 +166,7 @@ class Mail:
                     patience.until(lambda: bool(select.select([], [peer], [], 0)[1]))
         except (ConnectionError, FileNotFoundError):
             pass
-        except Unfinished:  # perhaps in the middle of a message
+        except Unfinished:  # perhaps within a message
             self._peers.pop(line).close()
             raise
 
@@ -172,7 +174,7 @@ class Mail:
         return f"{self._folder}/{worker}"
 
     def _read(self, listener: socket.socket) -> None:
-        """The reader's thread."""
+        """The code of the reader's thread."""
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
@@ -180,7 +182,7 @@ class Mail:
             gone: list[GoneNotice] = []
             while True:
                 ready = selector.select(0 if gone else None)
-                if not ready:  # all that was there by then is read
+                if not ready:  # the thread has read all that had arrived by then
                     for notice in gone:
                         self._deliver(notice.job, notice.name, ("gone", notice.actor), notice.source)
                     gone.clear()
@@ -190,7 +192,7 @@ class Mail:
                         watched, notice = self._watched.get()
                         selector.register(watched, selectors.EVENT_READ, notice)
                         continue
-                    if key.data is not None:  # nothing is ever said there
+                    if key.data is not None:  # no peer sends anything there
                         selector.unregister(key.fileobj)
                         key.fileobj.close()  # type: ignore[union-attr]
                         gone.append(key.data)
@@ -201,7 +203,7 @@ class Mail:
                             beginnings[sender] = b""
                         selector.register(sender, selectors.EVENT_READ)
                         continue
-                    sender = key.fileobj  # type: ignore[assignment]  # what was registered is a socket
+                    sender = key.fileobj  # type: ignore[assignment]  # it is always a socket
                     data = receive(sender)
                     if not data:
                         selector.unregister(sender)
@@ -217,7 +219,7 @@ class Mail:
                             self._deliver(job, name, message, *source)
 
     def _begin_to_tell(self, watcher: Any, job: int) -> None:
-        """A watcher wants to know when the program of that job has ended."""
+        """A watcher asks for a notice when the program of that job has ended."""
         with self._lock:
             if job == self._job and not self._ended:
                 self._watchers.add(watcher)
@@ -242,7 +244,7 @@ class Mail:
 
 
 class Gated:
-    """A mailbox that can be asked for a message by its post, also for one that is not the next."""
+    """A mailbox from which a get can take one particular message, by the address of its send."""
 
     def __init__(self) -> None:
         self._messages: list[tuple[Address, Frozen]] = []
@@ -254,7 +256,9 @@ class Gated:
             self._came.notify_all()
 
     def get(self, *, timeout: float, source: Address | None = None) -> Frozen:
-        """The next message, or that one; waits at most `timeout` seconds. Raises queue.Empty, as other mailboxes do."""
+        """Returns the next message, or that one; waits at most `timeout` seconds. Raises queue.Empty, as other
+        mailboxes do.
+        """
 
         def place() -> int | None:
             return next((at for at, (of, _) in enumerate(self._messages) if source in (None, of)), None)
@@ -270,12 +274,12 @@ class Gated:
         return self.get(timeout=0)
 
     def only(self, source: Address) -> OneMessage:
-        """The box as a look for that message sees it."""
+        """Returns a box that contains only that message."""
         return OneMessage(self, source)
 
 
 class OneMessage:
-    """A mailbox in which there is one message, or nothing yet."""
+    """A mailbox that contains one message, or nothing yet."""
 
     def __init__(self, box: Gated, source: Address) -> None:
         self._box = box
@@ -286,7 +290,7 @@ class OneMessage:
 
 
 def receive(sender: socket.socket) -> bytes:
-    """What came; nothing if nothing more will come."""
+    """Returns the received bytes; empty if the peer has closed."""
     try:
         return sender.recv(CHUNK)
     except ConnectionError:

@@ -1,11 +1,11 @@
 """Groups that ranks make during a job (`Rank.group`).
 
-The members meet first, each by a count on the store of the pool. So the host stands where it can be called off. Then
-each connects, by calls of torch that wait for all members; none of these is late any more. A group is kept for later
-jobs, as others are (`real.communicators`). Those meet anew.
+The members meet first: each increments a counter in the pool's store, and polls it. So the parent can end that wait.
+Then each member connects, by calls of torch that wait for all members; by then all are on their way. The worker keeps
+the group for later jobs, as it keeps others (`real.communicators`). In a later job the members meet again.
 
     outcome = make(rank, device, specs, issues)
-    host, on_device = yield from outcome()      # stands until all members have come
+    host, on_device = yield from outcome()      # waits until all members have arrived
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from real.waiting import Patience
 
 
 class MakingRank(Protocol):
-    """A rank that makes a group."""
+    """The methods of a rank that makes a group."""
 
     journal: Journal
     patience: Patience
@@ -33,14 +33,14 @@ class MakingRank(Protocol):
 
 
 class MakingDevice(Protocol):
-    """What gives a rank its device communicators."""
+    """The methods of a device that give a rank its device communicators."""
 
     def communicator(self, rank: Any, group: Group) -> DeviceCommunicator:
-        """That of a group."""
+        """Returns the communicator of a group."""
 
 
 def make(rank: MakingRank, device: MakingDevice, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
-    """A rank meets the others, once for each issue, and has its communicators then."""
+    """Returns an outcome: the rank meets the other members, once per issue, and then gets its communicators."""
     for issue in issues:
         rank.patience.sleep(issue.delay_ns)
 

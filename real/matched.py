@@ -1,10 +1,10 @@
-"""Whether anything of a job may be left on its communicators: what a rank sent and no rank received.
+"""Whether a job left anything on its communicators: data that a rank sent and no rank received.
 
-A run can finish although its ranks did not make the same calls. A broadcast is over for its root once the library has
-taken the data, and so is a send. Data that no rank received lies there, and would be the first that a rank receives on
-that communicator in the next job.
+A run can finish although its ranks did not make the same calls. For its root, a broadcast ends when the library has
+taken the data, and so does a send. If no rank receives that data, it remains there. It would be the first data that a
+rank receives on that communicator in the next job.
 
-    all_matched(journals, world)        # False: use none of its communicators again
+    all_matched(journals, world)        # False: the next job must not use these communicators
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dpsim.contract.world import World
 
 
 def all_matched(journals: Sequence[Sequence[RawRecord]], world: World) -> bool:
-    """Whether on each communicator all members made the same collectives, and each send had its receive."""
+    """Whether all members made the same collectives on each communicator, and each send had its receive."""
     calls: dict[tuple[str, int], list[Any]] = defaultdict(list)
     moves: Counter[Any] = Counter()
     for actor, journal in enumerate(journals):

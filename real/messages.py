@@ -1,4 +1,4 @@
-"""What the parent and its workers say to one another: pickled tuples over a socket pair.
+"""The messages between the parent and its workers: pickled tuples over a socket pair.
 
     parent                        worker
                  <- Ready                    once, when torch is imported, the store is reached and the device is there
@@ -16,10 +16,11 @@
                  <- Recovered                `clean`: this process and its device can be used again
 
 A number identifies a worker. A rank's number is the rank; services, which have no device, have the numbers -1, -2 and
-so on. So a rank's device is the same in worlds with any number of services, and services find their processes warm.
+so on. So a rank has the same device in worlds with any number of services, and later jobs reuse the processes of
+services.
 
-Instead of Ready and Prepared a worker may send Refused and why. Messages carry the number of their job: what a worker
-still says about a job that the parent has closed is dropped.
+Instead of Ready and Prepared a worker may send Refused, with a reason. Each message has the number of its job, and the
+parent drops messages about a job that it has closed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ from dpsim.contract.world import End, World
 
 
 def worker_of(actor: int, size: int) -> int:
-    """The number of the worker for a rank or service of a world of `size` ranks; and back."""
+    """Returns the number of the worker for a rank or service of a world of `size` ranks. Applied to that number, it
+    returns the rank or service.
+    """
     return actor if 0 <= actor < size else size - 1 - actor
 
 
@@ -41,8 +44,8 @@ class Ready(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A program to run. Communicators of an older `generation` are not used again. `path`: the parent's `sys.path`.
-    `secret`: 32 hexadecimal digits of the parent, which its workers show to one another's stores.
+    """A program to run. The worker abandons communicators of an older `generation`. `path`: the parent's `sys.path`.
+    `secret`: 32 random hexadecimal digits from the parent, by which its workers authenticate to each other's stores.
     """
 
     number: int
@@ -61,8 +64,8 @@ class Prepared(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """`stage`: "program" if it was not found or its `prepare` failed, "lost" if the machine took away what was needed,
-    "machine" for all else.
+    """`stage`: "program" if the worker did not find it or its `prepare` failed, "lost" if the machine took away a
+    resource, "machine" for all else.
     """
 
     number: int
@@ -79,11 +82,7 @@ class Alone(NamedTuple):
 
 
 class JobEnded(NamedTuple):
-    """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
-    program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
-    process is not to be used again. `listens`: a store that it opened is still there, for others. `aborted`: it has
-    aborted a communicator, which is not to be used again. `undefined`: the NaNs that it brought (`Run.undefined`).
-    """
+    """The end of a program. Times are in ns of the monotonic clock, which all processes of a machine share."""
 
     number: int
     end: End
@@ -98,7 +97,9 @@ class JobEnded(NamedTuple):
 
 
 class Troubled(NamedTuple):
-    """What the machine took away from this rank: memory, room for its journal. It says nothing of its program."""
+    """What the machine took away from this rank: memory, or room for its journal. It implies nothing about the
+    program.
+    """
 
     number: int
     end: End
@@ -114,7 +115,7 @@ class AskStands(NamedTuple):
 
 
 class Stands(NamedTuple):
-    """Where each host thread is: its name and the program's line, "u1 at engine/batch.py:88"."""
+    """The place of each host thread: its name and the program's line, "u1 at engine/batch.py:88"."""
 
     number: int
     threads: tuple[str, ...]

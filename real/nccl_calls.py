@@ -1,20 +1,20 @@
-"""Collectives and transfers over NCCL, on flat CUDA tensors, put on the *current* stream. Nothing here waits.
+"""Collectives and transfers over NCCL, on flat CUDA tensors. They run on the *current* stream, and no call here waits.
 
-torch's synchronous mode (`asyncOp` False) means "on the current stream". Transfers know no such mode. torch puts them
-on a separate stream behind what the current one has. `wait` on their Work holds the current stream, not the host, until
-they are done. Both have the same effect.
+torch's synchronous mode (`asyncOp` False) puts a collective on the current stream. Transfers have no such mode: torch
+puts them on a separate stream, after the present work of the current one. `wait` on their Work blocks the current
+stream, not the host, until they have ended. Both have the same effect.
 
-NCCL lacks some collectives for pieces of unequal size, and all members build these in the same way. An all_gather is
-one broadcast a member, and a reduce_scatter is an all_reduce of which each keeps its piece. all_to_all is sends and
-receives in any case. A bitwise reduction is an all_gather, of which each member reduces all pieces. Types that NCCL
-does not know travel as bytes.
+For pieces of unequal size, NCCL lacks some collectives, and all members build these in the same way. An all_gather is
+one broadcast per member. A reduce_scatter is an all_reduce of which each member keeps its piece. all_to_all always
+consists of sends and receives. A bitwise reduction is an all_gather, after which each member reduces all pieces.
+Element types that NCCL lacks are sent as bytes.
 
-**Transfers use the communicator of the group.** By default, torch makes a communicator of two ranks at their first
+**Transfers use the communicator of the group.** By default, torch creates a communicator of two ranks at their first
 single send or receive. This is a rendezvous that blocks the host. Suppose that a program sends, and then communicates
-with its peer by other means before the peer receives. It would hang in its first step only. A group that was connected
-eagerly uses its existing communicator (`eager_connect_single_device`, which needs no default process group). In NCCL
-itself the first transfer between two ranks opens a channel and is a rendezvous too. So `connect` lets every pair
-exchange a message, which no journal has.
+with its peer by other means before the peer receives. It would hang in its first step only. So the backend connects
+each group eagerly (`eager_connect_single_device`, which needs no default process group), and transfers use its existing
+communicator. In NCCL itself, the first transfer between two ranks opens a channel, which is a rendezvous too. So
+`connect` lets every pair exchange one message, which no journal contains.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from real.calls import copy_as_fits, equal_pieces, on_the_wire, reduction, role_
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
-"""torch asks for one, NCCL has none: order is the order of issue."""
+"""torch requires a tag, NCCL has none: transfers match in the order of issue."""
 
 
 def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) -> Any:
-    """An NCCL group whose communicator exists, and on which every kind of operation has run once."""
+    """Creates an NCCL group whose communicator exists, and on which every kind of operation has run once."""
     import torch
     from torch.distributed import ProcessGroupNCCL
 
@@ -58,15 +58,15 @@ def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) ->
     start(group, Issue("scatter", members, "int32", root=spec.ranks[0]), many, one)
     others = [rank for rank in spec.ranks if rank != spec.ranks[index]]
     exchange(group, [(Issue(op, 1, "int32", peer=rank), one) for rank in others for op in ("send", "recv")])
-    for rank in others:  # each pair once more, alone: the one that comes first in the group sends
+    for rank in others:  # each pair once more, separately: the member with the lower index sends
         op = "send" if spec.ranks.index(rank) > index else "recv"
         start(group, Issue(op, 1, "int32", peer=rank), one, one)
     return process_group
 
 
 def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
-    """Put a collective or a lone transfer on the current stream. `source` is read and `output` written as far as they
-    fit; they may be one.
+    """Puts a collective or a single transfer on the current stream. It reads `source` and writes `output`, as far as
+    they fit; both may be the same.
     """
     if issue.peer is not None:
         exchange(group, [(issue, source if issue.op == "send" else output)], together=False)
@@ -85,7 +85,7 @@ def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
 
 
 def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: bool = True) -> None:
-    """Put transfers on the current stream; `together`, in no order among themselves."""
+    """Puts transfers on the current stream; with `together`, without an order among themselves."""
     if not transfers:
         return
     process_group, works, wires = group.process_group, [], []
@@ -100,7 +100,7 @@ def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: boo
             _, wire = on_the_wire(issue, wires[-1])
             works.append(move([wire], group.member(issue.peer), TAG))
     finally:
-        if together:  # also after an error: a group of NCCL that stays open swallows all that comes
+        if together:  # also after an error: an NCCL group that stays open would contain all later calls
             works = [process_group._end_coalescing()]
     _hold_stream(*works)
     for (issue, memory), wire in zip(transfers, wires, strict=True):
@@ -109,7 +109,7 @@ def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: boo
 
 
 def _hold_stream(*works: Any) -> None:
-    """Have the current stream wait for them. None is what a call on the current stream gives."""
+    """Lets the current stream wait for these works. A work of None means that the call ran on the current stream."""
     for work in works:
         if work is not None:
             work.wait()
@@ -120,7 +120,7 @@ def _options(kind: str) -> Any:
     from torch.distributed import distributed_c10d as c10d
 
     options = getattr(c10d, kind)()
-    if hasattr(options, "asyncOp"):  # where a kind has none, the wait on its Work is what holds the stream
+    if hasattr(options, "asyncOp"):  # calls without such a mode block the stream by a wait on their Work
         options.asyncOp = False
     return options
 
@@ -149,7 +149,7 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
         _hold_stream(group.process_group._allgather_base(result, source, _options("AllgatherOptions")))
         return
     pieces = list(result.split(_sizes(group, issue).output))
-    if pieces[group.position].numel() != source.numel():  # altered: what the peers make of it is their affair
+    if pieces[group.position].numel() != source.numel():  # a fault altered the call, so the peers may fail
         pieces[group.position] = source
     else:
         pieces[group.position].copy_(source)
@@ -178,7 +178,7 @@ def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    """torch's own holds the host. Only a fault can call this: the contract has no barrier on the device."""
+    """torch's own barrier blocks the host. Only a fault can call this: the contract has no device barrier."""
     import torch
 
     one = torch.zeros(1, dtype=torch.int32, device=source.device)
@@ -186,7 +186,7 @@ def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    """ncclReduce writes on the root alone: there the input lies in the result, elsewhere it is only read."""
+    """ncclReduce writes only on the root. There the input is in the result's memory; on the others it is only read."""
     if issue.reduce in BITWISE:
         whole = _bitwise(group, issue, source)
         if role_of(group, issue).gets:
@@ -201,7 +201,7 @@ def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
 
 
 def _bitwise(group: Group, issue: Issue, source: Any) -> Any:
-    """The reduction of what all bring, which NCCL lacks, on every member."""
+    """A bitwise reduction, which NCCL lacks, computed on every member."""
     import torch
 
     each, members = source.numel(), len(group.spec.ranks)
@@ -214,7 +214,7 @@ _BITWISE: dict[str | None, str] = {"band": "bitwise_and", "bor": "bitwise_or", "
 
 
 def _gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    """torch wants a list of pieces on the root, and no list on the others."""
+    """torch expects a list of pieces on the root, and none on the others."""
     outputs = [equal_pieces(result, len(group.spec.ranks))] if role_of(group, issue).gets else []
     options = rooted("GatherOptions", group.member(issue.root), False)
     _hold_stream(group.process_group.gather(outputs, [source], options))
@@ -256,7 +256,7 @@ IN_PLACE: dict[str, Callable[[Group, Issue, Any], None]] = {
     "all_reduce": _reduce_in_place,
     "broadcast": _spread_in_place,
 }
-"""The same on a tensor of just what the issue announces, where input and result are one: nothing is staged."""
+"""Collectives on one tensor with exactly the elements of the issue, which is input and result."""
 
 
 def _spread(group: Group, index: int, tensor: Any) -> None:

@@ -1,6 +1,6 @@
-"""What a service has in the place of a device: nothing. It needs no GPU and has no part in any communicator.
+"""The device of a service: none. A service needs no GPU and is no member of a device communicator.
 
-The contract refuses its streams (`dpsim.backend.calls.rank`), so no call reaches what is not there.
+`dpsim.backend.calls.rank` refuses the streams of a service, so no call reaches this class.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NONE = "a service has no device"
 
 
 class NoDevice(RealDevice):
-    """The device of a process that has none."""
+    """The device of a process without one."""
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
         raise AssertionError(NONE)

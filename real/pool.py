@@ -1,26 +1,25 @@
-"""The parent's side: a worker process for each rank or service, kept warm, replaced when there is no other way.
+"""The pool, in the parent: one worker process per rank or service, reused for later jobs and replaced only if
+necessary.
 
-A world of n ranks runs on the first n workers; the pool grows when a larger world comes. So it is with services, whose
-workers have no device. The parent owns what must outlive a worker: the communicators' store, the deadlines, and the
-folder of the journals and of the mailboxes' sockets. It makes no CUDA context.
+A world of n ranks runs on the first n workers, and the pool grows for a larger world. The same applies to services,
+whose workers have no device. The parent owns everything that must outlive a worker: the communicators' store, the
+deadlines, and the folder of journals and mailbox sockets. It creates no CUDA context.
 
-All sockets listen on the loopback interface alone: the store, which has no authentication, gloo and NCCL, and the
-stores of programs. A store that a program left open is there until all have ended, and not longer.
+All sockets listen only on the loopback interface: the store (without authentication), gloo, NCCL, stores of programs. A
+store that a program left open stays open until all ranks have ended.
 
-After a run that did not go well the evidence, the journals, is read first. Then:
+After a run with a problem, the pool first reads the journals, since they are the evidence. Then it recovers:
 
-- All have reported, but there were faults, a rank raised or aborted a communicator, or ranks made calls that the others
-  did not make (`matched`). Then a new generation begins, so that no old communicator is used again.
-- A rank is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
-  device is idle. Takes about a second.
-- That was not clean, a worker calls its process spoiled, a rank died, or a rank is stuck and recovery is "kill" (gloo).
-  Then the pool kills all workers, and starts others when it needs them (`crew`). They are forked, which takes less than
-  a second on a CPU.
-- The machine took something away (`Run.lost`): the same. Where that was during set-up there is no run but `Lost`, and
-  the next one gets a new store too.
+- All ranks have reported, but there were faults, a rank raised or aborted a communicator, or calls did not match
+  (`matched`). Then the pool starts a new generation number, so no worker uses old communicators again.
+- A rank is stuck, and recovery is "abort" (NCCL). The workers give up, abort their communicators and show that the
+  device is idle. This takes about a second.
+- That failed, a worker reports its process as spoiled, a rank died, or a rank is stuck and recovery is "kill" (gloo).
+  Then the pool kills all workers, and forks others when it needs them (`crew`).
+- The machine took a resource away (`Run.lost`): the pool kills all workers as well. During set-up, this is the error
+  `Lost` and no run, and the next run gets a new store too.
 
-The pool kills all of them, and not only the guilty, by choice. That is always right, and a half-new pool would be one
-more state to reason about.
+The pool kills all workers, not only the guilty ones: that is always right, and a partly new pool is one more state.
 
 Prior art: PyTorch's MultiProcContinuousTest (spawn once, test ids over a pipe; no restart), pytest-xdist (restart of
 crashed workers).
@@ -59,19 +58,18 @@ from real.store import loopback_store
 from real.watch import JobWatch
 
 RECOVERY_SECONDS = 8.0
-"""For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
+"""The deadline for an abort. It took 0.5 s; the worker allows 5 s until the device is idle."""
 
 DESCRIPTORS, DESCRIPTORS_A_RANK = 64, 4
-"""What must be free before workers are started. A pool of four ranks ran with 38, libraries of torch included."""
+"""Descriptors that must be free at a start: a base, and some per rank. A pool of four ranks ran with 38."""
 
 MOST_GENERATIONS = 16
-"""Abandoned communicators hold threads and sockets. After this number of generations the workers are replaced."""
+"""The pool replaces the workers after this number of generations: abandoned communicators occupy threads."""
 
 MOST_COMMUNICATORS = 32
-"""At most this number of different communicators is kept; an NCCL one holds device memory."""
+"""The pool keeps at most this number of different communicators; an NCCL one occupies device memory."""
 
-# For the NCCL workers, where the environment does not say otherwise. The parent owns the deadlines, and a worker aborts
-# its
+# Defaults for the environment of NCCL workers. The parent enforces the deadlines, and a worker aborts its
 # communicators itself. So torch's watchdog must neither kill the process nor write dumps when it sees an aborted one.
 NCCL_ENVIRONMENT = {
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
@@ -80,12 +78,12 @@ NCCL_ENVIRONMENT = {
 }
 
 
-# All ranks are on this machine, whatever its environment says of interfaces to others.
+# All ranks are on this machine, whatever interface the user's environment names.
 LOOPBACK = {"NCCL_SOCKET_IFNAME": "=lo"}
 
 
 class Pool:
-    """Workers of one kind of device ("cpu", "cuda") and one way of recovery ("kill", "abort")."""
+    """Workers for one kind of device ("cpu", "cuda") and one way of recovery ("kill", "abort")."""
 
     def __init__(self, backend: str, device: str, recovery: str) -> None:
         self.backend = backend
@@ -103,10 +101,10 @@ class Pool:
         self._chains: dict[str, Chain] = {}
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
-        """Run a world. After any error, Ctrl-C included, no worker is used again; an interrupt says where every rank
-        stood.
+        """Runs a world. After any error, Ctrl-C included, the pool uses no worker again. The note of an interrupt has
+        the ranks' positions.
 
-        Raises SharedState for a program that keeps state where its ranks may share it, as the simulation does.
+        Raises SharedState for a program that changes state which its ranks share in the simulation.
         """
         try:
             home = self._grow(world.size, len(world.services))
@@ -114,18 +112,18 @@ class Pool:
                 return self._run(world, program, args, progress, Path(folder))
         except SharedState:  # the run has ended
             raise
-        except ProgramRefused:  # by some; others wait for their Go
+        except ProgramRefused:  # some workers refused; others wait for their Go
             self._replace()
             raise
         except BaseException as error:
             self._end()
-            self._store = None  # whatever was wrong with it
-            if isinstance(error, OSError):  # a socket, a pipe, a process, a file: nothing of the program's
+            self._store = None  # drop the store, which may be the cause
+            if isinstance(error, OSError):  # a socket, a pipe, a process or a file of the pool, not of the program
                 raise Lost(f"{self.backend}: {error}") from error
             raise
 
     def kill(self) -> None:
-        """End all workers, and wait until they are gone. The next run starts new ones."""
+        """Ends all workers, and waits until they have ended. The next run starts new ones."""
         self._replace()
         if self._is_ours:
             self.crew.end_all()
@@ -136,7 +134,7 @@ class Pool:
             self.crew.end_server()
 
     def close(self) -> None:
-        """End all workers, what forks them, and the store."""
+        """Ends all workers, the fork server, and the store."""
         self._end()
         self._store = None
         if self._folder is not None and self._is_ours:
@@ -146,25 +144,25 @@ class Pool:
 
     @property
     def processes(self) -> list[int]:
-        """The workers' process ids, by rank; those of services behind them."""
+        """The process ids of the workers, by rank; those of services follow."""
         return [child.process.pid for child in self.crew.all]
 
     @property
     def _is_ours(self) -> bool:
-        """Not where this process was forked from the owner: it has the memory, but the workers are not its own."""
+        """Whether this process owns the workers: a process forked from the owner has only a copy of its memory."""
         return os.getpid() == self._owner
 
     # ---- start
 
     def _grow(self, size: int, services: int) -> Path:
-        """Start what is missing. The answer is the folder for whatever belongs to the pool."""
-        if any(child.has_ended() for child in self.crew.all):  # while it was idle: somebody killed it
+        """Starts the missing workers. Returns the folder for the pool's files."""
+        if any(child.has_ended() for child in self.crew.all):  # a worker ended while the pool was idle
             self._replace()
         missing = self.crew.lacks(size, services)
         if not missing and self._folder is not None:
             return self._folder.path
         needed = DESCRIPTORS + DESCRIPTORS_A_RANK * missing
-        if free_descriptors(needed) < needed:  # torch would abort, or wait without end
+        if free_descriptors(needed) < needed:  # torch would otherwise abort, or wait without end
             free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
             raise Lost(f"{self.backend}: no start of {missing} workers: {free}")
         with self.spent.on("start"):
@@ -178,7 +176,7 @@ class Pool:
             environment = {**NCCL_ENVIRONMENT, **environment, **LOOPBACK}
         if self._folder is None:
             self._owner = os.getpid()
-            self.crew.forking(environment)  # imports torch while we do
+            self.crew.forking(environment)  # imports torch at the same time as this process
             self._folder = PoolFolder()
             atexit.register(self.close)
         self._store = self._store or loopback_store()
@@ -207,7 +205,7 @@ class Pool:
         except KeyboardInterrupt as error:
             error.add_note(whereabouts([read_journal(path) for path in paths]))
             raise
-        journals, times = read_timed_journals(paths)  # before anything is aborted or killed
+        journals, times = read_timed_journals(paths)  # before the pool aborts or kills anything
         for path in paths:
             self._chains.update(read_chains(path))
         watch.look_at_threads(journals)
@@ -216,7 +214,7 @@ class Pool:
         with self.spent.on("recovery"):
             self._recover(watch, world, all_matched(journals, world))
         if watch.changed:
-            raise SharedState(min(watch.changed))  # the first name, as where all ranks share one process
+            raise SharedState(min(watch.changed))  # the first name, as in the simulation
         return Run(
             backend=self.backend,
             journals=journals,
@@ -237,7 +235,7 @@ class Pool:
     # ---- afterwards
 
     def _recover(self, watch: JobWatch, world: World, matched: bool) -> None:
-        """Make the workers fit for the next job."""
+        """Prepares the workers for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
         if (
@@ -256,26 +254,26 @@ class Pool:
             self._renew()
 
     def _leave(self, watch: JobWatch) -> bool:
-        """Have those stores closed that programs left open; and say whether they are."""
+        """Lets workers close the stores that programs left open; returns whether they did."""
         deadline = time.monotonic() + RECOVERY_SECONDS
         for child in watch.listening:
             child.send(Leave(self._number))
         return all(self._has_recovered(child, deadline) for child in watch.listening)
 
     def _abort(self) -> bool:
-        """Have all workers give up and abort, where that is their way; and say whether they can be used again."""
+        """Lets all workers give up and abort, if recovery is "abort"; returns whether they can be used again."""
         if self._recovery == "kill":
-            return True  # all have ended by themselves
+            return True  # all have ended their job
         deadline = time.monotonic() + RECOVERY_SECONDS
         try:
             for child in self.crew.all:
                 child.link.send(AbortJob(self._number))
             return all(self._has_recovered(child, deadline) for child in self.crew.all)
-        except OSError:  # one has ended by now
+        except OSError:  # one has ended meanwhile
             return False
 
     def _has_recovered(self, child: Child, deadline: float) -> bool:
-        """Whether the worker says so in time."""
+        """Whether the worker reports its recovery in time."""
         while speaking([child], max(0.0, deadline - time.monotonic())):
             message = child.receive()
             if message is None or isinstance(message, Recovered):
@@ -283,18 +281,18 @@ class Pool:
         return False
 
     def _replace(self) -> None:
-        """Have other workers next time."""
+        """Lets the next run start new workers."""
         if self._is_ours:
             self.crew.end()
             self._renew()
             self._oldest = self._generation
 
     def _renew(self) -> None:
-        """Use no communicator again."""
+        """Lets workers abandon all communicators."""
         self._generation += 1
         self._known.clear()
 
 
 def _path() -> list[str]:
-    """Where this process looks for modules. "" is the current folder, which may be another when a worker looks."""
+    """Returns the module search path; "" becomes the present folder, since a worker may run in another one."""
     return [entry or os.getcwd() for entry in sys.path]

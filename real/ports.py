@@ -1,11 +1,11 @@
-"""Ports of nodes on one machine: every node has an address of the loopback interface, and with it its own ports.
+"""Ports of nodes on one machine. Every node has a separate address of the loopback interface, and so separate ports.
 
     node 0   127.0.0.1          node 1   127.0.0.2          ...
 
     listener = listen(node=1, port=29500)       # None if another process listens there already
-    with listening(world.strangers): ...        # each is a socket that takes connections and never answers
+    with listening(world.strangers): ...        # each is a socket that accepts connections and never replies
 
-Linux has all of 127.0.0.0/8 on its loopback interface. Where a system has 127.0.0.1 alone, other nodes are an OSError.
+Linux has all of 127.0.0.0/8 on its loopback interface. On a system with only 127.0.0.1, other nodes raise OSError.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from ipaddress import IPv4Address
 from dpsim.contract.world import Lost, Stranger
 
 BACKLOG = 1024
-"""Ranks that may knock at the same time; of a stranger, all that ever do."""
+"""How many ranks may connect at the same time; for a stranger, how many may connect in all."""
 
 REACH_SECONDS = 0.5
-"""For one attempt: a listener may have no room for more callers."""
+"""The deadline for one attempt, since a listener's queue may be full."""
 
 FIRST = IPv4Address("127.0.0.1")
 
 NODES = (1 << 24) - 1
-"""Addresses from there to the end of 127.0.0.0/8."""
+"""The number of addresses from 127.0.0.1 to the end of 127.0.0.0/8."""
 
 
 def address(node: int) -> str:
-    """That of a node. Raises ValueError for more nodes than the loopback interface has."""
+    """Returns the address of a node. Raises ValueError for more nodes than the loopback interface has addresses."""
     if node >= NODES:
         raise ValueError(f"node {node}: a machine has room for {NODES} nodes on its loopback interface")
     return str(FIRST + node)
 
 
 def listen(node: int, port: int) -> socket.socket | None:
-    """A socket that listens there; 0: on any port that is free. None if another process does already (EADDRINUSE)."""
+    """Returns a socket that listens on a port; for 0, on any free port. None if another process listens there
+    (EADDRINUSE).
+    """
     listener = socket.socket()
     try:
-        # What is left of closed connections holds no port; a listener still does.
+        # Closed connections do not occupy the port; another listener still does.
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address(node), port))
         listener.listen(BACKLOG)
@@ -57,12 +59,12 @@ def listen(node: int, port: int) -> socket.socket | None:
 
 
 def reach(node: int, port: int) -> socket.socket | None:
-    """A connection to the process that listens there; None if there is none."""
+    """Returns a connection to the process that listens there; None if there is none."""
     connection = socket.socket()
     connection.settimeout(REACH_SECONDS)
     try:
         connection.connect((address(node), port))
-        # The system may have given this socket that very port to call from: then it has reached itself.
+        # The system may have assigned that port to this socket itself, which then connects to itself.
         if connection.getsockname() != connection.getpeername():
             connection.settimeout(None)
             return connection
@@ -77,7 +79,9 @@ def reach(node: int, port: int) -> socket.socket | None:
 
 @contextlib.contextmanager
 def listening(strangers: Iterable[Stranger]) -> Generator[None, None, None]:
-    """The other programs of a world, while a job runs. Raises Lost where another process has such a port."""
+    """Listens as the other programs of a world (`World.strangers`), during a job. Raises Lost if another process has
+    such a port.
+    """
     with contextlib.ExitStack() as stack:
         for stranger in strangers:
             listener = listen(stranger.node, stranger.port)

@@ -1,14 +1,15 @@
-"""How long the processes of a job have done nothing: not only by the clock, for a busy machine makes all of them late.
+"""Measures how long the processes of a job have slept. The clock alone is not enough, since a busy machine delays all
+of them.
 
 After a rank has raised, its peers may wait for it without end, or raise as well a moment later. On a machine with more
-work than cores, a moment takes seconds. So the watch counts only the time in which a process slept. Time in which a
-thread ran or waited for a core counts as activity.
+work than cores, a moment takes seconds. So the watch counts only the time in which the processes slept. If a thread ran
+or waited for a core, that is activity.
 
     quiet = Quiet(unfinished, now)
-    quiet.ns(now)               # ns in which the busiest of them slept; 0 where the system does not say
+    quiet.ns(now)               # ns in which the busiest process slept; 0 if the system does not report it
 
-Linux says so in `/proc/PID/task/TID/schedstat`: ns on a core, ns ready and without one. Elsewhere this clock stands, so
-the whole stall has to pass.
+Linux reports this in `/proc/PID/task/TID/schedstat`: ns on a core, and ns ready without one. On other systems this
+count stays at 0, so the whole stall has to pass.
 """
 
 from __future__ import annotations
@@ -19,25 +20,25 @@ from pathlib import Path
 from typing import Protocol
 
 SAYS = "/proc/self/schedstat"
-"""Where a process learns whether this system counts."""
+"""The file whose existence shows that this system counts."""
 
 
 class Busy(Protocol):
-    """What this needs of a worker."""
+    """The method of a worker that this module uses."""
 
     def busy_ns(self) -> int | None:
-        """As `busy_ns` says of its process."""
+        """Returns the `busy_ns` of its process."""
 
 
 class Quiet:
-    """Begins when nothing moves any more."""
+    """Counts from the time at which no rank makes progress any more."""
 
     def __init__(self, workers: Iterable[Busy], now: int) -> None:
         self._began = now
         self._before = [(worker, worker.busy_ns()) for worker in workers]
 
     def ns(self, now: int) -> int:
-        """ns that each of the workers has slept since this began."""
+        """Returns the ns that each of the workers has slept since then."""
         most = 0
         for worker, before in self._before:
             after = worker.busy_ns()
@@ -48,8 +49,8 @@ class Quiet:
 
 
 def busy_ns(process: int) -> int | None:
-    """ns that the threads of a process ran or waited for a core; None where the system does not say. A process that is
-    gone was busy for 0 ns.
+    """Returns the ns in which the threads of a process ran or waited for a core; None if the system does not report it.
+    It is 0 for a process that has ended.
     """
     tasks = Path(f"/proc/{process}/task")
     if not Path(SAYS).exists():
@@ -57,7 +58,7 @@ def busy_ns(process: int) -> int | None:
     total = 0
     with contextlib.suppress(OSError):
         for task in tasks.iterdir():
-            with contextlib.suppress(OSError):  # a thread that ends
+            with contextlib.suppress(OSError):  # the thread has ended meanwhile
                 ran, waited, _ = (task / "schedstat").read_text().split()
                 total += int(ran) + int(waited)
     return total

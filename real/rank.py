@@ -1,4 +1,6 @@
-"""The contract on torch: a rank of a real world, its memory, mailboxes and sleep; see `real.host_calls`, too."""
+"""The contract on torch: a rank of a real world, with its memory, mailboxes and sleeps. Host collectives are in
+`real.host_calls`.
+"""
 
 from __future__ import annotations
 
@@ -33,55 +35,53 @@ from real.waiting import Patience
 
 
 class RealDevice(ABC):
-    """What the ranks of a process compute on: a CPU or a CUDA device. One for the life of a worker."""
+    """A CPU or a CUDA device, on which the ranks of a process compute. A worker keeps it for its lifetime."""
 
     spoiled = False
-    """Whether something was left that only a new process is without."""
+    """Whether a job left state behind that only a new process removes."""
 
     @abstractmethod
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
-        """Make a process group for collectives on this device. Blocks until every member has called it."""
+        """Creates a process group for collectives on this device. Blocks until every member has called it."""
 
-    def prepare(self, world: World) -> None:  # noqa: B027  # most have nothing to do
-        """Before a job begins: what its programs must not wait for."""
+    def prepare(self, world: World) -> None:  # noqa: B027  # most devices need no preparation
+        """Called before a job begins: does slow work for which a program must not wait."""
 
     @abstractmethod
     def stream(self, rank: RealRank, name: str) -> RealStream:
-        """A stream for the rank."""
+        """Returns a stream for the rank."""
 
     @abstractmethod
     def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
-        """A device communicator for the rank."""
+        """Returns a device communicator for the rank."""
 
     @abstractmethod
     def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
-        """A graph for the rank."""
+        """Returns a graph for the rank."""
 
     def thread(self) -> AbstractContextManager[object]:
-        """Within it a host thread other than main runs its program."""
+        """A block in which a host thread other than main runs its program."""
         return nullcontext()
 
     def polling(self) -> AbstractContextManager[object]:
-        """Within it a host thread asks again and again how far the device is, where others may capture."""
+        """Returns a block in which a host thread polls the device, even while other threads capture."""
         return nullcontext()
 
     @abstractmethod
     def clear(self) -> None:
-        """A job has ended, and nothing runs any more: keep nothing of its graphs."""
+        """A job has ended and nothing runs any more: drops its graphs."""
 
     @abstractmethod
     def abort(self, process_groups: Iterable[Any]) -> None:
-        """Begin to end what runs on these process groups. Does not wait; may be called twice, and from any thread."""
+        """Begins to abort these process groups. Does not wait. Any thread may call it, also twice."""
 
     @abstractmethod
     def is_idle(self, seconds: float) -> bool:
-        """Whether aborts are through and nothing runs any more, within that time: the device can be used again. All
-        graphs are dropped.
-        """
+        """Whether aborts and work end within that time, so that the device can be used again. Drops all graphs."""
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
-        """For the header of a trace."""
+        """Returns versions of libraries, for the header of a trace."""
 
 
 class RealStream(JournaledStream):
@@ -95,18 +95,18 @@ class RealStream(JournaledStream):
 
     @abstractmethod
     def _drain(self) -> None:
-        """Wait until all that was put on the stream is done; raise what went wrong in it."""
+        """Waits until all work of the stream is done; raises its error."""
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more will be put on the stream. Does not wait."""
+        """Called when the stream receives no more work. Does not wait."""
 
 
 class RealBuffer(JournaledBuffer):
     """A torch tensor, or rows of one.
 
-    Memory is taken until it is freed or the job ends, even if the program has lost the buffer. So places in the journal
-    do not overlap by themselves. A view holds no tensor, which would keep freed memory alive.
+    The memory stays allocated until the program frees it or the job ends, even if the program has lost the buffer. So
+    places in the journal do not overlap by accident. A view holds no tensor, since that would keep the memory.
     """
 
     __slots__ = ("_taken", "_whole")
@@ -120,7 +120,7 @@ class RealBuffer(JournaledBuffer):
 
     @property
     def tensor(self) -> Any:
-        """Of a buffer that has not been freed."""
+        """The tensor of a buffer that the program has not freed."""
         if self.base is None:
             return self._whole
         _, first, end, *_ = self.ref
@@ -136,7 +136,7 @@ class RealBuffer(JournaledBuffer):
         self._whole = None if self.held is None else self._weak()
 
     def _weak(self) -> Any:
-        """The memory of a graph, without a claim on it."""
+        """The memory of a graph, as a weak reference."""
         return self._whole
 
 
@@ -147,7 +147,7 @@ class RealRank(ReachingRank):
 
     maker: JobGroups
     lacked = ""
-    """What the machine took away from a host thread other than main."""
+    """The resource that the machine took away from a host thread other than main."""
 
     def __init__(
         self, journal: Journal, device: RealDevice, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
@@ -160,11 +160,11 @@ class RealRank(ReachingRank):
         self.stores = Stores()
         journal.shared.injections.post = self._from_outside
         self.taken: set[RealBuffer] = set()
-        """Buffers that have not been freed."""
+        """Buffers that the program has not freed."""
         self.failure: BaseException | None = None
-        """The first error of any of its streams, where these are threads."""
+        """The first error of any of its streams, if streams are threads."""
         self.closed = False
-        """The job is over."""
+        """Whether the job is over."""
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
@@ -175,36 +175,36 @@ class RealRank(ReachingRank):
         return make(self, self._device, specs, issues)
 
     def fail(self, error: BaseException) -> None:
-        """Called by a stream. The first error counts."""
+        """Called by a stream that failed. Only the first error counts."""
         if self.failure is None:
             self.failure = error
 
     def all_over(self) -> None:
-        """Main has ended: wait for the other threads. Raises what one of them raised and no thread has joined."""
+        """Main has ended: waits for the other threads. Raises the error of a thread that no thread has joined."""
 
     def journal_of(self, error: BaseException) -> Journal:
-        """That of the thread which raised it."""
+        """Returns the journal of the thread that raised an error."""
         return self.journal
 
     def cut(self) -> None:
-        """The rank is over, however that came about: main alone does anything from now on."""
+        """The rank has ended, in whatever way: from now on only main acts."""
 
     def stop(self, seconds: float) -> bool:
-        """The same. Whether all other threads are gone, within that time."""
+        """As `cut`. Returns whether all other threads have ended within that time."""
         return True
 
     def _drain(self) -> None:
-        """The implied device synchronise at the end of a program."""
+        """The implied device synchronize at the end of a program."""
         for stream in self.streams.values():
             stream._drain()
 
     def break_off(self, process_group: Any) -> None:
-        """Have the device end what runs on it. Does not wait."""
+        """Lets the device end its running work. Does not wait."""
         self._device.abort([process_group])
 
     @property
     def aborted(self) -> bool:
-        """Whether it has aborted a communicator."""
+        """Whether the rank has aborted a communicator."""
         return any(one.aborted for one in (*self.hosts.values(), *self.devices.values()))  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -244,7 +244,7 @@ class RealRank(ReachingRank):
         return taking(self, mailbox, how, timeout_ns, delay_ns)
 
     def handed_out(self, store: RealStore) -> RealStore:
-        """The store as a program gets it."""
+        """Returns the store in the form in which a program gets it."""
         return store
 
     def _open_store(self, port: int) -> Outcome:
@@ -258,7 +258,7 @@ class RealRank(ReachingRank):
             if ns:
                 self.patience.sleep(ns)
             else:
-                time.sleep(0)  # other threads may run
+                time.sleep(0)  # other threads may run meanwhile
             return
             yield
 
@@ -266,8 +266,8 @@ class RealRank(ReachingRank):
 
 
 class CollectiveError(RuntimeError):
-    """A device collective or transfer failed: what it was, on which communicator of which rank. Of a collective `seq`
-    is its position there; None for a transfer.
+    """A device collective or transfer failed. `seq`: the number of the collective on the communicator; None for a
+    transfer.
     """
 
     @classmethod
@@ -277,24 +277,24 @@ class CollectiveError(RuntimeError):
 
 
 def flat(buffer: Buffer) -> Any:
-    """The buffer's tensor, in one dimension."""
+    """Returns the buffer's tensor, in one dimension."""
     return tensor(buffer).view(-1)
 
 
 def arguments(call: KernelCall) -> tuple[list[Any], list[Any]]:
-    """The tensors that a kernel reads, and those that it writes. Each of the former counts only its own writes
-    (`was_written`), not those through other tensors on the same memory.
+    """Returns the tensors that a kernel reads, and those that it writes. For each tensor to read, `was_written` detects
+    only writes through that tensor.
     """
     return [tensor(buffer).data for buffer in call.reads], [tensor(buffer) for buffer in call.writes]
 
 
 def was_written(read: Any) -> bool:
-    """Whether a kernel wrote a tensor that it was given to read."""
+    """Whether a kernel wrote a tensor that it may only read."""
     return bool(read._version)
 
 
 def tensor(buffer: Buffer) -> Any:
-    """Raises TypeError for a buffer of another backend."""
+    """Returns the tensor of a buffer. Raises TypeError for a buffer of another backend."""
     if isinstance(buffer, RealBuffer) and buffer.base is None:
         return buffer._whole
     return of_this_backend(buffer, RealBuffer).tensor

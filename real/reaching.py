@@ -1,7 +1,7 @@
-"""A rank that hands on each step tag which its program sets.
+"""A rank that reports each step tag which its program sets.
 
-A process that dies behind `rank.step = 5` leaves no record of step 5. So the tag goes to the head of the journal file,
-where the parent finds it (`journal_file`).
+A process that dies after `rank.step = 5` leaves no record of step 5. So the rank writes the tag into the head of the
+journal file, where the parent reads it (`journal_file`).
 
     rank.reach = file.reach
     rank.step = 5               # file.reach(5)
@@ -17,7 +17,7 @@ from dpsim.backend.journal.plain import whole
 
 
 def nowhere(step: int) -> None:
-    """What a rank without a file does with its steps."""
+    """The report of a rank without a file: does nothing."""
 
 
 class ReachingRank(JournaledRank):

@@ -1,11 +1,11 @@
-"""Where the time of a pool goes: how often it did something, and how many seconds that took in all.
+"""Where the time of a pool goes: how often each phase ran, and its seconds in total.
 
     spent = Spent()
     with spent.on("start"):
         ...
     str(spent)                  # "start 1 x 2.1 s"
 
-A pool is in one of its phases at a time, so the seconds add up to those that its user waited.
+A pool is in one phase at a time, so the seconds add up to the time that its user waited.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 
 
 class Spent:
-    """Times and seconds by phase, in the order in which the phases first came."""
+    """Counts and seconds by phase, in the order in which the phases first ran."""
 
     def __init__(self) -> None:
         self.times: Counter[str] = Counter()
@@ -25,7 +25,7 @@ class Spent:
 
     @contextmanager
     def on(self, phase: str) -> Iterator[None]:
-        """Count what happens within, also where it raises."""
+        """Counts a phase for the duration of the block, even if it raises."""
         self.times[phase] += 1
         begun = time.monotonic()
         try:

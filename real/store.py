@@ -1,15 +1,15 @@
-"""The store on which communicators meet: a server of torch in the parent, on a port of the loopback interface.
+"""The store on which communicators meet: a TCPStore server of torch in the parent, on a port of the loopback interface.
 
     store = loopback_store()
     store.port                  # what a worker connects to
 
-Such a store has no authentication. A process that reaches it reads and sets its keys, and enough connections leave no
-room for a worker's. By itself torch's server listens on all interfaces, whatever name it is given. So it gets a socket
-that is bound already. Users of the same machine still reach it, as they reach the sockets of gloo. After a set-up that
-failed the pool takes a new one.
+Such a store has no authentication. A process that reaches it can read and set its keys, and many connections leave no
+room for those of workers. By default, torch's server listens on all interfaces, whatever host name it gets. So the
+parent passes it a socket that is already bound to the loopback interface. Users of the same machine can still reach it,
+as they can reach the sockets of gloo. After a failed set-up, the pool creates a new store.
 
-Rejected: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
-ranks took more than twice as long, and it needs room on a disk.
+Rejected: a FileStore in the pool's folder, which other users cannot read. Its readers poll, so connecting 16 ranks took
+more than twice as long, and it needs disk space.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 from dpsim.contract.world import Lost
 
 BACKLOG = 1024
-"""Workers that may knock at the same time."""
+"""How many workers may connect at the same time."""
 
 START = timedelta(seconds=60)
-"""For the server to answer its own maker. It does not where it lacks a descriptor."""
+"""The deadline for the server's first reply, which fails if it lacks a descriptor."""
 
 
 def loopback_store() -> Any:
-    """A new one. It lives as long as it is referred to. Raises Lost where this machine has no room for it."""
+    """Returns a new store, which lives as long as a reference to it. Raises Lost if this machine has no room for it."""
     from torch.distributed import TCPStore
 
     with socket.socket() as listener:
@@ -38,7 +38,7 @@ def loopback_store() -> Any:
         given = listener.fileno()
         try:
             store = TCPStore("127.0.0.1", port, None, True, START, wait_for_workers=False, master_listen_fd=given)
-        except RuntimeError as error:  # of torch: DistStoreError, DistNetworkError
+        except RuntimeError as error:  # torch's DistStoreError, DistNetworkError
             raise Lost(f"the store could not be started: {error}") from error
-        listener.detach()  # it is the store's now, and goes with it
+        listener.detach()  # the store owns the socket now
     return store

@@ -1,4 +1,4 @@
-"""The listener of a store: a table, a thread that serves it, and which connections it lets in.
+"""The server of a program's store: a table, a thread that serves it, and the check of connections.
 
 Each connection sends one line of JSON a message:
 
@@ -8,12 +8,13 @@ Each connection sends one line of JSON a message:
     ["change", number, key, how, operands]      answered by [number, what the change tells]
     ["turn", at, before, message]       one of these, served when `before` was, where a run is made at gates (addresses)
 
-Any process of this machine can connect: a port scan, a health check, another user. A connection that shows another
-word meets a *strange* store, which takes what comes and never answers. One that says anything else is closed, and no
-other connection notices. Until a connection has shown a word, the server keeps at most `UNKNOWN_BYTES` of it.
+Any process of this machine can connect: a port scan, a health check, another user. If a connection sends the word of
+another job, the server reads its messages and never replies, as a stranger would. If it sends anything else, the server
+closes it, without effect on other connections. Before a valid word, the server stores at most `UNKNOWN_BYTES` of a
+connection.
 
-A thread may fail all the same, perhaps because no descriptor is free. It calls `failed` before it closes its sockets.
-Then the run is lost, and what ranks learn of the closed store is no verdict.
+The thread may still fail, for example because no descriptor is free. It calls `failed` before it closes its sockets.
+Then the run is lost, so the errors that ranks get from the closed store are no verdict.
 
     server = Server(listener, owner, "6c1f... 7", failed=print)
     server.start()                      # until its owner closes the connection
@@ -38,21 +39,23 @@ from real.journal_reader import tuples
 from real.mail import receive
 
 ANSWER_SECONDS = 5.0
-"""For a connection to make room for an answer. Then the server cuts it off."""
+"""The deadline for sending a reply; then the server closes the connection."""
 
 UNKNOWN_BYTES = 1 << 10
-"""Longer than any first line."""
+"""The limit for a first line; valid ones are shorter."""
 
 
 class NoRequest(ValueError):
-    """A connection said what no user of a store says."""
+    """A connection sent something that no user of a store sends."""
 
 
 class Server(threading.Thread):
-    """A table, and who waits for a key of it. Runs until its owner closes the connection."""
+    """A table, and the ranks that wait for its keys. Runs until its owner closes the connection."""
 
     def __init__(self, listener: socket.socket, owner: Any, job: str, failed: Callable[[str], None]) -> None:
-        """`owner`: the address from which the owner calls. `failed`: told why this thread cannot go on."""
+        """`owner`: the address from which the owner connects. `failed`: called with the reason if this thread cannot
+        continue.
+        """
         super().__init__(name="store", daemon=True)
         self._job = job
         self._failed = failed
@@ -79,12 +82,12 @@ class Server(threading.Thread):
             except Exception as error:
                 self._failed(f"a store cannot go on: {trouble(error) or f'{type(error).__name__}: {error}'}")
             finally:
-                self._listener.close()  # first: a rank that learns of the end cannot connect again
+                self._listener.close()  # first: a rank that sees its connection close must not connect again
                 for connection in self._beginnings:
                     connection.close()
 
     def _turn(self, selector: selectors.BaseSelector) -> bool:
-        """Serve those who have said something. False: the owner has left."""
+        """Serves connections that have sent something. Returns False if the owner has left."""
         for key, _ in selector.select():
             if key.fileobj is self._listener:
                 self._accept(selector)
@@ -107,14 +110,14 @@ class Server(threading.Thread):
     def _accept(self, selector: selectors.BaseSelector) -> None:
         try:
             connection, caller = self._listener.accept()
-        except ConnectionError:  # the caller has gone already
+        except ConnectionError:  # the peer has closed already
             return
         connection.settimeout(ANSWER_SECONDS)
         selector.register(connection, selectors.EVENT_READ, caller)
         self._beginnings[connection] = b""
 
     def _hear(self, connection: socket.socket) -> bool:
-        """Take in what a connection says. False: its other end has left. Raises NoRequest."""
+        """Reads from a connection. Returns False if its peer has closed. Raises NoRequest."""
         data = receive(connection)
         if not data or connection in self._strange:
             return bool(data)
@@ -132,7 +135,7 @@ class Server(threading.Thread):
         return True
 
     def _admit(self, connection: socket.socket, message: list[Any]) -> None:
-        """The first line of a connection."""
+        """Checks the first line of a connection."""
         match message:
             case ["job", str(word)]:
                 same = hmac.compare_digest(word.encode(errors="replace"), self._job.encode())
@@ -167,7 +170,7 @@ class Server(threading.Thread):
     def _serve_in_turn(
         self, connection: socket.socket, at: Address, before: Address | None, message: list[Any]
     ) -> None:
-        """Serve a call if the one before it was served, and then those that wait for it."""
+        """Serves a call if the call before it has been served, and then those that wait for this one."""
         if before is not None and before not in self.served:
             self._standing.setdefault(before, []).append((connection, at, message))
             return
@@ -177,7 +180,7 @@ class Server(threading.Thread):
             self._serve_in_turn(asker, later, None, inner)
 
     def _arrive(self, key: str, value: Frozen) -> None:
-        """A key has a value: the ranks that wait for it learn that."""
+        """A key has a value: replies to the ranks that wait for it."""
         self._values[key] = value
         for asker, number in self._waiting.pop(key, ()):
             self._answer(asker, number, value)
@@ -186,7 +189,7 @@ class Server(threading.Thread):
     def _answer(asker: socket.socket, number: int, value: Frozen) -> None:
         try:
             asker.sendall(line_of([number, value]))
-        except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
+        except OSError:  # the peer has closed, which `_hear` detects, or it does not read
             with_no_more(asker)
 
 
@@ -196,7 +199,7 @@ def _address(at: list[Any]) -> Address:
 
 
 def _message(line: bytes) -> list[Any]:
-    """Raises NoRequest for what is no JSON array."""
+    """Returns a message. Raises NoRequest for anything but a JSON array."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -211,6 +214,6 @@ def line_of(message: list[Any]) -> bytes:
 
 
 def with_no_more(connection: socket.socket) -> None:
-    """Send nothing more on it; it may be gone already."""
+    """Ends sending on a connection, which may be closed already."""
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_WR)

@@ -1,20 +1,22 @@
 """Stores of programs: a table behind a real listening socket, served by a thread of the rank that opened it.
 
-Each user of a store, its own listener too, has a connection to it; `store_server` says what goes over it. So what one
-rank sets arrives in order. A store is there as long as the connection of its listener. When that is closed, or its
-process is gone for any reason, the socket is closed, and those that wait learn None. A stranger takes connections and
-never answers, and so does the store of another job. A rank that meets it passes its time as on the simulation, and no
-job takes another one's members for its own. A stranger that answers all the same is not heard.
+Each user of a store, including its listener, has a connection to it (`store_server` defines the messages). So the
+values of one rank arrive in order. A store lives as long as its listener's connection. When that connection closes, or
+its process ends for any reason, the socket closes, and ranks that wait get None.
+
+A stranger accepts connections and never replies, and so does the store of another job. A rank that connects to it waits
+until its time-out, as in the simulation, and no job uses a store of another one. If a stranger replies, the rank
+ignores this.
 
     stores = Stores()
     store = yield from stores.opening(rank, 0, job)()        # None: another rank listens there
     other = yield from stores.joining(rank, 0, store.port, None, job)()
 
-All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question. So one that is
-shorter than the round trip passes also where the key has a value.
+All sockets are on the loopback interface (`ports`). A time-out runs from the time of the request. So a time-out shorter
+than the round trip passes even if the key has a value.
 
-Rejected: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is
-an error of many kinds to its users, and it keeps bytes.
+Rejected: torch's TCPStore on a socket that is already bound. Its waits cannot be interrupted, its users get various
+errors when the listener leaves, and its values are bytes.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ Turn: TypeAlias = tuple[()] | tuple[Address, Address | None]
 
 
 def in_turn(message: list[Any], turn: Turn) -> list[Any]:
-    """What goes over the connection."""
+    """Returns the message of a call with a turn."""
     return ["turn", *turn, message] if turn else message
 
 
@@ -53,7 +55,7 @@ CLOSE_SECONDS = 10.0
 
 
 class StoreConnection:
-    """A connection to a store. A separate thread reads its answers."""
+    """A connection to a store. A separate thread reads the replies."""
 
     def __init__(self, connection: socket.socket, job: str) -> None:
         self.name = connection.getsockname()
@@ -62,18 +64,18 @@ class StoreConnection:
         self._asked: dict[int, queue.SimpleQueue[Frozen]] = {}
         self._number = 0
         self._over = False
-        with contextlib.suppress(OSError):  # who listened is gone, which the reader hears
+        with contextlib.suppress(OSError):  # the listener has gone, which the reader detects
             connection.sendall(line_of(["job", job]))
         threading.Thread(target=self._read, name="store answers", daemon=True).start()
 
     def ask(self, key: str, patience: Patience, turn: Turn = ()) -> queue.SimpleQueue[Frozen]:
-        """Where the value will be; None, if the listener leaves before there is one."""
+        """Returns a box that will receive the value; None, if the listener leaves before there is one."""
         return self._question("get", [key], patience, turn)
 
     def change(
         self, key: str, how: str, operands: Sequence[Any], patience: Patience, turn: Turn = ()
     ) -> queue.SimpleQueue[Frozen]:
-        """Where the answer to a change will be; None, if the listener leaves before."""
+        """Returns a box that will receive the answer to a change; None, if the listener leaves first."""
         return self._question("change", [key, how, operands], patience, turn)
 
     def _question(self, what: str, about: list[Any], patience: Patience, turn: Turn) -> queue.SimpleQueue[Frozen]:
@@ -92,13 +94,13 @@ class StoreConnection:
             self._send(in_turn(["set", key, value], turn), patience)
 
     def close(self) -> None:
-        """What was sent arrives. Does not wait."""
+        """Closes the connection after its messages have been sent. Does not wait."""
         with self._lock:
             if not self._over:
                 with_no_more(self._socket)
 
     def _send(self, message: list[Any], patience: Patience) -> None:
-        """As a message to a mailbox: waits only where there is no room, and if the receiver is gone it is lost."""
+        """Sends as to a mailbox: waits only if the socket is full. If the receiver has gone, the message is lost."""
         data, connection = line_of(message), self._socket
         try:
             while data and not self._over:
@@ -108,7 +110,7 @@ class StoreConnection:
                     patience.until(lambda: bool(select.select([], [connection], [], 0)[1]))
         except ConnectionError:
             pass
-        except Unfinished:  # perhaps in the middle of a message
+        except Unfinished:  # perhaps within a message
             with_no_more(connection)
             raise
 
@@ -122,7 +124,7 @@ class StoreConnection:
                 for line in lines:
                     number, value = json.loads(line)
                     self._asked.pop(number).put(tuples(value))
-            except (ValueError, TypeError, LookupError, RecursionError):  # what listens there is no store
+            except (ValueError, TypeError, LookupError, RecursionError):  # the listener there is no store
                 strange = True
         with self._lock:
             self._over = True
@@ -132,21 +134,21 @@ class StoreConnection:
 
 
 class StoreOwner(Protocol):
-    """What a store needs of its rank."""
+    """The methods of a rank that a store uses."""
 
     journal: Journal
     patience: Patience
 
     @property
     def node(self) -> int:
-        """The node that it is on."""
+        """The rank's node."""
 
     def handed_out(self, store: RealStore) -> RealStore:
-        """The store as a program gets it."""
+        """Returns the store in the form in which a program gets it."""
 
 
 class RealStore(JournaledStore):
-    """A store, as one rank has it. `server`: if it listens itself."""
+    """A store, as one rank uses it. `server`: set if the rank listens itself."""
 
     __slots__ = ("_line", "_rank", "server")
 
@@ -175,7 +177,7 @@ class RealStore(JournaledStore):
         return outcome
 
     def _turn(self) -> Turn:
-        """Of the call that was journaled last; empty in a world without gates."""
+        """Returns the turn of the last recorded call; empty in a world without gates."""
         if not self.journal.shared.world.gates:
             return ()
         return self.journal.here(), self.journal.served_after()
@@ -193,7 +195,7 @@ class RealStore(JournaledStore):
         server = self.server
         if server is not None:
             before = self.journal.served_after() if self.closed else None
-            if before is not None:  # at its gate, the listener leaves when others were served
+            if before is not None:  # with a gate, the listener leaves only after the server has served the others
                 self._rank.patience.until(lambda: before in server.served)
         self._line.close()
         if server is not None:
@@ -202,7 +204,7 @@ class RealStore(JournaledStore):
 
 
 class Stores:
-    """Those of a rank, for one job, which is named at each call. True while one of them listens."""
+    """The stores of a rank, for one job, which each call names. True while one of them listens."""
 
     def __init__(self) -> None:
         self._stores: list[RealStore] = []
@@ -213,19 +215,19 @@ class Stores:
         return any(store.server is not None for store in self._stores)
 
     def opening(self, rank: StoreOwner, port: int, job: str) -> Outcome:
-        """Listen; learns the store, or None. For the call that was journaled last."""
+        """Listens. The outcome is the store, or None. For the last recorded call."""
         gate = rank.journal.gate()
         return lambda: self._open(rank, port, job, gate)
 
     def joining(self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str) -> Outcome:
-        """Connect; likewise."""
+        """Connects. The outcome is the store, or None. For the last recorded call."""
         gate = rank.journal.gate()
         return lambda: self._join(rank, node, port, timeout_ns, job, gate)
 
     def _open(self, rank: StoreOwner, port: int, job: str, gate: Gate | None) -> Generator[Any, Any, RealStore | None]:
         if gate is None:
             listener = listen(rank.node, port)
-        elif gate.learns == (None,):  # the port is another one's by then
+        elif gate.learns == (None,):  # another process has the port by then
             taken = rank.patience.attempt(lambda: reach(rank.node, port), None)
             assert taken is not None, "an attempt without a limit"
             taken.close()
@@ -241,7 +243,7 @@ class Stores:
         server = Server(listener, line.name, job, self.failed)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
-        yield  # a generator, as the contract has it, that never suspends
+        yield  # a generator, as the contract requires, that never suspends
 
     def _join(
         self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str, gate: Gate | None
@@ -255,7 +257,7 @@ class Stores:
         yield
 
     def close(self) -> None:
-        """All of them: the rank is over."""
+        """Closes all stores: the rank has ended."""
         for store in self._stores:
             store._close()
         self._stores.clear()

@@ -1,6 +1,6 @@
-"""How a rank looks into a mailbox: a poll, a get without a time-out, an idle one, one with a time-out.
+"""How a rank reads a mailbox: a poll, a get without a time-out, an idle get, or a get with a time-out.
 
-outcome = taking(rank, "inbox", "get", None, 0)             # what `RealRank._take` gives
+outcome = taking(rank, "inbox", "get", None, 0)             # the result of `RealRank._take`
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from real.waiting import Patience
 
 
 class Taker(Protocol):
-    """What this needs of a rank."""
+    """The methods of a rank that this module uses."""
 
     journal: Journal
     mail: Mail
@@ -25,8 +25,9 @@ class Taker(Protocol):
 
 
 def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns: int) -> Outcome:
-    """Learns the next message; None for a poll that finds none and for a get whose time is up. One that has a gate
-    learns what that says. A rank that waits at a gate is not dismissed: the message has to come.
+    """Returns an outcome whose value is the next message. It is None for a poll that finds none, and for a get whose
+    time-out passes. A call with a gate gets the message of the gate. A rank that waits at a gate is not dismissed,
+    because the message will arrive.
     """
     gate = rank.journal.gate()
 
@@ -41,7 +42,7 @@ def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns
             return patience.answer(rank.mail.gated(mailbox).only(gate.message), None)
         box = rank.mail.box(mailbox)
         if how == "poll":
-            patience.check()  # a host that only ever polls has to hear of it somewhere
+            patience.check()  # a host that only polls must get the error here
             try:
                 return box.get_nowait()
             except Empty:
@@ -49,6 +50,6 @@ def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns
         if timeout_ns is not None:
             return patience.answer(box, timeout_ns)
         return patience.message(box, idle=how == "idle")
-        yield  # a generator, as the contract has it, that never suspends
+        yield  # a generator, as the contract requires, that never suspends
 
     return outcome

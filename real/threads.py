@@ -1,21 +1,22 @@
-"""Host threads of a real rank: threads of the worker's process, each with its journal and its patience.
+"""Host threads of a real rank: threads of the worker's process, each with a separate journal and waits.
 
-A thread drives its coroutine by one `send(None)`, as main does: all calls of the contract block. What the threads share
-is made for that only where the program says `threaded = True`; other ranks have none of it:
+A thread drives its coroutine by one `send(None)`, as main does: all calls of the contract block. If the program
+declares `threaded = True`, its threads share these objects; other ranks have plain ones:
 
-    journal     a front, which is that of the thread that calls (`issuing.OwnJournal`)
-    calls       each is one step with respect to the rank's other threads (`issuing.guarded`)
+    journal     a front, which acts as the journal of the calling thread (`issuing.OwnJournal`)
+    calls       each is one step for the rank's other threads (`issuing.guarded`)
     records     one after the other into one file (`issuing.one_by_one`)
-    patience    that of the thread that calls: every wait looks whether the rank is over (`OwnPatience`)
+    patience    that of the calling thread: every wait checks whether the rank is over (`OwnPatience`)
 
-A rank is over when main has ended and has waited for the others. It is also over as soon as main raises, or any thread
-waits for what never comes. Then the others write no more, and stop at their next call or wait. A thread that does not
-stop, because it waits by means of Python or runs without end, spoils its process (`ThreadedRank.stop`).
+A rank is over when main has ended and has waited for the others. It is also over when main raises, or when any thread
+waits for something that never happens. Then the other threads write no more records, and stop at their next call or
+wait. If a thread does not stop, because it waits by means of Python or runs without end, the process is spoiled
+(`ThreadedRank.stop`).
 
     rank = threaded_rank(0, world, file.write, belongings)
     drive(program.run(rank, prepared))
-    rank.all_over()                         # raises what a thread raised that no thread has joined
-    rank.stop(2.0)                          # whether all are gone
+    rank.all_over()                         # raises the error of a thread that no thread has joined
+    rank.stop(2.0)                          # whether all threads have ended
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from real.waiting import BRIEF_NS, GLANCE_SECONDS, SPIN_NS, Dismissed, Patience,
 
 
 def drive(program: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not suspend. One that does gets a ForeignAwait where it awaits."""
+    """Runs a coroutine that does not suspend. If it suspends, it gets a ForeignAwait where it awaits."""
     try:
         program.send(None)
         while True:
@@ -59,7 +60,7 @@ def drive(program: Coroutine[Any, Any, None]) -> None:
 
 
 class Over(threading.Event):
-    """Set when the rank is over, or when the run has been given up."""
+    """Set when the rank is over, or when the parent has given up the run."""
 
     def __init__(self, give_up: threading.Event) -> None:
         super().__init__()
@@ -79,8 +80,9 @@ class Over(threading.Event):
 
 
 class OwnPatience(threading.local, Patience):
-    """How the thread that calls waits, and how long it did. All waits are polled, so that each ends when the rank does.
-    Between two polls other threads of the process may run. `polling`: the block within which a device can be asked.
+    """How the calling thread waits, and for how long it has waited. All waits poll, so that each ends when the rank
+    does. Between two polls other threads of the process may run. `polling`: the block in which a thread may query a
+    device.
     """
 
     def __init__(
@@ -90,7 +92,7 @@ class OwnPatience(threading.local, Patience):
         crowded: bool,
         polling: Callable[[], AbstractContextManager[object]],
     ) -> None:
-        """Called in each thread anew, with the same arguments."""
+        """Called once in each thread, with the same arguments."""
         super().__init__(over, True, dismissed, crowded)
         self._polling = polling
 
@@ -112,8 +114,8 @@ class OwnPatience(threading.local, Patience):
 
 
 class RealThread(JournaledThread):
-    """A thread of the process. `done`: it has ended. `error`: what it raised. `left`: it ended because of the run, by
-    that.
+    """A thread of the process. `done`: it has ended. `error`: its exception. `left`: the exception by which the run
+    ended it.
     """
 
     __slots__ = ("_rank", "done", "error", "host", "left", "message", "own_journal")
@@ -133,7 +135,7 @@ class RealThread(JournaledThread):
         return self.done.is_set()
 
     def wait(self) -> None:
-        """Until it has ended. Raises what it left by."""
+        """Waits until the thread has ended. Raises `left`."""
         self._rank.patience.event(self.done)
         if self.left is not None:
             raise self.left
@@ -149,7 +151,7 @@ class RealThread(JournaledThread):
 
 
 class ThreadedRank(RealRank):
-    """A rank whose program may start threads. To be guarded."""
+    """A rank whose program may start threads. Use it only guarded (`real.issuing`)."""
 
     __slots__ = ("_all", "_front", "_over", "lacked")
 
@@ -163,7 +165,7 @@ class ThreadedRank(RealRank):
         self.lacked = ""
 
     def all_over(self) -> None:
-        for thread in self._all:  # which may grow
+        for thread in self._all:  # the list may grow meanwhile
             if not thread.heard:
                 thread.wait()
         for thread in self._all:
@@ -196,7 +198,7 @@ class ThreadedRank(RealRank):
         return thread
 
     def _live(self, thread: RealThread, program: ThreadProgram) -> None:
-        """The life of a thread other than main, in that thread."""
+        """Runs a thread other than main, in that thread."""
         front = self._front
         front.enter(thread.own_journal)
         try:
@@ -220,7 +222,7 @@ class ThreadedRank(RealRank):
             thread.done.set()
 
     def _drive(self, program: ThreadProgram) -> BaseException | None:
-        """What the program raised. Raises what ends the thread without an end of its program."""
+        """Returns the exception of the program. Raises exceptions that end the thread before its program has ended."""
         try:
             with self._device.thread():
                 self.patience.sleep(self._front.start_delay())
@@ -229,20 +231,22 @@ class ThreadedRank(RealRank):
         except (RankDied, RankHung, Unfinished, Dismissed, NoJournal):
             raise
         except BaseException as error:
-            if self._over.is_set():  # it may come of that
+            if self._over.is_set():  # the error may be a consequence of that
                 raise Unfinished from error
             return error
         return None
 
 
 def where_threads_stand(packages: Collection[str]) -> list[str]:
-    """Of each thread of this process that is in a program, main first: its name and the program's innermost line."""
+    """Returns, for each thread of this process that runs a program, main first: its name and the program's innermost
+    line.
+    """
     frames, found = sys._current_frames(), list[str]()
     for one in threading.enumerate():
         frame = frames.get(one.ident or 0)
         while frame is not None and (is_own_code(frame) or is_library(frame, packages)):
             frame = frame.f_back
-        if frame is not None and frame.f_globals.get("__name__") == "__main__":  # of what forked the process
+        if frame is not None and frame.f_globals.get("__name__") == "__main__":  # of the forking process
             continue
         if frame is not None:
             name = MAIN if one is threading.main_thread() else one.name
@@ -251,7 +255,7 @@ def where_threads_stand(packages: Collection[str]) -> list[str]:
 
 
 def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
-    """A rank for a program that says `threaded = True`; the thread that calls is its main."""
+    """Returns a rank for a program with `threaded = True`; the calling thread is its main."""
     over = Over(of.give_up)
     shared = RankJournal(number, world, one_by_one(write, over))
     patience = OwnPatience(over, of.dismissed, world.actors > cores(), of.device.polling)

@@ -1,13 +1,13 @@
-"""In which order the host threads of a rank go on, where a run is made at the gates of another one.
+"""Orders the host threads of a rank as in another run, at the gates of that run (`dpsim.contract.gates.Turn`).
 
-A turn is a call of a thread, or the end of a call, where the thread learns the outcome. A turn comes after the one
-that came before it in the other run (`dpsim.contract.gates.Turn`). Python between two turns is one step, so the
-others wait until a thread that runs Python is at its next turn:
+A turn is a call of a thread, or the end of a call, where the thread gets the outcome. Each turn comes after the turn
+that came before it in the other run. The Python code between two turns is one step, so other threads wait until a
+thread that runs Python has reached its next turn:
 
     u0     set ready.come, take a ticket in Python, wait ...
     u1                                             set ready.come, take a ticket ...
 
-A thread stands at its turn within the lock of all calls, and gives that back while it stands.
+A thread waits for its turn while it holds the lock of all calls, and releases the lock while it waits.
 """
 
 from __future__ import annotations
@@ -27,14 +27,16 @@ Point: TypeAlias = tuple[str, str, int, bool]
 
 
 class Before(NamedTuple):
-    """The turn that comes before another one. `runs_on`: its thread runs on in Python, until it is at its next."""
+    """The turn that comes before another one. `runs_on`: its thread then runs Python, until it reaches its next
+    turn.
+    """
 
     point: Point
     runs_on: bool
 
 
 class OrderOfTurns:
-    """Of one rank. `after`: of a turn the one before it."""
+    """The turns of one rank. `after`: for each turn, the one before it."""
 
     def __init__(self, after: Mapping[Point, Before], patience: Patience) -> None:
         self._after, self._patience = after, patience
@@ -43,7 +45,7 @@ class OrderOfTurns:
         self._had: dict[Point, tuple[int, int]] = {}
 
     def come(self, point: Point) -> None:
-        """The calling thread stands here until it has its turn."""
+        """The calling thread waits here until it has its turn."""
         thread = threading.get_ident()
         with self._changed:
             self._begun[thread] += 1
@@ -56,7 +58,7 @@ class OrderOfTurns:
             self._changed.notify_all()
 
     def ends(self) -> None:
-        """The calling thread ends, or has no turn any more."""
+        """The calling thread ends, or has no further turn."""
         with self._changed:
             self._begun[threading.get_ident()] += 1
             self._changed.notify_all()
@@ -68,7 +70,7 @@ class OrderOfTurns:
 
 
 def turns_of(world: World, rank: int, patience: Patience) -> OrderOfTurns | None:
-    """None where the world has no gates of this rank's threads."""
+    """Returns the turns of this rank's threads; None if the world has no such gates."""
     turns = [one for one in world.gates if isinstance(one, Turn) and one.of == "thread" and one.at[0] == rank]
     after = {(*one.at[1:], one.end): Before((*one.before[1:], one.before_end), one.runs_on) for one in turns}
     return OrderOfTurns(after, patience) if after else None

@@ -1,15 +1,14 @@
-"""How the host thread of a rank waits, and how it is made to stop waiting.
+"""How the host thread of a rank waits, and how its wait can be ended without the peer.
 
-A wait for a peer that never comes has to end without the peer. Two ways are offered, one a backend:
+If a peer never arrives, the wait for it has to end all the same. There are two ways, one per backend:
 
-- *blocking* (gloo): the thread sleeps inside torch and cannot be called back; to give up, the parent kills the process.
-- *polling* (NCCL): the thread asks again and again whether the thing is ready, and whether the run has been given up. A
-  process that holds a CUDA context is dear to start. So its main thread must never be stuck inside a C call that waits
-  for the device.
+- *blocking* (gloo): the thread blocks inside torch and cannot be interrupted, so the parent kills the process.
+- *polling* (NCCL): the thread polls whether the operation has ended, and whether the parent has given up the run. A
+  process with a CUDA context is expensive to start. So its main thread must never block inside a C call that waits for
+  the device.
 
-Both end a hopeless wait with `Unfinished`, which no protocol may catch. So does a gloo operation that failed because
-the *process* of a peer is gone. On every other backend this rank would never return, so it ended "blocked" and not
-"raised".
+In both cases `Unfinished` ends the wait, which no protocol may catch. It also replaces gloo's error if the *process* of
+a peer has ended. On every other backend this rank would wait without end, so its end is "blocked" and not "raised".
 
     patience = Patience(give_up=threading.Event(), polls=True)
     patience.until(event.query)            # a CUDA event, polled
@@ -48,27 +47,27 @@ GLANCE = timedelta(seconds=GLANCE_SECONDS)
 ATTEMPT_SECONDS = 0.005
 """Between two attempts to reach a peer that may not be there yet."""
 
-# What gloo says when the other end of a connection is gone. It has no special type for it.
+# gloo's messages when a peer has closed the connection. gloo has no special exception for this.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
 
 
 class Unfinished(BaseException):
-    """The rank waits for something that will never come. A BaseException: no protocol may catch it."""
+    """The rank waits for something that will never happen. It is a BaseException, so that no protocol catches it."""
 
 
 class Dismissed(BaseException):
-    """The rank stands in an idle get, and no actor is left that could send to it: its program has ended well."""
+    """The rank waits in an idle get, and no rank is left that could send to it: its program has ended well."""
 
 
 class Receiver(Protocol):
-    """What a thread of this process puts things into."""
+    """A queue into which a thread of this process puts objects."""
 
     def get(self, *, timeout: float) -> Frozen:
-        """The next of them. Raises queue.Empty if there is none within `timeout` seconds."""
+        """Returns the next object. Raises queue.Empty if there is none within `timeout` seconds."""
 
 
 class Patience:
-    """How one rank waits, and how long it did (`waited_ns`, without injected delays and sleeps)."""
+    """How one rank waits, and how long it has waited (`waited_ns`, without planted delays and sleeps)."""
 
     def __init__(
         self,
@@ -77,7 +76,7 @@ class Patience:
         dismissed: threading.Event | None = None,
         crowded: bool = False,
     ) -> None:
-        """`crowded`: other ranks wait for the cores, so a poll is at their cost."""
+        """`crowded`: other ranks need the cores, so each poll slows them down."""
         self.give_up = give_up
         self.dismissed = dismissed or threading.Event()
         self.polls = polls
@@ -85,7 +84,7 @@ class Patience:
         self.waited_ns = 0
 
     def until(self, ready: Callable[[], bool]) -> None:
-        """Poll until `ready()`. Raises Unfinished once the run has been given up."""
+        """Polls until `ready()`. Raises Unfinished when the parent gives up the run."""
         now = time.perf_counter_ns
         begun = now()
         try:
@@ -101,7 +100,7 @@ class Patience:
             self.waited_ns += now() - begun
 
     def within(self, ready: Callable[[], bool], timeout_ns: int) -> bool:
-        """Poll until `ready()`, at most for this time. The answer: whether it is ready."""
+        """Polls until `ready()`, at most for this time. Returns whether it is ready."""
         end = time.perf_counter_ns() + timeout_ns
         over = False
 
@@ -114,12 +113,14 @@ class Patience:
         return over
 
     def ask(self, ready: Callable[[], bool]) -> bool:
-        """Whether it is ready now. A host that asks in a loop learns here if the run is given up."""
+        """Returns whether it is ready now. If the parent has given up the run, a host that polls in a loop gets
+        Unfinished here.
+        """
         self.check()
         return ready()
 
     def event(self, event: threading.Event) -> None:
-        """Until a thread of this process sets `event`."""
+        """Waits until a thread of this process sets `event`."""
         begun = time.perf_counter_ns()
         try:
             while not event.wait(GLANCE_SECONDS if self.polls else None):
@@ -128,8 +129,8 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def message(self, box: Receiver, idle: bool) -> Frozen:
-        """The next message of a box. A thread of this process puts them there, so that even a host that does not poll
-        is woken now and then. Raises Dismissed when it need not wait any longer, if `idle`.
+        """Returns the next message of a box. A thread of this process puts messages there, so even a host that does not
+        poll wakes up now and then. Raises Dismissed if `idle` and the rank need not wait any longer.
         """
         begun = time.perf_counter_ns()
         try:
@@ -144,7 +145,7 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def answer(self, box: Receiver, timeout_ns: int | None) -> Frozen:
-        """What comes into a box, put there by a thread of this process; None when the time is up."""
+        """Returns the next object of a box, put there by a thread of this process; None if the time-out passes."""
         begun = time.perf_counter_ns()
         try:
             while True:
@@ -161,7 +162,7 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def attempt(self, call: Callable[[], T | None], timeout_ns: int | None) -> T | None:
-        """What a call gives that is made again and again until it gives something; None when the time is up."""
+        """Repeats a call until it returns something, and returns that; None if the time-out passes."""
         begun = time.perf_counter_ns()
         try:
             while (found := call()) is None:
@@ -174,8 +175,8 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def work(self, work: Any) -> None:
-        """Until a torch `Work` on host memory (or a `gloo_calls.Pending`) is done. Raises its error, or Unfinished if
-        the error is a lost peer.
+        """Waits until a torch `Work` on host memory (or a `gloo_calls.Pending`) has ended. Raises its error, or
+        Unfinished if the error is a lost peer.
         """
         if self.polls and not getattr(work, "can_be_polled", True):
             work = WatchedWork(work)
@@ -193,8 +194,8 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def _doze(self, work: Any) -> None:
-        """Sleep within torch until a work is completed, and be back now and then. torch raises one error for a wait
-        that was too short and for a work that failed; the latter raises it again.
+        """Sleeps within torch until a work has ended, and returns now and then. torch raises the same error for a wait
+        that was too short and for a failed work; a failed work raises it again.
         """
         begun = time.perf_counter_ns()
         try:
@@ -206,24 +207,24 @@ class Patience:
             self.waited_ns += time.perf_counter_ns() - begun
 
     def blame(self, error: RuntimeError) -> NoReturn:
-        """Raise the error of a call; or Unfinished, if it came of a lost peer or because the run was given up."""
+        """Raises the error of a call; or Unfinished, if a lost peer or the end of the run caused it."""
         if peer_gone(error) or self.give_up.is_set():
             raise Unfinished from error
         raise error
 
     def sleep(self, ns: int) -> None:
-        """An injected delay of the host, or what its program sleeps."""
+        """Sleeps: a planted delay of the host, or a sleep of its program."""
         if ns and self.give_up.wait(ns / 1e9):
             raise Unfinished
 
     def check(self) -> None:
-        """Raises Unfinished once the run has been given up."""
+        """Raises Unfinished when the parent has given up the run."""
         if self.give_up.is_set():
             raise Unfinished
 
 
 class WatchedWork:
-    """A work that can only be waited for, with a thread that waits: `done` once it is over."""
+    """A work that cannot be polled, with a thread that waits for it. `done`: set when the work has ended."""
 
     def __init__(self, work: Any) -> None:
         self._work = work
@@ -235,11 +236,11 @@ class WatchedWork:
         return self.done.is_set()
 
     def source(self) -> int:
-        """Of a receive from any source (`real.gloo_calls`)."""
+        """Returns the sender of a receive from any source (`real.gloo_calls`)."""
         return int(self._work.source())
 
     def wait(self, timeout: timedelta | None = None) -> None:
-        """Until it is over. Raises its error, or RuntimeError if it takes longer."""
+        """Waits until the work has ended. Raises its error, or RuntimeError if it takes longer."""
         if not self.done.wait(None if timeout is None else timeout.total_seconds()):
             raise RuntimeError("not over yet")
         if self._error is not None:
@@ -254,7 +255,7 @@ class WatchedWork:
 
 
 def cores() -> int:
-    """Those that this process may use."""
+    """Returns the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

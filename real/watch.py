@@ -1,32 +1,30 @@
-"""Whether the ranks move: the parent's view of one job. A service is seen as the ranks are: "rank" stands for both
-here.
+"""Watches one job in the parent: whether its ranks make progress, and how each ended. Here "rank" includes services.
 
-A rank moves when its journal grows or when it reports its end. On real hardware that is all that shows a hang: no rank
-moved for `world.stall_ns`. So the report says "observed", and a rank that computed for longer than that would be called
-stuck too: a limit, set by the scenario. Injected delays are added to it, all together, since they may follow one
-another on a device while no host moves.
+A rank makes progress when its journal grows or when it reports its end. On real hardware this is the only sign of a
+hang: no rank made progress for `world.stall_ns`. So the report says "observed". A rank that computes for longer than
+that is also reported as a hang; the scenario sets the limit. The watch adds the sum of all planted delays to the limit.
+Delays on a device may follow one another while no host makes progress.
 
-When a rank has raised or died, its peers may never return from their waits, or may end by themselves. They get a
-shorter time to show. Of it counts only the time in which they slept (`quiet`), so no load of the machine decides a
-verdict.
+When a rank has raised or died, its peers may wait for it without end, or may end by themselves. The watch gives them a
+shorter time. It counts only time in which they slept (`quiet`), so a busy machine does not change a verdict.
 
-A rank that stands in an *idle* get has ended well if nothing can move any more, as in the simulation. Where all that
-have not ended stand so, none can send. So the watch waits not for the stall but only for the time in which a message
-may be under way. Then it *dismisses* them. The get ends the program, the worker sees its streams to their end and
-reports "finished", and the pool stays as it is. Should a stream hang, the rank does not report, and that is a hang.
-Where others do hang, the idle ones are not at fault: "finished" too, without any message.
+A rank in an *idle* get has ended well if nothing can happen any more, as in the simulation. If all unfinished ranks are
+in idle gets, none can send. So the watch waits only for the time in which a message may be under way, and then
+*dismisses* them. The get ends the program, the worker waits for its streams and reports "finished", and the pool stays
+as it is. If a stream hangs, the rank does not report, and that is a hang. If other ranks hang, the idle ones are not at
+fault, so their end is "finished", too, without any message.
 
-A sleep of a program is added to the stall while it lasts, and so is a time-out until it passes.
+The watch adds a program's sleep to the limit while it lasts, and a time-out until it passes.
 
-After Ctrl-Z or on a frozen machine this process does not run, and neither do the ranks. Then the ranks get the whole
-stall anew (`clock`).
+After Ctrl-Z or on a frozen machine, neither this process nor the ranks run. Then the ranks get the whole limit again
+(`clock`).
 
-Where a rank has several host threads, its last record says little of a hang. So each of its threads is looked up, in
-the process itself, before anything is stopped: `observed` has their lines.
+If a rank has several host threads, its last record does not show where each of them waits. So the watch asks the
+process for the line of each thread before it stops anything, and adds the lines to `observed`.
 
-What the machine took away says nothing of the program. A worker was ended from outside, though no scenario wanted its
-rank to die. Or it was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`. A
-worker whose rank has finished counts as well: its store, or what it sent last, may have gone with it.
+If the machine took a resource away, the run proves nothing about the program. For example, a signal from outside ended
+or stopped a worker, or it lacked memory or room for its journal. Then the watch ends at once with `lost`. This applies
+even to a worker whose rank has finished, since its store, or its last messages, may be gone with it.
 """
 
 from __future__ import annotations
@@ -59,13 +57,13 @@ no part of it. The latency of gloo and of a socket stays far below it.
 
 
 class JobWatch:
-    """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
+    """Follows the workers of a job to its end, or until further waiting is pointless.
 
-    Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
-    finished. `late`: whether the run was stopped at its deadline. `lost`: "" if the machine took nothing away.
-    `changed`: what ranks said of state that they share elsewhere. `spoiled`: whether a worker said that it cannot be
-    used again. `aborted`: whether one said that it aborted a communicator. `listening`: the workers whose program left
-    a store open when it finished. `undefined`: the NaNs that ranks brought.
+    * `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`: as in `Run`. `observed`: "" if all finished.
+    * `late`: whether the deadline of the run passed. `lost`: the resource that the machine took away, or "".
+    * `changed`: error texts about state that ranks share in the simulation. `undefined`: the NaNs of the ranks.
+    * `spoiled`: whether the pool must not use a worker again. `aborted`: whether a rank aborted a communicator.
+    * `listening`: the workers whose program left a store open when it finished.
     """
 
     def __init__(
@@ -100,7 +98,7 @@ class JobWatch:
         return [end or "blocked" for end in self._ends]
 
     def observe(self) -> None:
-        """Until every rank has ended, or no rank moves any more."""
+        """Waits until every rank has ended, or no rank makes progress any more."""
         clock = Clock(POLL_SECONDS)
         now = moved = reported = size = 0
         stands: dict[int, Unmoving] = {}
@@ -124,7 +122,7 @@ class JobWatch:
             someone_lost = any(end not in (None, "finished") for end in self._ends)
             hopeless = now - moved > self._grace_ns and quiet is not None and quiet.ns(now) > self._grace_ns
             limit = self._grace_ns if someone_lost and hopeless else self._stall_ns
-            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once: no rank writes
+            if (hopeless or now - moved > self._stall_ns) and not stands:  # read once, since no rank writes any more
                 unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
                 stands = {rank: standing(self._paths[rank], rank in self._mains_over) for rank in unfinished}
                 if all(stand.idle for stand in stands.values()) and not self._dismissed:
@@ -151,8 +149,8 @@ class JobWatch:
         self._conclude(now)
 
     def look_at_threads(self, journals: Sequence[Sequence[RawRecord]]) -> None:
-        """Say where the host threads stand, of ranks that have several and did not end. A process in which one holds
-        Python's lock does not answer.
+        """Asks ranks with several host threads that did not end for the line of each thread. A process in which a
+        thread holds Python's lock does not reply.
         """
         asked = {
             child.rank: child
@@ -171,7 +169,9 @@ class JobWatch:
             self.observed = "; ".join([self.observed, *standing[:FEW], *more])
 
     def _asked(self, children: Sequence[Child]) -> Iterator[tuple[Child, Any]]:
-        """What each process says of this run, with where its threads stand as the last; None where it is gone."""
+        """Returns all messages of each process about this run, the last one with the lines of its threads; None if the
+        process has ended.
+        """
         for child in children:
             child.send(AskStands(self._number))
         silent, deadline = list(children), time.monotonic() + LOOK_SECONDS
@@ -185,11 +185,11 @@ class JobWatch:
                 yield child, message
 
     def _dismiss(self, rank: int) -> None:
-        """Tell a rank that its idle get was its end."""
+        """Tells a rank that its idle get was its end."""
         self.children[rank].send(Dismiss(self._number))
 
     def _collect(self) -> bool:
-        """Take in what the workers say, waiting a little for it. Whether they said anything."""
+        """Reads messages of the workers, and waits a little for them. Returns whether there were any."""
         ready = speaking(self._unfinished(), POLL_SECONDS)
         for child in ready:
             message, rank = child.receive(), self._actors[child]
@@ -214,7 +214,7 @@ class JobWatch:
         return bool(ready)
 
     def _died(self, child: Child, rank: int) -> None:
-        """Its process is gone: as a scenario wanted, by itself, or since the machine took it away."""
+        """The process of a rank has ended: as a scenario planned, by itself, or because the machine ended it."""
         self._ends[rank] = "died"
         self._deaths[rank] = child.how_it_ended()
         taken = child.taken_away()
@@ -225,23 +225,23 @@ class JobWatch:
         return [child for child, actor in self._actors.items() if self._ends[actor] is None]
 
     def _look_at_those_that_finished(self) -> None:
-        """A store that failed has said so before its peers could learn of it. And a worker that is gone by now took
-        with it what others may have waited for. The kernel closes a killed process's store before it reports the
-        death, so a worker with a store has to answer once more.
+        """Checks workers whose rank has finished. If a store failed, its worker reported this before peers could
+        notice. If a worker has ended, it took with it what others may have waited for. The kernel closes a killed
+        process's store before it reports the death, so a worker with a store has to reply once more.
         """
         for child, message in self._asked(self.listening):
             if isinstance(message, Troubled):
                 self.lost = self.lost or f"{self._world.actor(self._actors[child])}: {message.what}"
             elif message is None:
-                child.how_it_ended()  # waits until the system has seen it
+                child.how_it_ended()  # waits until the system reports it
         for child, rank in self._actors.items():
             taken = "" if self.lost or self._ends[rank] != "finished" else child.taken_away()
             if taken:
                 self.lost = f"the process of {self._world.actor(rank)} {taken}"
 
     def _look_who_was_stopped(self) -> None:
-        """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a child
-        process, which keeps it open. One that is on its way out keeps its socket for seconds.
+        """Finds processes that cannot run, since their ranks are not at fault. A process that has ended may have left
+        its socket to a child, which keeps it open. A process that is ending keeps its socket for seconds.
         """
         for child, rank in self._actors.items():
             if self._ends[rank] is None and not self.lost:
@@ -252,7 +252,7 @@ class JobWatch:
                     self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""
 
     def _culprits(self) -> list[str]:
-        """The ranks that ended badly by themselves, in words."""
+        """Returns the ranks that ended badly by themselves, as text."""
         return [
             f"{self._world.actor(rank)} {end}" + (f" ({self._deaths[rank]})" if rank in self._deaths else "")
             for rank, end in enumerate(self._ends)
@@ -260,7 +260,7 @@ class JobWatch:
         ]
 
     def _conclude(self, watched_ns: int) -> None:
-        """How long it took, and what was seen."""
+        """Sets the duration and what was observed."""
         self.elapsed_ns = watched_ns
         if len(self._reports) == len(self.children):
             first = min(report.started_ns for report in self._reports)

@@ -1,16 +1,16 @@
-"""The child: one process a rank or service, which runs one job after the other until its parent is gone.
+"""The worker: one process per rank or service, which runs one job after the other until its parent ends.
 
-The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `AbortJob` it
-sets the flag for which every wait of the main thread looks. If the main thread does not come out of its job within a
-second, it is stuck inside a call of CUDA or NCCL. Then the control thread aborts the communicators from outside. On
-`Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look. A program
-never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. The same holds
-for host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
+A control thread reads the parent's messages and passes them to the main thread, which runs programs. On `AbortJob` it
+sets a flag that every wait of the main thread checks. If the main thread does not leave its job within a second, it is
+blocked inside a call of CUDA or NCCL. Then the control thread aborts the communicators. `Dismiss` arrives while the
+main thread is in an idle get, and sets another flag, which only such gets check. A program never suspends: every call
+of the contract blocks, so one `send(None)` runs it, or one of its host threads, to the end. If such a thread remains
+when the job has ended, the process is spoiled.
 
-No worker outlives its parent, however that ends. The control thread leaves when the socket closes. If it cannot run,
-because some call holds Python's lock, the kernel ends the worker. The read end of a pipe, whose other end only the
-parent has, is set to send SIGKILL when that end closes. Prior art: the pipe of `multiprocessing.resource_tracker`.
-PR_SET_PDEATHSIG would kill the worker with the *thread* that started it.
+No worker outlives its parent, however the parent ends. The control thread exits when the socket closes. If it cannot
+run, because some call holds Python's lock, the kernel ends the worker. Only the parent has the write end of a pipe, and
+the kernel sends SIGKILL to the reader when that end closes. Prior art: the pipe of `multiprocessing.resource_tracker`.
+PR_SET_PDEATHSIG would kill the worker when the *thread* that started it ends.
 
     python -P -m real.worker '{"rank": 0, "device": "cpu", "recovery": "kill", "port": 29500, "socket": 5, ...}'
 """
@@ -74,7 +74,7 @@ IDLE_SECONDS = 5.0
 
 
 class Worker:
-    """One rank's process."""
+    """The process of one rank or service."""
 
     def __init__(self, rank: int, device: str, recovery: str, port: int, folder: str, link: Connection) -> None:
         self.rank = rank
@@ -84,11 +84,11 @@ class Worker:
         self._link = link
         self._sending = threading.Lock()
         self._mail = Mail(folder, rank)
-        os.register_at_fork(after_in_child=link.close)  # the parent learns of our end by it, not of that process's
+        os.register_at_fork(after_in_child=link.close)  # a forked child must not keep it open
         self._dismissed = threading.Event()
         self._running = 0
         self._spoiled = False
-        self._left = Stores()  # of the program that finished last, there until all have ended
+        self._left = Stores()  # stores of the program that finished last, open until all ranks have ended
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
@@ -98,11 +98,11 @@ class Worker:
 
     # ---- control thread
     def listen(self) -> None:
-        """Until the parent is gone; the process ends with it."""
+        """Reads messages until the parent has ended; then ends the process."""
         parent = os.getppid()
         try:
             while True:
-                # A process that the parent forked may hold the socket open: look who our parent is, too.
+                # A process that the parent forked may keep the socket open: check the parent's pid, too.
                 while not self._link.poll(1.0):
                     if os.getppid() != parent:
                         return
@@ -128,13 +128,13 @@ class Worker:
 
     # ---- main thread
     def serve(self) -> None:
-        """Start up, then run what comes."""
+        """Starts up, then carries out what the parent sends."""
         try:
             versions = self._start()
         except Exception as error:
             self._send(refused(0, "machine", error))
             return
-        gc.freeze()  # what torch has made stays: the collector need not go through it in the middle of a step
+        gc.freeze()  # torch's objects stay: the garbage collector need not scan them during a step
         self._send(Ready(0, versions))
         while True:
             message = self._messages.get()
@@ -168,7 +168,7 @@ class Worker:
         return self._device.versions()
 
     def _run(self, job: Job) -> None:
-        """One job, to its end."""
+        """Runs one job, to its end."""
         try:
             program, prepared = resolve(job)
             before = state_of(program, prepared)
@@ -191,9 +191,9 @@ class Worker:
                 self._recover(message)
                 return
         ended = self._perform(job, program, prepared, groups)
-        if ended.end == "finished":  # all streams were drained
+        if ended.end == "finished":  # all work of the streams has ended
             self._device.clear()
-        if isinstance(ended, JobEnded) and ended.end != "blocked":  # then the parent waits for us
+        if isinstance(ended, JobEnded) and ended.end != "blocked":  # then the parent waits for this worker
             try:
                 refuse_changes(program, prepared, before)
             except SharedState as error:
@@ -202,7 +202,7 @@ class Worker:
         self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> JobEnded | Troubled:
-        """Run the program of this rank."""
+        """Runs the program of this rank."""
         try:
             file = JournalFile(job.journal)
         except OSError as error:
@@ -220,7 +220,7 @@ class Worker:
                 drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
                 self._send(Alone(job.number))
                 rank.all_over()
-            except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
+            except Dismissed:  # the program waits without end; its earlier work still has to end
                 rank._drain()
             else:
                 rank._drain()
@@ -228,10 +228,10 @@ class Worker:
                 self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
-        except (Unfinished, RankHung):  # a process that hangs says nothing; this one says that it does
+        except (Unfinished, RankHung):  # a rank that hangs reports nothing; this one reports its planned hang
             end = "blocked"
         except BaseException as error:
-            # An exception because the communicators were aborted says nothing about the program.
+            # An exception because of aborted communicators is no error of the program.
             end = "blocked" if self._give_up.is_set() or file.failed else "raised"
             if end == "raised":
                 rank.cut()
@@ -255,7 +255,7 @@ class Worker:
         return JobEnded(job.number, end, *times, "", False, listens, rank.aborted, (*rank.journal.shared.undefined,))
 
     def _recover(self, message: AbortJob) -> None:
-        """No thread waits any more. Abort what may still run on the device, and see whether it is usable."""
+        """No thread waits any more: aborts running device work, and checks whether the device can be used again."""
         self._device.abort(self._communicators.in_use("device"))
         clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled
         self._communicators.abandon()
@@ -264,9 +264,9 @@ class Worker:
 
     def _send(self, message: Any) -> None:
         try:
-            with self._sending:  # as may the control thread
+            with self._sending:  # the control thread may do so, too
                 self._link.send(message)
-        except OSError:  # the parent is gone
+        except OSError:  # the parent has ended
             os._exit(0)
 
 
@@ -275,8 +275,8 @@ def main() -> None:
 
 
 def work(settings: dict[str, Any]) -> None:
-    """Be a worker, until the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    """Runs a worker until its parent has ended."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends this process
     die_with_parent(settings.pop("lifeline"))
     link = Connection(settings.pop("socket"))
     try:
@@ -290,11 +290,11 @@ def work(settings: dict[str, Any]) -> None:
     except BaseException:
         traceback.print_exc()
     finally:
-        os._exit(1)  # without destructors: that of a stuck process group would never return
+        os._exit(1)  # without destructors, since that of a stuck process group would never return
 
 
 if __name__ == "__main__":
-    # Under its own name: journals leave out frames of this package when they say where a program raised.
+    # Under its own name: a program's place of an error omits frames of this package.
     from real.worker import main as run
 
     run()

@@ -1,4 +1,5 @@
-"""The recorder: what each rank of an unmodified job calls, on disk while it runs.
+"""The recorder: it writes the torch.distributed calls of an unmodified job to disk while the job runs, one file per
+rank.
 
     dpsim record -o FOLDER -- torchrun --nproc-per-node 4 train.py
     dpsim explain FOLDER
@@ -12,9 +13,9 @@ recorder.py    records, groups and texts of a process
 ring.py        the file
 watching.py    that the process lives, where it stands, and how it ended
 
-A recorded job makes the same calls of its libraries as a plain one. The methods of torch's own class are replaced, so
-each group keeps its type: torch batches transfers for groups of exactly that type. A record comes before the call, and
-the time of its return is stored when the call, or the wait for its Work, is over.
+A recorded job makes the same library calls as an unrecorded one. The recorder replaces methods of torch's own class, so
+each group keeps its type: torch batches transfers only for groups of exactly that type. It writes a record before the
+call. It adds the end time when the call, or the wait for its Work, has returned.
 
-Prior art: torch's flight recorder, which sees the calls of C++ and no roots, reductions, steps or decisions.
+Prior art: torch's flight recorder. It records calls from C++ as well, but no roots, reductions, steps or decisions.
 """

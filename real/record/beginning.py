@@ -1,10 +1,12 @@
-"""The beginning of a job and of its groups: a process has a recording, and the groups in it, before its first call.
+"""The beginning of a recorded job and of its groups: the recording exists, and contains the groups, before the first
+call.
 
     note_groups(recorder, torch.distributed.distributed_c10d)
 
-A rank whose calls all come from C++, as DDP's do, makes no call that the recorder sees. It has a file from
-`init_process_group` on, and the library's counts of its groups. The order of `new_group` decides which ranks get
-a group's name. So the ranks of a name are a decision, in which all processes must agree.
+Some ranks make all their calls from C++, as DDP does, so the recorder sees none of them. Such a rank still has a file
+from `init_process_group` on, with the library's own call counts for its groups. The order of `new_group` calls decides
+which ranks get a group's name. So the recorder writes the ranks of each name as a decision, on which all processes must
+agree.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from real.record.recorder import Recorder
 
 
 def note_groups(recorder: Recorder, module: ModuleType) -> None:
-    """Replace torch's `init_process_group` and the function in which each group is made."""
+    """Replaces torch's `init_process_group` and the function that creates each group."""
     initialize, make = module.init_process_group, module._new_process_group_helper
     parameters = inspect.signature(initialize)
 
@@ -28,7 +30,7 @@ def note_groups(recorder: Recorder, module: ModuleType) -> None:
     def init_process_group(*args: Any, **more: Any) -> Any:
         try:
             recorder.begins(_rank_of(parameters.bind(*args, **more).arguments))
-        except Exception:  # the job's call matters more than its record
+        except Exception:  # an error of the recorder must not stop the job's call
             recorder.miss()
         return initialize(*args, **more)
 
@@ -52,7 +54,7 @@ def note_groups(recorder: Recorder, module: ModuleType) -> None:
 
 
 def _rank_of(given: dict[str, Any]) -> int | None:
-    """The rank that this process has in the default group; None while only the library will know it."""
+    """Returns the rank of this process in the default group; None as long as only the library will know it."""
     if given.get("rank", -1) >= 0:
         return int(given["rank"])
     method = given.get("init_method")

@@ -1,13 +1,14 @@
-"""The recorder in a process: the methods of torch's process group, with a record before and after each.
+"""Installs the recorder in a process: it wraps methods of torch's process group, with a record before and after each
+call.
 
-    install_when_imported("/var/recording")     # torch is imported later, or never
+    install_when_imported("/var/recording")     # torch may be imported later, or never
 
-The class of the groups stays torch's own, and so does the path of each call. What is replaced:
+The class of the groups and the path of each call stay torch's own. The recorder replaces:
 
 * the methods of `ProcessGroup` in measures.METHODS, `Work.wait` and `Work.is_completed`;
-* `init_process_group`, and the function in which torch makes a group (beginning.py);
+* `init_process_group`, and the function in which torch creates a group (beginning.py);
 * the functions of `torch.distributed._functional_collectives`, whose calls go to C++. While torch compiles a program,
-  they are as before.
+  these do nothing else than before.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FUNCTIONS = "torch.distributed._functional_collectives"
 
 
 def install_when_imported(folder: str) -> Importing:
-    """Record this process as soon as it imports torch.distributed."""
+    """Records this process as soon as it imports torch.distributed."""
     recorder = Recorder(Path(folder), int(os.environ.get("DPSIM_RECORD_CALLS", SLOTS)))
     importing = Importing(recorder)
     sys.meta_path.insert(0, importing)
@@ -44,7 +45,7 @@ def install_when_imported(folder: str) -> Importing:
 
 
 class Importing(importlib.abc.MetaPathFinder):
-    """Changes two modules of torch right after Python has run them."""
+    """Changes two modules of torch right after Python has executed them."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.changes: dict[str, Callable[[ModuleType], None]] = {
@@ -70,7 +71,7 @@ class Importing(importlib.abc.MetaPathFinder):
 
 
 def install(recorder: Recorder, module: ModuleType) -> None:
-    """Replace the methods of torch's process group and Work, and listen to the marks of the program."""
+    """Replaces the methods of torch's process group and Work, and receives the marks of the program (`dpsim.mark`)."""
     group, work = module.ProcessGroup, module.Work
     recorder.count = group._get_sequence_number_for_group
     open_works: dict[int, int] = {}
@@ -94,7 +95,7 @@ def _recorded(recorder: Recorder, real: Any, method: Method, open_works: dict[in
     def call(group: Any, *args: Any, **more: Any) -> Any:
         try:
             number = record(group, op, measure(args, more), caller(1))
-        except Exception:  # the job's call matters more than its record
+        except Exception:  # an error of the recorder must not stop the job's call
             number = miss()
         try:
             work = real(group, *args, **more)
@@ -104,7 +105,7 @@ def _recorded(recorder: Recorder, real: Any, method: Method, open_works: dict[in
         if work is None:
             returned(number)
         else:
-            open_works[id(work)] = number  # if it is not waited for, a later Work has its id, and its place here
+            open_works[id(work)] = number  # a later Work may get this id and entry
         return work
 
     return call
@@ -153,7 +154,7 @@ def _looked(recorder: Recorder, real: Any, open_works: dict[int, int]) -> Any:
 
 
 def install_functional(recorder: Recorder, module: ModuleType) -> None:
-    """Replace functions whose calls go to C++ in one step, and the wait for their results."""
+    """Replaces functions whose calls go to C++ in one step, and the wait for their results."""
     open_tensors: dict[int, int] = {}
     for name, op in FUNCTIONAL.items():
         real = getattr(module, name, None)
@@ -173,7 +174,7 @@ def install_functional(recorder: Recorder, module: ModuleType) -> None:
 
 
 def _functional(recorder: Recorder, real: Any, op: int, module: ModuleType, open_tensors: dict[int, int]) -> Any:
-    inner: list[bool] = []  # one of them calls another
+    inner: list[bool] = []  # one of these functions calls another
 
     @functools.wraps(real)
     def call(tensor: Any, *args: Any, **more: Any) -> Any:
@@ -206,7 +207,7 @@ BROADCAST = OPS.index("broadcast")
 
 
 def _group_of(module: ModuleType, args: tuple[Any, ...], more: dict[str, Any]) -> Any:
-    """The process group among the arguments of a functional collective."""
+    """Returns the process group among the arguments of a functional collective."""
     given = more.get("group")
     if given is None:
         given = next(one for one in reversed(args) if not isinstance(one, (int, str, list)) or _is_name(one))
@@ -219,7 +220,7 @@ def _is_name(word: Any) -> bool:
 
 
 class Marks(mark.Listener):
-    """`dpsim.mark` of the program goes into the recording."""
+    """Writes the program's `dpsim.mark` calls into the recording."""
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder

@@ -1,11 +1,12 @@
-"""What each method of torch's process group is, and where its arguments say sizes, type, root and reduction.
+"""The recorded methods of torch's process group, and where the arguments of each contain sizes, type, root and
+reduction.
 
     METHODS["allreduce"]                     # Method(op=1, moves=...)
     moved(recorder, args, more)              # elements in, elements out, dtype, reduction, root or peer
 
-Torch calls these methods itself: `dist.all_reduce(x)` ends in `group.allreduce([x], options)`, and an object collective
-in two of them. So one place sees them all. Calls that torch makes in C++, as DDP does, pass by: the library counts
-them.
+torch itself calls these methods: `dist.all_reduce(x)` ends in `group.allreduce([x], options)`, and an object collective
+calls two of them. So it suffices to wrap these methods. Calls that torch makes in C++, as DDP does, are not seen; the
+library counts them.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from typing import Any, NamedTuple, TypeAlias
 from dpsim.contract.recording import OPS
 
 Moved: TypeAlias = tuple[int, int, Any, Any, int]
-"""Elements in and out, the type of the first tensor, the reduction or None, the root or peer (-1: none)."""
+"""(elements in, elements out, dtype of the first tensor, reduction or None, root or peer or -1)."""
 
 Measure: TypeAlias = Callable[[tuple[Any, ...], Mapping[str, Any]], Moved]
 
 
 def _first(tensors: Any) -> Any:
-    """The first tensor of a list, or of lists; None if there is none."""
+    """Returns the first tensor of a list, or of lists; None if there is none."""
     while type(tensors) in (list, tuple):
         if not tensors:
             return None
@@ -47,7 +48,7 @@ def _dtype(*tensors: Any) -> Any:
 
 
 def _options(args: tuple[Any, ...], more: Mapping[str, Any], after: int) -> Any:
-    """Options that come behind the tensors, or the plain argument in their place."""
+    """Returns the options after the tensors, or the plain argument in their place."""
     return args[after] if len(args) > after else next(iter(more.values()), None)
 
 
@@ -147,7 +148,7 @@ METHODS = {
     "recv": _method("recv", _from_peer),
     "recv_anysource": _method("recv", _from_any),
 }
-"""By name, in torch 2.11 to 2.15: a version lacks some of them."""
+"""By name, in torch 2.11 to 2.15; a version lacks some of them."""
 
 FUNCTIONAL = {
     "all_reduce": "all_reduce",
@@ -168,4 +169,4 @@ FUNCTIONAL = {
     "all_to_all_single": "all_to_all",
     "all_to_all_single_autograd": "all_to_all",
 }
-"""Functions of `torch.distributed._functional_collectives`, which go to C++ and not through the methods."""
+"""Functions of `torch.distributed._functional_collectives`, which call C++ and not these methods."""

@@ -1,8 +1,8 @@
-"""Where a call comes from: the user's lines, without those of torch and of the recorder.
+"""The place of a call: the user's lines, without frames of torch and of the recorder.
 
     place_of(frame)      # (("step", "train.py:42"), ("main", "train.py:60")), the innermost first
 
-A place is looked up by its code and offsets, so a call that was made there before costs no text.
+The module looks a place up by code objects and offsets. So a repeated call at the same place creates no text.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import os
 from types import CodeType, FrameType
 
 DEPTH = 3
-"""Lines of the user that are kept."""
+"""The number of the user's lines in a place."""
 
 MOST = 20_000
-"""Places that are remembered."""
+"""The number of places that the module caches."""
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _OTHERS = tuple(
@@ -29,9 +29,9 @@ _ALSO = (
 )
 
 _users: dict[int, bool] = {}
-"""Whether a code object is the user's, by its id: the hash of a code object is that of all it holds, and slow."""
+"""Whether a code object is the user's, by its id, since hashing a code object hashes all its contents."""
 _codes: list[CodeType] = []
-"""The same code objects, so that no id comes again."""
+"""The same code objects, kept alive so that ids stay unique."""
 
 
 def _is_users(code: CodeType) -> bool:
@@ -43,7 +43,7 @@ def _is_users(code: CodeType) -> bool:
 
 
 def key_of(frame: FrameType | None) -> tuple[int, ...]:
-    """What tells a place from others: the user's innermost frames as code and offset."""
+    """Returns the key of a place: code and offset of the user's innermost frames."""
     key: list[int] = []
     add, users, left = key.append, _users, DEPTH
     while frame is not None:
@@ -62,7 +62,7 @@ def key_of(frame: FrameType | None) -> tuple[int, ...]:
 
 
 def lines_of(frame: FrameType | None) -> list[tuple[str, str]]:
-    """Function and line of the user's innermost frames."""
+    """Returns function and line of the user's innermost frames."""
     lines: list[tuple[str, str]] = []
     while frame is not None and len(lines) < DEPTH:
         if _users[id(frame.f_code)]:

@@ -1,13 +1,14 @@
-"""The recorder of a process: what its calls of torch.distributed are, one record each.
+"""The recorder of a process: one record for each call of torch.distributed.
 
     recorder = Recorder(folder, slots=65536)
     number = recorder.record(group, op, measure(args, more), frame)     # a call of a process group begins
     recorder.waits(number)                                              # the program waits for its Work
-    recorder.returned(number)                                           # the call, or the wait, is over
+    recorder.returned(number)                                           # the call, or the wait, has returned
 
-The file is made with the default group, when the process knows its rank, or at the first call. A child of a fork gets
-another file. Where anything goes wrong within the recorder, the job goes on, and the header counts the call as missed.
-If the folder takes no file, one line on stderr says so, and the job goes on without a recording.
+The recorder creates its file together with the default group, when the process knows its rank, or at the first call. A
+forked child gets another file. If the recorder fails on a call, the job continues, and the header counts the call as
+missed. If the folder accepts no file, the recorder prints one line on stderr, and the job continues without a
+recording.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class RecordedGroup:
 
 
 class Recorder:
-    """See the module."""
+    """The recorder of a process, described in the module."""
 
     def __init__(self, folder: Path, slots: int = layout.SLOTS) -> None:
         self.folder, self.slots = folder, slots
@@ -66,7 +67,9 @@ class Recorder:
         self._opening = threading.Lock()
 
     def record(self, group: Any, op: int, moved: Moved, frame: FrameType | None) -> int:
-        """A call of a process group begins: the number of its record. `op`: in OPS; `frame`: that of the caller."""
+        """A call of a process group begins. Returns the number of its record. `op`: in OPS; `frame`: the caller's
+        frame.
+        """
         came, goes, dtype, reduction, peer = moved
         file = self.file or self._open()
         known = self.groups.get(id(group)) or self._met(group)
@@ -77,7 +80,7 @@ class Recorder:
         else:
             try:
                 counted = self.count(group) - known.others
-            except RuntimeError:  # a library that does not count
+            except RuntimeError:  # the library does not count
                 counted = 0
             seq = known.calls = (counted if counted > known.calls else known.calls) + 1
         key = key_of(frame)
@@ -90,7 +93,7 @@ class Recorder:
         return file.put(layout.CALL, op, thread, kind, how, known.number, place, seq, peer, came, goes)
 
     def returned(self, number: int) -> None:
-        """The call of a record is over for its host."""
+        """The call of a record has returned on its host."""
         file = self.file
         if number and file is not None:
             file.end(number)
@@ -107,12 +110,12 @@ class Recorder:
             file.waits(number)
 
     def step(self, step: int) -> None:
-        """The program says that a step begins."""
+        """The program has begun a step (`dpsim.mark`)."""
         file = self.file or self._open()
         file.put(layout.STEP, 0, self._thread(), 0, 0, 0, 0, 0, 0, int(step) % (1 << 64), 0)
 
     def decided(self, label: str, value: Any, group: Any, frame: FrameType | None) -> None:
-        """The program says what it decided."""
+        """The program has decided a value (`dpsim.mark`)."""
         file = self.file or self._open()
         number = 0 if group is None else (self.groups.get(id(group)) or self._met(group)).number
         key = key_of(frame)
@@ -121,7 +124,7 @@ class Recorder:
         file.put(layout.DECISION, 0, self._thread(), 0, 0, number, place, 0, file.text(label), said, 0)
 
     def start_again(self) -> None:
-        """This is a child of a fork: what the parent has is not its own."""
+        """This is a forked child: it starts a separate recording."""
         self.file, self.missed = None, 0
         self._opening = threading.Lock()
         self.groups.clear()
@@ -139,7 +142,7 @@ class Recorder:
             self._open(rank)
 
     def meets(self, group: Any, ranks: Sequence[int]) -> None:
-        """The program has made a group, of these ranks or of all. It may be no member."""
+        """The program has created a group of these ranks, or of all. This process may be no member."""
         if not hasattr(group, "group_name"):
             return
         if self.file is None:
@@ -148,7 +151,9 @@ class Recorder:
             self._met(group, ranks or range(group.size()))
 
     def monitored(self, group: Any) -> None:
-        """The program makes a barrier of transfers: those of each member with the first one, back and forth."""
+        """The program makes a monitored barrier: transfers between each member and the first one, in both
+        directions.
+        """
         known = self.groups.get(id(group)) or self._met(group)
         known.others += known.step * (2 * (group.size() - 1 if group.rank() == 0 else 1) - 1)
 
@@ -156,7 +161,7 @@ class Recorder:
         import torch.distributed as dist
 
         with self._opening:
-            if self.file is not None:  # another thread was faster
+            if self.file is not None:  # another thread has created it
                 return self.file
             if self.refused:
                 raise NotRecorded
@@ -181,7 +186,7 @@ class Recorder:
         if ranks is None:
             try:
                 ranks = dist.get_process_group_ranks(group)
-            except Exception:  # made without torch's registry, by an engine: its ranks count from 0
+            except Exception:  # an engine created it without torch's registry: its ranks count from 0
                 ranks = range(group.size())
         about = {
             "name": str(group.group_name),
@@ -197,12 +202,14 @@ class Recorder:
         return known
 
     def _counts(self) -> list[tuple[int, int]]:
-        """The groups, and how many calls the library counts in each."""
+        """Returns the groups, and how many calls the library counts in each."""
         groups = [(known, known.group()) for known in [*self.groups.values()]]
         return [(known.number, max(0, self._counted(one) - known.others)) for known, one in groups if one is not None]
 
     def _counted(self, group: Any) -> int:
-        """How many collectives the library counts in a group, those from C++ among them; 0 if it does not count."""
+        """Returns how many collectives the library counts in a group, including calls from C++; 0 if it does not
+        count.
+        """
         try:
             return int(self.count(group))
         except RuntimeError:
@@ -221,7 +228,7 @@ class Recorder:
         return number
 
     def _word(self, word: Any) -> int:
-        """The number of a dtype's name."""
+        """Returns the number of a dtype's name."""
         assert self.file is not None
         number = self._words.get(word)
         if number is None:
@@ -229,14 +236,14 @@ class Recorder:
         return number
 
     def _reduction(self, reduction: Any) -> int:
-        """The number of a reduction's name. Torch's hash of a reduction is its number."""
+        """Returns the number of a reduction's name. torch's hash of a reduction is its number."""
         assert self.file is not None
         name = str(getattr(reduction, "op", reduction)).rpartition(".")[2].lower()
         number = self._reductions[hash(reduction)] = self.file.text(name)
         return number
 
     def miss(self) -> int:
-        """A call could not be described."""
+        """The recorder could not describe a call."""
         self.missed += 1
         if self.file is not None:
             self.file.missed(self.missed)
@@ -244,7 +251,7 @@ class Recorder:
 
 
 def _job() -> str:
-    """What the ranks of a job have in common, and two jobs or two attempts of `torchrun` have not."""
+    """Returns a text that the ranks of a job share, and that differs between two jobs or two attempts of `torchrun`."""
     return " ".join(os.environ.get(name, "") for name in JOB)
 
 

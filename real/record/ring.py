@@ -4,9 +4,9 @@
     number = file.call(op, group, place, ...)      # a call begins
     file.end(number)                               # it returns
 
-A record is one store of 64 bytes into mapped memory, and each text is stored once. The recorder flushes nothing: the
-kernel keeps what a killed process wrote. (A power cut loses it.) If the table of texts is full, a new text gets the
-number 0, and the header counts it.
+A record is one store of 64 bytes into mapped memory, and the file contains each text once. The recorder flushes
+nothing, since the kernel keeps what a killed process wrote. (A power failure loses it.) If the table of texts is full,
+a new text gets the number 0, and the header counts it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUFFIX_NEW = ".new"
 
 
 class RecordingFile:
-    """One process's recording."""
+    """The recording of one process."""
 
     def __init__(self, folder: Path, rank: int, size: int, slots: int = layout.SLOTS) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ class RecordingFile:
         self.alive()
 
     def text(self, text: str, kind: int = layout.PLAIN) -> int:
-        """The number of a text; 0 if the table has no room for it."""
+        """Returns the number of a text; 0 if the table has no room for it."""
         data = text.encode(errors="replace")[:2_000]
         key = kind, data
         with self._lock:
@@ -86,7 +86,7 @@ class RecordingFile:
         came: int,
         goes: int,
     ) -> int:
-        """Write a record; its number."""
+        """Writes a record; returns its number."""
         self.last = number = next(self._numbers)
         at = self._first + number % self.slots * 64
         start = time.time_ns()
@@ -96,7 +96,7 @@ class RecordingFile:
         return number
 
     def end(self, number: int) -> None:
-        """The call of a record has returned. A slot that another record has taken stays as it is."""
+        """The call of a record has returned. If a newer record has overwritten the slot, this does nothing."""
         if self.last - number < self.slots:
             self._put_end(self.memory, self._first + number % self.slots * 64 + layout.SLOT_END, time.time_ns())
 
@@ -111,7 +111,7 @@ class RecordingFile:
         self._put_end(self.memory, layout.WAITS_AT, number)
 
     def counted(self, group: int, calls: int) -> None:
-        """How many calls of a group the library counts."""
+        """Stores how many calls of a group the library counts."""
         if group < layout.GROUPS:
             layout.CALLS.pack_into(self.memory, layout.CALLS_AT + group * layout.CALLS.size, calls)
 
@@ -126,6 +126,6 @@ class RecordingFile:
         layout.MISSED.pack_into(self.memory, layout.MISSED_AT, calls)
 
     def ended(self, how: str, text: str = "") -> None:
-        """How the program ended: a word of ENDS, and the text of an exception."""
+        """Stores how the program ended: a word of ENDS, and the text of an exception."""
         self.alive()
         layout.END.pack_into(self.memory, layout.END_AT, layout.ENDS.index(how), self.text(text[:300]))

@@ -1,12 +1,12 @@
-"""What a recorded process says of itself while its program is busy or stands still: that it lives, and where it stands.
+"""Reports that a recorded process is alive, and where it is when its program makes no calls.
 
-A thread writes twice a second that the process lives, and how many calls the library counts in each group. When the
-program makes no call for a while, the thread writes the lines of all threads beside the recording. A later call empties
-the file.
+Twice a second, a thread writes that the process is alive, and how many calls the library counts in each group. When the
+program makes no call for a while, the thread writes the lines of all threads into a file beside the recording. A later
+call empties that file.
 
-A program that holds Python's lock stops that thread. For this case Python's fault handler has a clock in C, which the
-thread sets back each time. It may fire in no other case, for it reads the frames of threads while they run. That
-crashed one of some forty jobs with Python 3.11.
+If a program holds Python's lock (the GIL), that thread cannot run. For this case Python's fault handler has a timer in
+C, which the thread restarts each time. The timer must fire only in this case, because it reads the frames of threads
+while they run. With Python 3.11, that crashed one of some forty jobs.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from real.record.ring import RecordingFile
 
 EVERY_S = 0.5
 QUIET_S = float(os.environ.get("DPSIM_RECORD_QUIET", "15"))
-"""Seconds without a call after which the lines are written."""
+"""After this number of seconds without a call, the thread writes the lines."""
 END_S = 5.0
 LOCKED_S = 15.0
-"""Seconds after which a program is taken to hold Python's lock. A machine that is busy must not look like that."""
+"""After this number of seconds, the program counts as holding Python's lock. A busy machine must not look like that."""
 
 
 def watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]]) -> None:
-    """Watch this process from now on. `counts`: groups, and how many calls the library counts in each."""
+    """Watches this process from now on. `counts`: returns the groups, and how many calls the library counts in each."""
     over = threading.Event()
     thread = threading.Thread(target=_watch, args=(file, counts, over), name="dpsim recorder", daemon=True)
     thread.start()
@@ -59,7 +59,7 @@ def _watch(file: RecordingFile, counts: Callable[[], Iterable[tuple[int, int]]],
                 stacks.seek(0)
                 written = False
         elif not written and time.monotonic() - since >= QUIET_S:
-            faulthandler.dump_traceback(file=stacks)  # with Python's lock: no thread runs meanwhile
+            faulthandler.dump_traceback(file=stacks)  # holds Python's lock: no thread runs meanwhile
             written = True
         over.wait(EVERY_S)
 
@@ -76,7 +76,7 @@ def _notice_the_end(file: RecordingFile, over: threading.Event, thread: threadin
     def ended() -> None:
         if os.getpid() == owner and not over.is_set():
             over.set()
-            thread.join(END_S)  # Python ends a thread within a call of C++ by an abort of the process
+            thread.join(END_S)  # if Python ended this thread within a C++ call, the process would abort
             faulthandler.cancel_dump_traceback_later()
             error = _ends_by()
             if error is not None:
@@ -86,11 +86,13 @@ def _notice_the_end(file: RecordingFile, over: threading.Event, thread: threadin
 
     sys.excepthook = raised
     atexit.register(ended)
-    util.Finalize(None, ended, exitpriority=-1_000)  # a process that multiprocessing forked runs nothing of atexit
+    util.Finalize(None, ended, exitpriority=-1_000)  # a forked process runs no atexit functions
 
 
 def _ends_by() -> BaseException | None:
-    """The exception that ends a process of multiprocessing. Torch's `spawn` catches it, and exits with a code."""
+    """Returns the exception that ends a process of multiprocessing. torch's `spawn` catches it, and exits with a
+    code.
+    """
     error = sys.exc_info()[1]
     if isinstance(error, SystemExit):
         return error.__context__ if error.code else None

@@ -1,4 +1,4 @@
-"""The device half of a rank, and the rank itself.
+"""The device calls of a rank, and the rank itself.
 
 communicators.py   device communicators
 streams.py         streams and events

@@ -1,7 +1,8 @@
-"""Device communicators of a rank: argument checks, default sites, the journal. A backend adds how to start an issue.
+"""Device communicators of a rank: argument checks, default sites, and the journal. A backend adds how it issues a call.
 
-Every method plans an `Issue`, journals it, and hands the resulting issues to the backend. A skipped call gives none, a
-repeated call gives two. The methods of collectives are those of their files (`dpsim.contract.collectives`).
+Each method plans an `Issue`, the call as the backend has to carry it out. It writes the call's record, and passes the
+resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it there are two. The
+methods of collectives are in their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
         self.places = 1
-        """The number of places of the device that each issue takes, on a device with finitely many."""
+        """How many slots of the device each issue occupies, on a device with finitely many."""
         self._group: int | None = None
         self._together: Stream | None = None
 
@@ -64,7 +65,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
     @contextmanager
     def _coalesce(self, stream: Stream) -> Generator[None, None, None]:
         self._group, self._together = self.journal.number("group"), stream
-        capture = of_this_backend(stream, OwnStream).capture  # of a JournaledStream
+        capture = of_this_backend(stream, OwnStream).capture  # a method of JournaledStream
         if capture is not None:
             capture.open(self, stream)
         if capture is None or capture.graph.captures:
@@ -83,7 +84,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         try:
             on = stream.name
         except AttributeError:
-            on = of_this_backend(stream, OwnStream).name  # which says what is wrong
+            on = of_this_backend(stream, OwnStream).name  # raises an error that names the mistake
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
@@ -104,7 +105,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
             )
             capture.collective(self, issue, output, source, stream, site, memory)
             return
-        if reads is writes:  # in place: a tag is what the collective leaves
+        if reads is writes:  # in place: the collective leaves this tag
             reads = untagged(reads) if len(reads[0]) > 3 else reads
         self._put(self.journal.collective(self.name, issue, on, site, reads, writes), output, source, stream)
 
@@ -134,7 +135,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         self._move(self.journal.transfer(self.name, issue, on, site, reads, writes), buffer, stream)
 
     def unmade(self, issue: Issue) -> bool:
-        """Whether the issue would be the first use of a communicator that is made then (`World.lazy`)."""
+        """Whether the issue would be the first use of a communicator that ranks make at first use (`World.lazy`)."""
         return False
 
     def _refuse_unmade(self, issue: Issue, site: str, stream: Stream) -> None:
@@ -145,21 +146,21 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
 
     @abstractmethod
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        """Put each issue on the stream, in order; the input is `source`, the result goes to `output`, perhaps the
-        same.
+        """Puts each issue on the stream, in order. It reads `source` and writes `output`, which may be the same
+        buffer.
         """
 
     @abstractmethod
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        """Put each transfer on the stream; those of an open group go out when it is closed."""
+        """Puts each transfer on the stream; those of an open group when the group is closed."""
 
     @abstractmethod
     def _open(self, stream: Stream) -> None:
-        """Begin a coalesced group."""
+        """Begins a coalesced group."""
 
     @abstractmethod
     def _close(self, stream: Stream) -> None:
-        """Send off the coalesced group."""
+        """Ends the coalesced group and puts it on the stream."""
 
 
 take_methods(JournaledDeviceCommunicator, "on_device")

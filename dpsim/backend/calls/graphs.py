@@ -1,18 +1,19 @@
-"""Captured graphs: kept once, replayed as a whole. What is the same on every backend.
+"""CUDA graphs: a program captures calls once and replays them as a whole. This file has what is the same on every
+backend.
 
-A graph keeps the plain calls that the program makes during its capture (`dpsim.backend.graphs.capture`). A replay makes
-them again (`dpsim.backend.graphs.kept`). It writes one `replay` record and then ordinary records, so every check reads
-records that it knows. The simulation and gloo issue the kept calls one by one. A CUDA device launches what it captured,
-and this module only writes the records.
+During its capture, a graph keeps the plain calls of the program (`dpsim.backend.graphs.capture`). A replay makes them
+again (`dpsim.backend.graphs.kept`). It writes one `replay` record and then the ordinary records of these calls, so each
+check can read them. The simulation and gloo issue the kept calls one by one. A CUDA device replays its own captured
+graph, and this module only writes the records.
 
-Work on the captured stream goes out on the stream of the replay. Streams that joined the capture become *branches* of
-the graph and differ from the program's streams. A branch has its own name, "side@decode", and only the events of the
-capture order it.
+In a replay, the calls of the captured stream run on the stream of the replay. Streams that joined the capture become
+*branches* of the graph. A branch is no stream of the program: it has a separate name, "side@decode", and only events of
+the capture order it.
 
     replay 3 of decode on main
         launch a on main; record e on main; side@decode waits for e; launch b on side@decode; ...
 
-Replays of one graph run one after the other: a replay on another stream waits for the one before it.
+Replays of one graph run one after the other: a replay waits for the one before, even on another stream.
 """
 
 from __future__ import annotations
@@ -35,28 +36,28 @@ from dpsim.contract.ops import CaptureMode
 
 
 class GraphOwner(Protocol):
-    """What a graph needs of its rank."""
+    """The methods of a rank that a graph uses."""
 
     journal: Journal
     streams: dict[str, Any]
     graphs: dict[str, JournaledGraph]
 
     def stream(self, name: str) -> Stream:
-        """The stream of that name."""
+        """Returns the stream with that name."""
 
 
 MODES = "global", "thread_local", "relaxed"
 
 
 class JournaledGraph(Graph):
-    """A graph of a rank. A backend whose device captures by itself sets `captures` and overrides what begins with an
-    underscore.
+    """A graph of a rank. A backend whose device captures by itself sets `captures` and overrides the methods that begin
+    with an underscore.
     """
 
     __slots__ = ("_last", "_names", "_rows", "journal", "kept", "pool", "rank", "replays")
 
     captures = False
-    """Whether the device keeps the calls, too, and replays them by itself."""
+    """Whether the device itself captures and replays the calls (CUDA)."""
 
     def __init__(self, rank: GraphOwner, name: str, pool: GraphPool) -> None:
         self.rank = rank
@@ -64,7 +65,7 @@ class JournaledGraph(Graph):
         self.name = name
         self.pool = pool
         self.kept: GraphCapture | None = None
-        """What was captured."""
+        """The finished capture; None before."""
         self._names: Names | None = None
         self._rows: tuple[Names, list[Row] | None] | None = None
         self.replays = 0
@@ -82,7 +83,7 @@ class JournaledGraph(Graph):
         own: JournaledStream = of_this_backend(stream, JournaledStream)
         kept, journal = self.kept, self.journal
         if own.journal.shared is not journal.shared:
-            self._own(stream)  # which says what is wrong
+            self._own(stream)  # raises an error that names the mistake
         if kept is None:
             raise RuntimeError(
                 f"{site}: graph {self.name} was not captured, so there is nothing to replay. Capture it in a block, "
@@ -102,7 +103,7 @@ class JournaledGraph(Graph):
         journal.again("mark", "record", journal.place(site), (own.name, number))
 
     def _own(self, stream: Stream) -> JournaledStream:
-        """The stream, if it is of this rank."""
+        """Returns the stream, if it belongs to this rank; otherwise raises."""
         own: JournaledStream = of_this_backend(stream, JournaledStream)
         if own.journal.shared is not self.journal.shared:
             mine, other = self.journal.rank, own.journal.rank
@@ -110,36 +111,40 @@ class JournaledGraph(Graph):
         return own
 
     def names(self, origin: str, target: str) -> Names:
-        """Those of the streams of a replay. One that goes out where the last one did has the same."""
+        """Returns the names of the streams of a replay. They are the same as in the last replay if it was on the same
+        stream.
+        """
         if self._names is None or self._names[origin] != target:
             self._names = Names(self.name, origin, target)
         return self._names
 
     def branches(self) -> list[str]:
-        """The names that streams which joined the capture have in its replays so far."""
+        """Returns the branch names of the streams that joined the capture, in its replays so far."""
         if self._names is None or self.kept is None:
             return []
         return [name for stream, name in self._names.items() if stream != self.kept.origin.name]
 
     def frozen(self, buffer: Buffer) -> Buffer:
-        """The buffer with the memory that it has now, for calls that are issued again after its free."""
+        """Returns the buffer with its present memory, for calls that a replay issues even after the program freed the
+        buffer.
+        """
         return buffer
 
     def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
-        """An event behind a replay, for which the next one on another stream waits."""
+        """Returns an event after a replay, for which the next replay on another stream waits."""
         return stream._record(number, True)
 
     def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
         """The device begins to capture."""
 
     def _end(self) -> None:
-        """It has what it captured."""
+        """The device ends its capture and keeps the result."""
 
     def _abandon(self) -> None:
-        """What was captured is of no use."""
+        """The device drops its capture."""
 
     def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
-        """Put all of it on the stream, and journal its calls."""
+        """Issues all kept calls on the stream, and writes their records."""
         self._launch(stream, kept)
         if self.captures and not self.pool.memories:
             rows = self._rows_for(kept, stream)
@@ -153,7 +158,7 @@ class JournaledGraph(Graph):
         self.pool.loosen(kept.memories)
 
     def _rows_for(self, kept: GraphCapture, stream: JournaledStream) -> list[Row] | None:
-        """The records of a replay there, if they are the same each time but for numbers of the moment."""
+        """Returns the records of a replay on these streams, if replays differ only in sequence numbers and ordinals."""
         names = self.names(kept.origin.name, stream.name)
         if self._rows is None or self._rows[0] is not names:
             made = [call.row(names) for call in kept.calls]
@@ -162,16 +167,16 @@ class JournaledGraph(Graph):
         return self._rows[1]
 
     def _launch(self, stream: JournaledStream, kept: GraphCapture) -> None:
-        """The device replays what it captured."""
+        """The device replays its captured graph."""
 
     def _branch(self, name: str) -> JournaledStream:
-        """The stream of a branch."""
+        """Returns the stream of a branch."""
         branch: JournaledStream = of_this_backend(self.rank.stream(name), JournaledStream)
         return branch
 
 
 class Capturing(AbstractAsyncContextManager[None]):
-    """The block in which a graph is captured."""
+    """The `async with` block in which a program captures a graph."""
 
     def __init__(self, graph: JournaledGraph, stream: JournaledStream, mode: CaptureMode, site: str) -> None:
         self._graph = graph
@@ -187,7 +192,7 @@ class Capturing(AbstractAsyncContextManager[None]):
         raise TypeError(self._block("entered by with"))
 
     def __exit__(self, *error: object) -> None:
-        """Python looks for it before it enters."""
+        """Not used: Python looks for this method before it enters the block."""
 
     def _block(self, wrong: str) -> str:
         return f"{self._site}: the capture is {wrong}; it is a block: async with graph.capture(stream)"
@@ -198,7 +203,7 @@ class Capturing(AbstractAsyncContextManager[None]):
             journal.shared.capture.refuse(902, f"{site}: another capture begins")
         if graph.kept is not None:
             raise RuntimeError(f"{site}: graph {graph.name} was captured already; capture under another name")
-        branches = {name for one in graph.rank.graphs.values() for name in one.branches()}  # joined by their replays
+        branches = {name for one in graph.rank.graphs.values() for name in one.branches()}  # their replays join them
         for one in [stream for name, stream in graph.rank.streams.items() if name not in branches]:
             with journal.shared.issuing:
                 if journal.turn is not None:
@@ -233,7 +238,7 @@ class Capturing(AbstractAsyncContextManager[None]):
                 self._leave("end" if done else "abandon", frame, isinstance(error, RankDied | RankHung | GeneratorExit))
 
     def _leave(self, what: str, frame: FrameType, dead: bool = False) -> None:
-        """The capture is over. A rank that is dead, or stands in it at the end of the run, writes nothing more."""
+        """Ends the capture. If the rank is dead, or the run ends within the block, it writes no record."""
         assert self._capture is not None
         self._graph.journal.shared.capturing(None)
         self._capture.leave()
@@ -247,7 +252,7 @@ class Capturing(AbstractAsyncContextManager[None]):
 
 
 class GraphReplay(Replaying):
-    """One replay: of a graph that was captured on the stream `origin`, on the stream `target`."""
+    """One replay, on the stream `target`, of a graph that was captured on the stream `origin`."""
 
     def __init__(self, graph: JournaledGraph, origin: str, target: JournaledStream) -> None:
         self.journal = graph.journal

@@ -1,7 +1,7 @@
-"""Ranks and mailboxes: the contract's calls of a host thread, journaled and handed to the backend.
+"""Ranks and mailboxes: each call of a host thread is checked, written to the journal, and passed to the backend.
 
 class MyRank(JournaledRank):
-    def _post(self, to, mailbox, message, delay_ns): ...      # send it; does not wait
+    def _post(self, to, mailbox, message, delay_ns): ...      # sends the message; does not wait
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
 
 
 class JournaledMailbox(Mailbox):
-    """A mailbox of the rank that looks into it."""
+    """A mailbox, as the rank that reads it uses it."""
 
     __slots__ = ("name", "rank")
 
@@ -58,7 +58,7 @@ class JournaledMailbox(Mailbox):
             timeout_ns = whole(timeout_ns, "the time-out", site, 0)
             if idle:
                 raise ValueError(f"{site}: a get with a time-out cannot be idle; leave out idle or timeout_ns")
-        if timeout_ns == 0:  # a get that does not wait is a poll: the mailbox may well be empty, whatever is under way
+        if timeout_ns == 0:  # a get with a time-out of 0 is a poll
             how, timeout_ns = "poll", None
         journal = self.rank.journal
         if journal.turn is not None:
@@ -68,7 +68,7 @@ class JournaledMailbox(Mailbox):
 
 
 class JournaledRank(Rank):
-    """One rank, for all of its host threads; the step tag lives in the thread's journal."""
+    """One rank, for all its host threads. The step tag is in the journal of each thread."""
 
     __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "made", "pools", "started", "streams", "world")
 
@@ -202,14 +202,16 @@ class JournaledRank(Rank):
 
     @abstractmethod
     def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
-        """Meet the other members of a group in a barrier, one for each issue. Learns its communicators."""
+        """Meets the other members of a new group in a barrier, one per issue. The outcome is the group's
+        communicators.
+        """
 
     @abstractmethod
     def _stream(self, name: str) -> Stream:
-        """Make a stream."""
+        """Creates a stream."""
 
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
-        """Make a graph."""
+        """Creates a graph."""
         return JournaledGraph(self, name, pool)
 
     @property
@@ -242,37 +244,37 @@ class JournaledRank(Rank):
 
     @abstractmethod
     def _open_store(self, port: int) -> Outcome:
-        """Listen on a port of this node; learns the store, or None."""
+        """Listens on a port of this node. The outcome is the store, or None."""
 
     @abstractmethod
     def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
-        """Connect to it; learns the store, or None."""
+        """Connects to a store. The outcome is the store, or None."""
 
     @abstractmethod
     def _flag(self, name: str) -> JournaledFlag:
-        """Make a flag, clear."""
+        """Creates a flag, which is clear."""
 
     @abstractmethod
     def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
-        """Start a host thread."""
+        """Starts a host thread."""
 
     @abstractmethod
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
-        """Send; does not wait. ValueError if there is no such rank."""
+        """Sends a message, without waiting. Raises ValueError if there is no such rank."""
 
     @abstractmethod
     def _watch(self, actor: int, mailbox: str) -> None:
-        """Have ("gone", actor) put into a mailbox of this rank when the actor is gone."""
+        """Lets the backend send ("gone", actor) to a mailbox of this rank when the actor is gone."""
 
     @abstractmethod
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
-        """Look into a mailbox; the record `Take` explains `how`. Learns the message, or None for an empty poll and for
-        a get whose time is up.
+        """Reads a mailbox; the record `Take` explains `how`. The outcome is the message. It is None for an empty poll,
+        and for a get whose time-out passes.
         """
 
     @abstractmethod
     def _sleep(self, ns: int) -> Outcome:
-        """Let the host stand still; learns None."""
+        """Suspends the host for `ns`. The outcome is None."""
 
 
 def _find(table: Mapping[str, C], kind: str, rank: int, domain: str) -> C:

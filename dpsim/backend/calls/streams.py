@@ -29,11 +29,11 @@ from dpsim.contract.ops import DTYPES, DType
 INT = frozenset({int})
 
 PER_REPLAY = "per_replay"
-"""The site of the record that says so of a buffer."""
+"""The site of the record for a buffer with `per_replay`."""
 
 
 def captured_per_replay(site: str) -> ValueError:
-    """What `per_replay` says of memory that a capture takes."""
+    """Returns the error for `per_replay` within a capture."""
     return ValueError(
         f"{site}: per_replay within a capture, where each replay takes its memory anew; allocate the buffer before the "
         "capture, or leave per_replay out"
@@ -41,7 +41,7 @@ def captured_per_replay(site: str) -> ValueError:
 
 
 class JournaledEvent(Event):
-    """A point in a stream; `number` counts the events of the rank."""
+    """A point in a stream. `number` counts the events of the rank."""
 
     __slots__ = ("journal", "number", "point")
 
@@ -49,7 +49,7 @@ class JournaledEvent(Event):
         self.journal = journal
         self.number = number
         self.point: CapturedPoint | None = None
-        """Where it was recorded, if that was in a capture."""
+        """Where a capture recorded it; None outside a capture."""
 
     def query(self, site: str) -> Work:
         if self.journal.turn is not None:
@@ -70,21 +70,21 @@ class JournaledEvent(Event):
         return Work(self.journal, self._synchronize())
 
     def synchronize_at(self, site: str, frame: FrameType) -> Work:
-        """The same, in the name of the program at this frame."""
+        """As `synchronize`, with the program's line at this frame."""
         self.journal.note_at("ask", site, ("synchronize", self.number), frame)
         return Work(self.journal, self._synchronize())
 
     @abstractmethod
     def _again(self, stream: JournaledStream) -> None:
-        """It is at the present end of that stream from now on."""
+        """Records the event again, at the present end of that stream."""
 
     @abstractmethod
     def _query(self) -> Outcome:
-        """Learn whether the point has passed."""
+        """The outcome says whether the event has passed."""
 
     @abstractmethod
     def _synchronize(self) -> Outcome:
-        """Wait for the point; learns None."""
+        """Waits until the event has passed. The outcome is None."""
 
 
 class JournaledStream(OwnStream):
@@ -96,7 +96,7 @@ class JournaledStream(OwnStream):
         self.journal = journal
         self.name = self.home = name
         self.capture: GraphCapture | None = None
-        """The one that keeps what is put on it."""
+        """The capture that keeps the calls on this stream, or None."""
 
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str, *, per_replay: bool = False) -> Buffer:
         if per_replay and self.capture is not None:
@@ -145,7 +145,7 @@ class JournaledStream(OwnStream):
             return
         journal = self.journal
         try:
-            # Most launches read one buffer or none, and write one.
+            # A fast path: most launches read one buffer or none, and write one.
             read = (reads[0].refs if len(reads) == 1 and not reads[0].freed else refs(reads)) if reads else ()  # type: ignore[attr-defined]
             written = writes[0].refs if len(writes) == 1 and not writes[0].freed else refs(writes)  # type: ignore[attr-defined]
             delay = journal.note("launch", site, (self.name, read, written))
@@ -180,7 +180,7 @@ class JournaledStream(OwnStream):
         self._wait(own)
 
     def wait_stream(self, other: Stream) -> None:
-        # As `record` and `wait`, and not by calling them: both records tell the program's line.
+        # The bodies of `record` and `wait`, so that both records contain the program's line.
         source: JournaledStream = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
         if source.journal.turn is not None:
             source.journal.on("stream", source.name)
@@ -221,7 +221,7 @@ class JournaledStream(OwnStream):
         self._wait_flag(own)
 
     def _record_else(self, event: Event | None, frame: FrameType) -> JournaledEvent:
-        """Record an event that was recorded before, or one within a capture."""
+        """Records an event again, or one within a capture."""
         if self.capture is not None:
             self.capture.valid("record")
         if event is None:
@@ -237,12 +237,12 @@ class JournaledStream(OwnStream):
         return point
 
     def _wait_at(self, event: JournaledEvent, frame: FrameType) -> None:
-        """Wait for an event, in the name of the program at this frame."""
+        """Waits for an event, with the program's line at this frame."""
         self.journal.note_at("wait", "wait", (self.name, event.number), frame)
         self._wait(event)
 
     def _wait_within(self, event: JournaledEvent, frame: FrameType) -> None:
-        """Wait, where the event is of a capture or the stream is captured."""
+        """Waits for an event, if the event belongs to a capture or the stream is captured."""
         point = event.point
         capture = self.capture or (point.capture if point is not None and point.capture.under_way else None)
         if capture is None:
@@ -251,20 +251,22 @@ class JournaledStream(OwnStream):
 
     @abstractmethod
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
-        """Take memory."""
+        """Allocates memory."""
 
     @abstractmethod
     def _launch(self, call: KernelCall) -> None:
-        """Put the call on the stream. An exception in the kernel is raised as KernelError with the address."""
+        """Puts the kernel call on the stream. An exception in the kernel is raised as KernelError with the address."""
 
     @abstractmethod
     def _record(self, number: int, joins: bool = False) -> JournaledEvent:
-        """An event at the stream's present end. `joins`: another stream waits for it, and no host can ask for it."""
+        """Returns an event at the stream's present end. `joins`: only another stream waits for it, and no host queries
+        it.
+        """
 
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:
-        """Hold later work until the event."""
+        """Lets later work of the stream wait for the event."""
 
     @abstractmethod
     def _wait_flag(self, flag: JournaledFlag) -> None:
-        """Hold later work until the flag is found set."""
+        """Lets later work of the stream wait until it reads the flag as set."""

@@ -1,4 +1,4 @@
-"""Captured graphs: what a capture keeps, and what a replay issues again.
+"""CUDA graphs: the calls that a capture keeps, and how a replay issues them again.
 
 kernel_globals.py  the globals that a kernel may read
 kernel_call.py     a kernel with the arguments of its launch

@@ -1,11 +1,11 @@
-"""The streams of a capture: which have joined it, and which were joined again.
+"""The streams of a capture: which streams joined it, and for which of them the captured stream waited again.
 
-A stream joins when it waits for an event of the capture. At the end, the captured stream must come after all calls on
-the joined streams. Vector clocks decide this: the clock of a stream counts the calls of each other stream that precede
-its next call.
+A stream joins a capture when it waits for an event of the capture. When the capture ends, the captured stream must come
+after all calls on the joined streams (CUDA error 904 otherwise). The file decides this by vector clocks: the clock of a
+stream counts, for each stream, the calls that precede its next call.
 
     main    launch a; e = record      .                    wait f; launch c
-    side              wait e; launch b; f = record                              main knows all of side: it is joined
+    side              wait e; launch b; f = record                              main comes after all of side: no error
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ from dpsim.contract.interface import CaptureError
 
 
 class Graphed(Protocol):
-    """A graph: its name, and where its memory comes from."""
+    """The fields of a graph that a capture uses: its name, and its memory pool."""
 
     name: str
     pool: GraphPool
 
 
 class UnderWay(Protocol):
-    """A capture."""
+    """The methods of a capture that its streams use."""
 
     under_way: bool
 
     @property
     def graph(self) -> Graphed:
-        """The graph that is captured."""
+        """The graph of the capture."""
 
     def refuse(self, code: int, message: str) -> NoReturn:
-        """Raise CaptureError."""
+        """Raises CaptureError."""
 
     def wait(self, stream: Any, event: Any, frame: FrameType) -> None:
-        """A stream waits for an event of it."""
+        """A stream waits for an event of the capture."""
 
 
 class Captured(Target, Protocol):
-    """A stream that can be captured."""
+    """A stream that a program can capture."""
 
     home: str
     capture: Any
 
 
 class CapturedPoint(NamedTuple):
-    """Where an event was recorded in a capture. `clock`: how many calls of each stream came before."""
+    """The point in a capture at which an event was recorded. `clock`: how many calls of each stream came before."""
 
     capture: UnderWay
     kept: KeptMark
@@ -59,14 +59,14 @@ class CapturedPoint(NamedTuple):
 
 
 class Recorded(Protocol):
-    """An event."""
+    """The fields of an event that a capture uses."""
 
     number: int
     point: CapturedPoint | None
 
 
 def captured_event(event: Recorded, site: str, under_way: Lawful | None) -> CaptureError:
-    """The error for the use of an event that was recorded in a capture. `under_way`: the one that lasts, if any."""
+    """Returns the error for the use of an event that a capture recorded. `under_way`: the present capture, if any."""
     assert event.point is not None
     capture = event.point.capture
     if capture.under_way:
@@ -80,7 +80,7 @@ def captured_event(event: Recorded, site: str, under_way: Lawful | None) -> Capt
 
 
 class Branches:
-    """The streams of one capture, the captured one among them."""
+    """The streams of one capture, including the captured one."""
 
     def __init__(self, capture: UnderWay) -> None:
         self._capture = capture
@@ -88,27 +88,27 @@ class Branches:
         self._clocks: dict[str, dict[str, int]] = {}
 
     def join(self, stream: Captured) -> None:
-        """What is put on the stream is kept from now on."""
+        """A stream joins: the capture keeps its calls from now on."""
         self._streams[stream.name] = stream
         self._clocks[stream.name] = {}
         stream.capture, stream.home = self._capture, f"{stream.name}@{self._capture.graph.pool.name}"
 
     def leave(self) -> None:
-        """The capture is over: the streams are the program's again."""
+        """The capture is over: its streams run their calls again."""
         for stream in self._streams.values():
             stream.capture, stream.home = None, stream.name
 
     def advance(self, stream: str) -> None:
-        """A call more on a stream."""
+        """Counts a call on a stream."""
         clock = self._clocks[stream]
         clock[stream] = clock.get(stream, 0) + 1
 
     def clock(self, stream: str) -> dict[str, int]:
-        """What comes before the next call of a stream."""
+        """Returns how many calls of each stream precede the next call of this stream."""
         return dict(self._clocks[stream])
 
     def wait(self, stream: Captured, clock: dict[str, int]) -> None:
-        """A stream comes after a point; it joins if it was none of the capture's."""
+        """Orders a stream after a point. If the stream was not in the capture, it joins."""
         if stream.capture is None:
             self.join(stream)
         own = self._clocks[stream.name]
@@ -116,6 +116,6 @@ class Branches:
             own[name] = max(own.get(name, 0), count)
 
     def unjoined(self, origin: str) -> list[str]:
-        """The streams with calls that the captured one does not come after."""
+        """Returns the streams with calls after which the captured stream does not come."""
         known = self._clocks[origin]
         return [name for name, clock in self._clocks.items() if known.get(name, 0) < clock.get(name, 0)]

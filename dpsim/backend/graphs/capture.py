@@ -1,14 +1,14 @@
-"""A capture under way: what it keeps, and what it forbids. Shared by every backend.
+"""A capture in progress: the calls that it keeps, and the calls that it forbids. All backends share it.
 
-The captured stream, and those that joined it, have `Stream.capture` set; their plain calls come here in place of the
-device. What is kept is in `dpsim.backend.graphs.kept`. Where the backend captures for real (CUDA) the call goes to the
-device as well, which keeps it too.
+The captured stream, and each stream that joined it, has `Stream.capture` set. Their plain calls are passed to this file
+and not to the device. `dpsim.backend.graphs.kept` stores them. If the device itself captures (CUDA), it also receives
+the calls.
 
-CUDA's rules forbid calls (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled operations"). Its error
-codes name them:
+CUDA forbids some calls during a capture (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled
+operations"). Its error codes are:
 
-    900  a call that learns, or that waits for what is captured        904  a stream that joined was not joined again
-    901  anything after such an error                                  905  waiting for an event from outside
+    900  an awaited call, or a wait for captured work                  904  no wait at the end for a joined stream
+    901  any call after such an error                                  905  a wait for an event from outside
     902  a capture within a capture                                    907  an event of a capture used outside
     908  the end of a capture that another host thread began
 """
@@ -44,17 +44,17 @@ from dpsim.contract.ops import CaptureMode
 
 
 class Keeping(Protocol):
-    """What a capture needs of its graph."""
+    """The methods of a graph that its capture uses."""
 
     name: str
     pool: GraphPool
 
     @property
     def captures(self) -> bool:
-        """Whether the device keeps the calls, too."""
+        """Whether the device itself captures the calls, too."""
 
     def frozen(self, buffer: Buffer) -> Buffer:
-        """The buffer with the memory that it has now."""
+        """Returns the buffer with its present memory."""
 
 
 LEARNS = {
@@ -65,7 +65,7 @@ LEARNS = {
     "look": "asks for a collective or transfer",
     "look up": "looks into a store, or for one",
 }
-"""What each kind of awaited op that a capture forbids does, in words."""
+"""Awaited calls that a capture forbids, by kind, in words for the error."""
 
 
 class GraphCapture(CapturePool):
@@ -85,22 +85,22 @@ class GraphCapture(CapturePool):
 
     @cached_property
     def size(self) -> int:
-        """How many records a replay makes, allocs and frees apart. Asked for when the capture is over."""
+        """The number of records that a replay writes, without allocs and frees. Read it after the capture."""
         return sum(call.size for call in self.calls)
 
-    # ---- the law
+    # ---- forbidden calls
 
     def refuse(self, code: int, message: str, cure: str = "") -> NoReturn:
-        """Raise CaptureError, and let nothing more come into this graph."""
+        """Raises CaptureError, and makes the capture invalid."""
         if self._invalid:
             code, message, cure = 901, f"{message}; the capture is invalid since an error before", ""
         self._invalid = True
         raise CaptureError(code, f"{message}, while graph {self.graph.name} is captured{cure}")
 
     def check(self, journal: Journal, call: str, site: str) -> None:
-        """Refuse a call that learns from the device or from a peer. In mode "thread_local" and "relaxed" that of
-        another host thread is its own matter. A second capture is refused in any mode, also to a thread that was held
-        up when it was about to begin one.
+        """Refuses a call that gets data from the device or from a peer. In the modes "thread_local" and "relaxed",
+        calls of other host threads are allowed. A second capture is refused in every mode, even if its thread was about
+        to begin when this capture began.
         """
         if call == "capture":
             self.refuse(902, f"{site}: another capture begins")
@@ -108,7 +108,7 @@ class GraphCapture(CapturePool):
             return
         if journal.thread != self.thread and self.mode != "global":
             return
-        if call in ("ask", "read") and self.mode == "relaxed":  # what is captured is refused by itself
+        if call in ("ask", "read") and self.mode == "relaxed":  # other checks refuse captured events and buffers
             return
         what = LEARNS.get(call) or f"starts a {call}"
         self.refuse(900, f"{site}: the host {what}", INSTEAD)
@@ -118,7 +118,7 @@ class GraphCapture(CapturePool):
             self.refuse(901, f"{site}: nothing is kept any more")
 
     def finish(self) -> None:
-        """The block is through: CaptureError if the graph cannot be had."""
+        """Ends the block. Raises CaptureError if the capture gives no graph."""
         self.valid("end")
         if self.journal.thread != self.thread and self.mode != "relaxed":
             cure = f"; end it in thread {self.thread}, which began it, or capture in mode relaxed"
@@ -130,7 +130,7 @@ class GraphCapture(CapturePool):
             self.refuse(904, f"stream {name} joined and was not joined again", cure)
 
     def leave(self) -> None:
-        """It is over, whatever became of it."""
+        """Ends the capture, with or without a graph."""
         self.under_way = False
         self._branches.leave()
         self.release_late()
@@ -138,12 +138,12 @@ class GraphCapture(CapturePool):
     # ---- streams and events
 
     def _add(self, stream: str, kept: KeptCall) -> None:
-        """A call more on a stream."""
+        """Adds a call on a stream."""
         self._branches.advance(stream)
         self.calls.append(kept)
 
     def record(self, stream: Captured, event: Recorded, frame: FrameType) -> None:
-        """An event is recorded on a stream of the capture."""
+        """A stream of the capture records an event."""
         self.valid("record")
         where, _ = self._keep(stream, "mark", "record", (stream.name, event.number), frame)
         kept = KeptMark(stream.name, "record", where)
@@ -151,7 +151,7 @@ class GraphCapture(CapturePool):
         self.calls.append(kept)
 
     def wait(self, stream: Captured, event: Recorded, frame: FrameType) -> None:
-        """A stream waits for an event, and one of the two is of this capture."""
+        """A stream waits for an event; the stream or the event belongs to this capture."""
         self.valid("wait")
         point = event.point
         if point is None or point.capture is not self:
@@ -165,7 +165,7 @@ class GraphCapture(CapturePool):
             stream._wait(event)
 
     def wait_flag(self, stream: Captured, flag: JournaledFlag, site: str, frame: FrameType) -> None:
-        """A stream of the capture waits for a flag: in each replay."""
+        """A stream of the capture waits for a flag; each replay will wait, too."""
         self.valid(site)
         where, delay = self._keep(stream, "flag_wait", site, (stream.name, flag.name), frame)
         if self.graph.captures:
@@ -200,7 +200,7 @@ class GraphCapture(CapturePool):
             if delay:
                 stream._spin(delay)
             stream._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
-            reads = writes = ()  # the device keeps them
+            reads = writes = ()  # the device captures them
         call = KernelCall(
             (journal.rank, site, journal.ordinal),
             kernel,
@@ -279,7 +279,7 @@ class GraphCapture(CapturePool):
             self._add(stream.name, kept)
 
     def open(self, communicator: Communicator, stream: Captured) -> None:
-        """A coalesced group begins."""
+        """Begins a coalesced group."""
         self._group = KeptTransfers(stream.name, "group", "", communicator, grouped=True)
 
     def close(self) -> None:

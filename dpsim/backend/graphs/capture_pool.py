@@ -1,4 +1,4 @@
-"""What a capture has of its graph's pool: the memory that it takes and gives back, and what its kernels take."""
+"""How a capture uses its graph's memory pool: allocations, frees, and the scratch memory of kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dpsim.backend.memory.pools import GraphPool, PoolMemory, Scratch
 
 
 class CapturePool:
-    """The part of a `GraphCapture` that buffers talk to."""
+    """The part of a `GraphCapture` that buffers call."""
 
     def __init__(self, journal: Journal, pool: GraphPool) -> None:
         self.journal = journal
@@ -23,7 +23,7 @@ class CapturePool:
         self._scratch: dict[str, list[Scratch]] = {}
 
     def took(self, stream: Captured, buffer: JournaledBuffer, address: tuple[str, int, str]) -> None:
-        """A buffer was taken from the graph's pool."""
+        """The program allocated a buffer from the graph's pool."""
         self.valid(address[0])
         memory = buffer.held = PoolMemory(self, self.pool, stream.home, address).of(buffer)
         memory.pool.take(memory, self.journal, new=True)
@@ -31,8 +31,9 @@ class CapturePool:
         self.calls.append(KeptAlloc(stream.name, address[0], address[2], memory))
 
     def gave_back(self, buffer: JournaledBuffer, memory: PoolMemory, where: str) -> None:
-        """The program freed one of the graph's buffers. What other streams use the pool has when the capture is over:
-        the allocator cannot ask how far they are (c10's CUDACachingAllocator, `deferred blocks`).
+        """The program freed a buffer of the graph. If another stream uses the buffer, its memory returns to the pool
+        only after the capture. The allocator cannot query a stream that is captured (c10's CUDACachingAllocator,
+        `deferred blocks`).
         """
         memory.freed(where)
         if memory in self._shared:
@@ -43,11 +44,13 @@ class CapturePool:
             self.calls.append(KeptFree("", memory.site, where, memory))
 
     def used(self, memory: PoolMemory) -> None:
-        """`record_stream` on memory of the graph."""
+        """The program called `record_stream` for memory of the graph."""
         self._shared.append(memory)
 
     def scratch(self, stream: Captured, site: str, where: str) -> list[tuple[Scratch, int]]:
-        """What a kernel takes for itself, and when, by the count of the pool. Those of a stream share it."""
+        """Returns the scratch memory that a kernel allocates for itself, and when, by the pool's count. All kernels of
+        a stream share it.
+        """
         scratch = self._scratch.get(stream.home)
         if scratch is None:
             address = site, self.journal.ordinal, where
@@ -59,10 +62,10 @@ class CapturePool:
         return [(one, now) for one in scratch]
 
     def valid(self, site: str) -> None:
-        """Raise CaptureError if the capture is invalid."""
+        """Raises CaptureError if the capture is invalid."""
 
     def release_late(self) -> None:
-        """The capture is over: the pool has what other streams use, too."""
+        """After the capture: returns memory that other streams used to the pool."""
         for buffer, memory in self._late:
             memory.give_back()
             buffer._release()

@@ -1,8 +1,8 @@
-"""What a capture keeps: the plain calls of a graph, and how a replay makes each of them again.
+"""The calls that a capture keeps, and how a replay makes each of them again.
 
-A kept call has all fields of its record but those of the moment: sequence numbers, ordinals, the numbers of events and
-of memory. `again` journals the call. Where the backend keeps graphs by itself, `again` also issues it; a CUDA device
-has already issued it with the whole graph.
+A kept call has the fields of its record, except those that differ in each replay. These are sequence numbers, ordinals,
+and the numbers of events and memory. Its method `again` writes the record of a replay. On a backend that issues kept
+calls one by one, `again` also issues it. A CUDA device has already launched the whole graph.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from dpsim.contract.interface import Buffer
 
 
 class KeptCall(ABC):
-    """One call. `stream`: that of the capture."""
+    """One kept call. `stream`: its stream in the capture."""
 
     __slots__ = ("site", "stream", "where")
 
     size = 1
-    """How many records it makes, allocs and frees apart."""
+    """The number of its records in a replay, without allocs and frees."""
 
     def __init__(self, stream: str, site: str, where: str) -> None:
         self.stream = stream
@@ -36,15 +36,17 @@ class KeptCall(ABC):
 
     @abstractmethod
     def again(self, replay: Replaying) -> None:
-        """Make it once more."""
+        """Makes the call once more, in a replay."""
 
     def row(self, names: Names) -> Row | None:
-        """Its record, if only the numbers of the moment are missing, for `GraphRecords.rows`."""
+        """Returns its record for `GraphRecords.rows`, if replays differ only in sequence numbers and ordinals; else
+        None.
+        """
         return None
 
 
 class KeptLaunch(KeptCall):
-    """A kernel."""
+    """A kernel launch."""
 
     __slots__ = ("call", "delay", "memory")
 
@@ -77,7 +79,7 @@ class KeptLaunch(KeptCall):
 
 
 class KeptCollective(KeptCall):
-    """A device collective. `buffers`: its output and source, where it is to be issued again."""
+    """A device collective. `buffers`: its output and source, if a replay issues it."""
 
     __slots__ = ("buffers", "communicator", "issue", "memory", "places")
 
@@ -156,7 +158,7 @@ class KeptTransfers(KeptCall):
 
 @contextmanager
 def _places(communicator: Communicator, places: int) -> Iterator[None]:
-    """Issues take this number of places, as when the capture kept them."""
+    """Lets issues occupy as many slots as they did at the capture."""
     now, communicator.places = communicator.places, places
     try:
         yield
@@ -165,7 +167,7 @@ def _places(communicator: Communicator, places: int) -> Iterator[None]:
 
 
 class KeptMark(KeptCall):
-    """An event recorded."""
+    """The record of an event."""
 
     __slots__ = ()
 
@@ -177,7 +179,7 @@ class KeptMark(KeptCall):
 
 
 class KeptWait(KeptCall):
-    """A stream told to wait for an event of the capture."""
+    """A stream's wait for an event of the capture."""
 
     __slots__ = ("mark",)
 
@@ -193,7 +195,7 @@ class KeptWait(KeptCall):
 
 
 class KeptFlagWait(KeptCall):
-    """A stream told to wait for a flag: each replay looks at it."""
+    """A stream's wait for a flag; each replay reads the flag again."""
 
     __slots__ = ("delay", "flag")
 
@@ -215,7 +217,7 @@ class KeptFlagWait(KeptCall):
 
 
 class KeptAlloc(KeptCall):
-    """Memory taken from the graph's pool: a replay takes it again if it was given back."""
+    """An allocation from the graph's pool. If the program freed it, each replay allocates it again."""
 
     __slots__ = ("memory",)
 
@@ -230,7 +232,7 @@ class KeptAlloc(KeptCall):
 
 
 class KeptFree(KeptCall):
-    """Memory given back within the capture."""
+    """A free within the capture."""
 
     __slots__ = ("memory",)
 

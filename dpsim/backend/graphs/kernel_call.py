@@ -1,18 +1,19 @@
-"""A kernel with what it is called with: what a launch puts on a stream, on every backend.
+"""A kernel with its arguments: what a launch puts on a stream, on every backend.
 
-A call names buffers, not their memory, so it may be issued again later, when the buffers hold something else.
+A kernel call refers to buffers and not to their memory. So a graph replay can issue it again later, when the buffers
+have other contents.
 
-A kernel is a plain function, and it depends on nothing but `reads`, `writes` and `args`. Other callables may hold state
-that the program changes before the stream runs the kernel. Examples are a partial function, a method (also a built-in
-one, of a list), an object, and a list as a default. A function of an array library is no kernel either, because it
-returns its result.
+A kernel is a plain function, and it depends only on `reads`, `writes` and `args`. dpsim refuses other callables, since
+they may have state that the program changes before the stream runs the kernel. Examples are a partial function, a
+method (also a built-in one, of a list), an object, and a default that is a list. A function of an array library is no
+kernel either, because it returns its result.
 
-The globals that a kernel reads are in `dpsim.backend.graphs.kernel_globals`.
+`dpsim.backend.graphs.kernel_globals` checks the globals that a kernel reads.
 
-A kernel uses only the arrays that its launch names, on every backend. It may not write an array of `reads`, even if
-`writes` names the same buffer. It returns nothing. It keeps no reference to its arrays, since the program might use
-them later without a record. In the simulation the first calls of a kernel get new arrays on the same memory, and the
-simulation counts the references to them (`OnTrial`).
+On every backend, a kernel uses only the arrays that its launch names. It must not write an array of `reads`, even if
+`writes` contains the same buffer. It returns nothing. It keeps no reference to its arrays, since the program might use
+them later without a record. To find such references, the simulation passes new arrays to the first calls of a kernel,
+and counts the references to them afterwards (`OnTrial`).
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from dpsim.contract.interface import Buffer, Frozen, Kernel
 
 
 class KernelCall:
-    """`address`: rank, site and ordinal of the launch. `reads` come first among the kernel's arguments, then `writes`,
-    then `args`. `cost`: in ns, where the program says it.
+    """A kernel call. `address`: rank, site and ordinal of the launch. The kernel's arguments are `reads`, then
+    `writes`, then `args`. `cost`: in ns, or None.
     """
 
-    __slots__ = ("address", "args", "cost", "kernel", "reads", "writes")  # made in half the time of a NamedTuple
+    __slots__ = ("address", "args", "cost", "kernel", "reads", "writes")  # created faster than a NamedTuple
 
     def __init__(
         self,
@@ -56,9 +57,10 @@ class KernelCall:
         self.cost = cost
 
     def run(self, reads: Sequence[Any], writes: Iterable[Any], written: Callable[[Any], bool] | None = None) -> None:
-        """Call the kernel; `reads` and `writes` are the arrays of both. Raises KernelError for whatever it raises.
+        """Calls the kernel. `reads` and `writes` are the arrays. Raises KernelError for any exception of the kernel.
 
-        `written`: whether an array of `reads` was written; where the library refuses that by itself it is left out.
+        `written`: returns whether the kernel wrote an array of `reads`. A library with read-only arrays needs no such
+        function.
         """
         try:
             result = self.kernel(*reads, *writes, *self.args)
@@ -73,8 +75,8 @@ class KernelCall:
 
 
 def check_kernel(kernel: Any, site: str) -> None:
-    """Raise TypeError unless the kernel is a plain function that reads no later state. A closure reads later state, and
-    so may a default that is not plain data.
+    """Raises TypeError unless the kernel is a plain function that reads no later state. A closure reads later state,
+    and so may a default that is not plain data.
     """
     if not callable(kernel):
         raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
@@ -100,17 +102,19 @@ def check_kernel(kernel: Any, site: str) -> None:
 
 
 KNOWN: set[Kernel] = set()
-"""Kernels that were checked, and have kept no array in their first calls. A launch checks all others."""
+"""Kernels that passed the checks and kept no array in their first calls. A launch checks all others."""
 
 _READ: set[tuple[CodeType, str]] = set()
-"""Code whose globals were checked, with the module's: a kernel that is defined within `run` is a new one in each."""
+"""Code whose globals passed the check, with its module. A kernel that `run` defines is a new function in each run, but
+has the same code.
+"""
 
 _CALLS: dict[Kernel, int] = {}
 TRIALS = 4
 
 
 class OnTrial:
-    """A kernel in its first calls. Raises KeptArray for one that keeps an array of numpy, or a part of one."""
+    """A kernel in its first calls. Raises KeptArray if the kernel keeps a numpy array, or a part of one."""
 
     __slots__ = ("kernel",)
 
@@ -124,7 +128,7 @@ class OnTrial:
         if result is not None:
             return result
         if before != [*map(_references, given)]:
-            gc.collect()  # a cycle holds what nothing can reach
+            gc.collect()  # only an unreachable reference cycle refers to it
             if before != [*map(_references, given)]:
                 raise KeptArray
         calls = _CALLS.pop(self.kernel, 0) + 1
@@ -137,12 +141,14 @@ class OnTrial:
 
 
 def _references(value: Any) -> int:
-    """How many references there are to an array: its parts refer to it as well, for it lies on no other array."""
+    """Returns the number of references to an array. A view of the array refers to it as well, since the array is no
+    view itself.
+    """
     return getrefcount(value) if type(value) is ndarray else 0
 
 
 def _remember(known: set[Any] | dict[Any, int], key: Any) -> None:
-    """Put it there; what is made anew in each run does not pile up."""
+    """Adds a key to a set. It first clears a set or a dict that is full, so that neither grows without bound."""
     if len(known) >= 4096:
         known.clear()
     if isinstance(known, set):
@@ -169,7 +175,7 @@ class KernelError(RuntimeError):
 
 
 class WroteWhatItReads(Exception):
-    """A kernel wrote an array of its `reads`. A library with read-only arrays raises its own error instead."""
+    """A kernel wrote an array of its `reads`. A library with read-only arrays raises a different error."""
 
 
 class GaveResult(Exception):
@@ -181,12 +187,12 @@ class KeptArray(Exception):
 
 
 def refuse_result(result: Any) -> None:
-    """Raise GaveResult unless a kernel returned nothing."""
+    """Raises GaveResult unless a kernel returned None."""
     if result is not None:
         raise GaveResult(f"something of type {type(result).__name__}")
 
 
 def _line(kernel: Kernel) -> str:
-    """Where the kernel stands in the source, for errors that are seen when it has returned."""
+    """Returns where the kernel is in the source, for errors that dpsim finds after the kernel returned."""
     code = getattr(kernel, "__code__", None)
     return "" if code is None else f" ({place_in(kernel.__module__, code, code.co_firstlineno)})"

@@ -1,21 +1,21 @@
-"""What a kernel reads beside its arguments: the globals of its module. A launch refuses those that may change.
+"""Checks the globals that a kernel reads. A launch refuses a kernel that reads a global which may change.
 
-A kernel runs later than its launch, and on real hardware in another process than that of other ranks.
-So it may use what stays as it is:
+A kernel runs later than its launch, and on real hardware each rank has its own process. It reads only constant globals:
 
-    functions, classes, modules             each function of a program is looked into, as the kernel itself is
+    functions, classes, modules             the check reads each function of a program as it reads the kernel
     a cache of such a function              functools.cache and lru_cache
     numbers, text, tuples and the like      also an Enum, a dtype, a frozen dataclass of such values, a logger
-    functions of Python and of libraries    as they are: what they remember by themselves is not seen
+    functions of Python and of libraries    unchecked: the check cannot see their internal state
 
-A list, a dictionary, an array, a ContextVar, `os.environ`, another object or a method bound to one is refused. So is a
-kernel that sets a global, or an attribute of a module, a class or a function. It may not call `globals`, `setattr` or
-`exec`.
-The names are read from the code: of the kernel, of functions and lambdas within it, and of each function it names.
-A chain of attributes (`os.environ`, `config.table`) is followed, also through a local variable that holds a module.
+The launch refuses a list, a dictionary, an array, a ContextVar, `os.environ`, other objects, and their methods. It also
+refuses a kernel that sets a global, or an attribute of a module, a class or a function. A kernel may not call
+`globals`, `setattr` or `exec`.
 
-A number that a function of its module sets by `global` is refused as well. One that is set from elsewhere
-(`config.STEP = 2`) is compared at the end of each run (`dpsim.contract.rules.kernel_constants`).
+The check reads the bytecode of the kernel, of functions and lambdas within it, and of each function that it names. It
+follows chains of attributes (`os.environ`), also through a local variable that contains a module.
+
+A launch also refuses a number that a function of its module sets by `global`. If other code sets it (`config.STEP =
+2`), the comparison at the end of each run finds this (`dpsim.contract.rules.kernel_constants`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,13 @@ from dpsim.contract.rules.kernel_constants import watch
 
 
 class KernelRefused(TypeError):
-    """A kernel uses what may change before it runs."""
+    """A kernel reads a value that may change before it runs."""
 
 
 class _Value(NamedTuple):
-    """What a chain of names stands for, as the source has it, and the module or class where its last name was found."""
+    """The value of a chain of names: the chain as in the source, and the module or class that contains its last
+    name.
+    """
 
     value: Any
     text: str
@@ -63,7 +65,7 @@ _KEPT = (
     *(types.GenericAlias, types.UnionType, types.MethodDescriptorType, types.WrapperDescriptorType),
     *(types.ClassMethodDescriptorType, types.GetSetDescriptorType, types.MemberDescriptorType, property),
 )
-"""Types of what stays as it is."""
+"""Types whose values never change."""
 
 _FORBIDDEN: dict[Any, str] = {
     globals: "globals",
@@ -74,7 +76,7 @@ _FORBIDDEN: dict[Any, str] = {
     delattr: "delattr",
     os.getenv: "os.getenv",
 }
-"""Functions by which a kernel would reach what its code does not name."""
+"""Functions by which a kernel could reach names that are not in its code."""
 
 _ROOTS = frozenset({"LOAD_GLOBAL", "LOAD_NAME"})
 _ATTRIBUTES = frozenset({"LOAD_ATTR", "LOAD_METHOD"})
@@ -84,25 +86,27 @@ _MISSING = object()
 
 
 def check_globals(kernel: FunctionType) -> None:
-    """Raise KernelRefused, which names the global, unless a kernel uses only what stays as it is."""
+    """Raises KernelRefused, which names the global, unless a kernel reads only constant globals."""
     _Reader(packages() | {kernel.__module__.partition(".")[0]}).function(kernel, f"the kernel {kernel.__qualname__}")
 
 
 class _Reader:
-    """Reads a kernel, and the functions that it names. `own`: packages of programs, whose functions are read."""
+    """Reads a kernel's code, and the functions that it names. `own`: the packages of programs, whose functions it
+    reads.
+    """
 
     def __init__(self, own: set[str]) -> None:
         self._own = own
         self._read: set[FunctionType] = set()
 
     def function(self, function: FunctionType, who: str) -> None:
-        """Read a function's code, and what it holds besides: its defaults and the variables around it."""
+        """Reads a function's code, its defaults, and its enclosing variables."""
         code, names = function.__code__, function.__globals__
         if function in self._read:
             return
         self._read.add(function)
         cells = _cells(function)
-        if not self._is_own(names.get("__name__", "")):  # a wrapper, as of functools, around what may be a program's
+        if not self._is_own(names.get("__name__", "")):  # a wrapper, as of functools, around a function of the program
             for _, value in cells:
                 if isinstance(value, FunctionType):
                     self.function(value, who)
@@ -112,12 +116,12 @@ class _Reader:
         self._code(code, names, function.__module__, who, {name: _Value(value, name) for name, value in cells})
 
     def value(self, found: _Value, who: str, where: str) -> None:
-        """Raise KernelRefused for a value that may change."""
+        """Raises KernelRefused for a value that may change."""
         value = found.value
         if isinstance(value, types.BuiltinFunctionType | FunctionType) and value in _FORBIDDEN:
             raise KernelRefused(f"{who} uses {_FORBIDDEN[value]} ({where}), which reaches what may change; {_CURE}")
         if isinstance(found.owner, ModuleType) and not self._is_own(found.owner.__name__):
-            if isinstance(value, FunctionType):  # of a library, also where it is replaced while a run is made again
+            if isinstance(value, FunctionType):  # of a library, also if dpsim replaces it while it repeats a run
                 return
         elif found.owner is not None:
             self._rebound(found, who, where)
@@ -132,7 +136,9 @@ class _Reader:
                 self.value(_Value(part, found.text), who, where)
 
     def _parts(self, value: Any) -> Iterator[Any]:
-        """What has to stay as it is so that a value does; _MISSING if it may change by itself."""
+        """Returns the values that must not change so that a value does not change; _MISSING if the value itself may
+        change.
+        """
         kind = type(value)
         if isinstance(value, FunctionType):
             yield value
@@ -162,7 +168,7 @@ class _Reader:
             yield _MISSING
 
     def _code(self, code: CodeType, names: dict[str, Any], module: str, who: str, around: dict[str, _Value]) -> None:
-        """Read one piece of code; `around`: local variables of the code that it stands in which hold a module."""
+        """Reads one code object. `around`: local variables of the enclosing code that contain a module."""
         chain: _Value | None = None
         known, line = dict(around), code.co_firstlineno
         for step in steps_of(code):
@@ -186,7 +192,7 @@ class _Reader:
     def _next(
         self, step: CodeStep, chain: _Value | None, names: dict[str, Any], known: dict[str, _Value]
     ) -> _Value | None:
-        """What a chain of names stands for after one more instruction; None where it ends."""
+        """Returns the value of a chain of names after one more instruction; None where the chain ends."""
         name, text = step.opname, step.argval
         if name in _ROOTS:
             value = names.get(text, _MISSING)
@@ -207,7 +213,7 @@ class _Reader:
         return None
 
     def _rebound(self, found: _Value, who: str, where: str) -> None:
-        """Raise KernelRefused for a global that a function of its module sets, and watch it if something else may."""
+        """Raises KernelRefused for a global that a function of its module sets. Watches one that other code may set."""
         owner = found.owner
         if isinstance(owner, ModuleType):
             by = _setters(owner).get(found.name)
@@ -219,7 +225,7 @@ class _Reader:
             watch(owner, found.name)
 
     def _is_own(self, module: str) -> bool:
-        """Whether a module is of a program, and not of Python or of an installed library."""
+        """Whether a module belongs to a program, and not to Python or an installed library."""
         top = module.partition(".")[0]
         if top in self._own:
             return True
@@ -232,7 +238,7 @@ _CURE = "pass the value in args"
 
 
 def _cells(function: Any) -> list[tuple[str, Any]]:
-    """The variables around a function that have a value by now."""
+    """Returns the enclosing variables of a function that have a value by now."""
     found = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):
@@ -247,7 +253,7 @@ def _defaults(function: Any) -> list[tuple[str, Any]]:
 
 
 def _made_by(kind: type) -> Iterator[FunctionType]:
-    """The functions of a class that run when an instance is made, as its source has them."""
+    """Returns the methods of a class that run when an instance is created."""
     file = getattr(sys.modules.get(kind.__module__), "__file__", None)
     for name in ("__new__", "__init__", "__post_init__"):
         made = inspect.getattr_static(kind, name, None)
@@ -258,7 +264,7 @@ def _made_by(kind: type) -> Iterator[FunctionType]:
 
 @functools.lru_cache(1024)
 def _setters(module: ModuleType) -> dict[str, str]:
-    """The globals of a module that functions set, and one of the functions, with its place."""
+    """Returns the globals of a module that functions set, each with one such function and line."""
     found: dict[str, str] = {}
     for function in _functions(module):
         codes = [function.__code__]
@@ -275,7 +281,7 @@ def _setters(module: ModuleType) -> dict[str, str]:
 
 
 def _functions(module: ModuleType) -> Iterator[FunctionType]:
-    """The functions that stand in a module, and those of its classes."""
+    """Returns the functions of a module, and those of its classes."""
     owners: list[Any] = [module]
     seen = set[Any]()
     while owners:

@@ -1,4 +1,4 @@
-"""What a graph's calls are made of: their memory and the names of their streams, now or in a replay."""
+"""The memory and the stream names of a graph's calls, at the capture and in a replay."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dpsim.contract.ops import Refs
 
 
 class Communicator(Protocol):
-    """What issues collectives and transfers of a graph."""
+    """The methods of a communicator that issue a graph's collectives and transfers."""
 
     name: str
     places: int
@@ -28,7 +28,7 @@ class Communicator(Protocol):
 
 
 class Target(Protocol):
-    """A stream on which a graph's calls go out."""
+    """A stream on which a replay issues calls."""
 
     name: str
 
@@ -40,54 +40,56 @@ class Target(Protocol):
 
 
 class CallMemory:
-    """The memory of a call as records name it, now or later."""
+    """The memory of a kept call, as records name it, at the capture or in a replay."""
 
     __slots__ = ("_parts", "fixed", "scratch")
 
     def __init__(self, buffers: Sequence[Buffer], tags: bool = True) -> None:
-        """`tags`: whether the versions count that these buffers are named with."""
+        """`tags`: whether the version tags of these buffers count."""
         named = refs(buffers)
         self._parts: list[tuple[PoolMemory | None, Any]] = [
             (one.held, ref if tags else ref[:3])  # type: ignore[attr-defined]
             for one, ref in zip(buffers, named, strict=True)
         ]
         self.fixed: Refs | None = None
-        """What it is at all times; None if some of it is a pool's."""
+        """The names of the memory if they never change; None if some memory belongs to a pool."""
         if all(held is None for held, _ in self._parts):
             self.fixed = tuple([ref for _, ref in self._parts])
         self.scratch: list[tuple[Scratch, int]] = []
-        """What the call writes besides, of the graph's pool, and when it was captured, by the pool's count."""
+        """Scratch memory of the pool that the call also writes, with the pool's count at the capture."""
 
     def now(self) -> Refs:
-        """As it is named by a call that is kept, or made again."""
+        """Returns the present names of the memory, for the capture or a replay."""
         if self.fixed is not None:
             return self.fixed
         return tuple([ref if held is None else (held.ref(), *ref[1:]) for held, ref in self._parts])
 
     def takes(self) -> bool:
-        """Whether a replay has to ask what the scratch overwrites. Each call of each replay asks: so no generators."""
+        """Whether a replay has to check which memory the scratch overwrites. Each call of each replay needs this, so it
+        avoids generators.
+        """
         for one, at in self.scratch:
             if at == one.first:
                 return True
             for other in one.pool.loose:
                 if other.released < at:
                     return True
-            break  # the other kind of blocks has the same pool
+            break  # the entry for the other block size has the same pool
         return False
 
     def again(self, journal: Journal) -> Refs:
-        """As it is named by a replay, with the scratch."""
+        """Returns the names of the memory in a replay, including scratch."""
         scratch = [ref for one, at in self.scratch for ref in one.refs(journal, at)]
         return (*self.now(), *scratch) if scratch else self.now()
 
 
 class Names(dict[str, str]):
-    """Of each stream of a capture: the name of the stream on which its calls go out in a replay. A dict, since each
-    call asks for one.
+    """For each stream of a capture: the name of the stream on which a replay issues its calls. A dict for speed, since
+    each call reads it.
     """
 
     def __init__(self, graph: str, origin: str, target: str) -> None:
-        """The captured stream goes out on the target; what joined it, on branches of the graph."""
+        """Maps the captured stream to the target; streams that joined become branches of the graph."""
         super().__init__({origin: target})
         self.graph = graph
 
@@ -97,15 +99,15 @@ class Names(dict[str, str]):
 
 
 class Replaying(ABC):
-    """A replay under way."""
+    """A replay in progress."""
 
     journal: Journal
     issues: bool
-    """Whether the calls are to be issued one by one."""
+    """Whether the backend issues the calls one by one."""
     names: Names
     marks: dict[Any, tuple[int, Any]]
-    """Of each event that the capture recorded: the number that it has in this replay, and the event."""
+    """For each event that the capture recorded: its number in this replay, and the event."""
 
     @abstractmethod
     def on(self, stream: str) -> Target:
-        """That stream."""
+        """Returns the stream on which the replay issues calls of this stream of the capture."""

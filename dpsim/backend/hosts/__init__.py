@@ -1,7 +1,7 @@
-"""The host half of a rank: what it awaits, its threads, its host communicators and stores.
+"""The host calls of a rank: awaited results, threads, host communicators and stores.
 
-work.py            the result that a host awaits
-works.py           results that say more than what came
+work.py            the object that a program awaits
+works.py           the same for calls that a program can also query
 arguments.py       the checks of memory, roots and peers of collectives and transfers
 collective_methods.py  the methods of collectives, from their files
 aborting.py        how a rank aborts a communicator

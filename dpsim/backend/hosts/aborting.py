@@ -1,4 +1,4 @@
-"""Communicators that a rank can abort: the public half, journaled, of those of hosts and of devices.
+"""Communicators that a rank can abort, on hosts and devices: checks and records. The backend adds the abort itself.
 
 communicator.abort(site="give_up")
 await communicator.barrier()            # Aborted
@@ -13,7 +13,7 @@ from dpsim.contract.interface import Aborted
 
 
 class Abortable(ABC):
-    """The part of a communicator that aborting needs. `aborted`: this rank has given it up."""
+    """The part of a communicator that aborts need. `aborted`: whether this rank has aborted it."""
 
     __slots__ = ()
 
@@ -30,11 +30,11 @@ class Abortable(ABC):
         self.journal.about = "communicator", self.name, "abort"
         self.journal.note("abort", site, (self.name,))
         if not self.aborted:
-            self.aborted = True  # type: ignore[misc]  # the slot is in the classes that derive from this one
+            self.aborted = True  # type: ignore[misc]  # the subclasses define the slot
             self._abort()
 
     def refuse_aborted(self, site: str) -> None:
-        """Raise Aborted for a call, in the turn of its thread."""
+        """Raises Aborted for a call, in the turn of its thread."""
         if self.journal.turn is not None:
             self.journal.about = "communicator", self.name, "call"
             self.journal.come(site)
@@ -46,4 +46,4 @@ class Abortable(ABC):
 
     @abstractmethod
     def _abort(self) -> None:
-        """Have what waits end, and the peers see that this rank has gone. Does not wait."""
+        """Ends pending waits of this rank, and lets the peers see that this rank has left. Does not wait."""

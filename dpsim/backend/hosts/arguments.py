@@ -1,5 +1,5 @@
-"""What the contract asks of the memory and the peers of a collective or transfer. The rest of a collective's arguments
-is checked in its own file (`dpsim.contract.collectives`).
+"""Checks of the memory and the peers of collectives and transfers. The file of each collective checks its other
+arguments (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in NUMPY.items()
 
 
 def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str = "root") -> int:
-    """A root or peer, as an int. Raises ValueError if it is no member of the group."""
+    """Returns a root or peer as an int. Raises ValueError if it is no member of the group."""
     if type(rank) is not int:
         rank = whole(rank, f"the {what}", communicator.name)
     if rank not in communicator.ranks:
@@ -27,7 +27,7 @@ def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int,
 
 
 def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -> int:
-    """A peer, as an int. Raises ValueError if it is no member, or this rank itself."""
+    """Returns a peer as an int. Raises ValueError if it is no member, or is this rank itself."""
     rank = check_member(communicator, rank, "peer")
     if rank == communicator.ranks[communicator.index]:
         raise ValueError(f"{communicator.name}: rank {rank} cannot send to or receive from itself")
@@ -35,13 +35,13 @@ def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -
 
 
 def unknown_dtype(dtype: Any, site: str) -> TypeError:
-    """The error for an element type that is none of the contract's."""
+    """Returns the error for an element type that the contract does not have."""
     return TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
 
 
 def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
-    """Its elements. Raises TypeError for what is no buffer. Whether it is one of this backend is seen where it is
-    used.
+    """Returns the number of elements of a buffer. Raises TypeError for any other object. A later use finds a buffer of
+    another backend.
     """
     try:
         count: int = buffer.count  # type: ignore[union-attr]
@@ -56,8 +56,8 @@ def count_of(communicator: DeviceCommunicator, buffer: Buffer | None) -> int:
 
 
 def dtype_of(array: HostArray, site: str) -> str:
-    """The name of its type; numpy takes long to find it. Raises TypeError for what is no array, and for an element type
-    that the contract does not have.
+    """Returns the name of an array's element type, from a cache, since numpy computes it slowly. Raises TypeError for
+    other objects, and for a type that the contract does not have.
     """
     try:
         return _NAMES[array.dtype]

@@ -1,7 +1,9 @@
-"""Host communicators of a rank: argument checks, default sites, the journal; see `communicators`, for devices.
+"""Host communicators of a rank: argument checks, default sites, and the journal. For devices, see
+`dpsim.backend.calls.communicators`.
 
-Every method plans an `Issue`, journals it, and hands the result to the backend: none after a skip, two after a
-repeat. The methods of collectives are those of their files (`dpsim.contract.collectives`).
+Each method plans an `Issue`, the call as the backend has to carry it out. It writes the call's record, and passes the
+resulting issues to the backend. If a fault skips the call there are none; if a fault repeats it there are two. The
+methods of collectives are in their files (`dpsim.contract.collectives`).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         self.journal = journal
         self.aborted = self.destroyed = False
         self.any_open = 0
-        """How many receives from any source were not awaited."""
+        """How many receives from any source are not awaited yet."""
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
@@ -59,7 +61,7 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         shape = shape_of(shape, site or f"{self.name}.recv")
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site or f"{self.name}.recv")
-        array = np.zeros(shape, NUMPY[dtype])  # a message that is too short leaves the rest
+        array = np.zeros(shape, NUMPY[dtype])  # a short message leaves the rest of the array unchanged
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
@@ -80,13 +82,13 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         return AnyWork(journal, self, self._receive_any(array, dtype, delay))
 
     def took(self, source: int) -> None:
-        """A receive from any source is over."""
+        """A receive from any source has ended."""
         self.any_open -= 1
         if source in self.ranks:
             self.journal.seqs[self.name, "recv", source] += 1
 
     def _refuse(self, site: str) -> None:
-        """Raise Aborted or RuntimeError for a call on a communicator that this rank has given up."""
+        """Raises Aborted or RuntimeError for a call on a communicator that this rank has aborted or destroyed."""
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
         if self.destroyed:
@@ -122,12 +124,14 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
 
     @abstractmethod
     def _receive_any(self, array: HostArray, dtype: DType, delay_ns: int) -> CallUnderway:
-        """Start a receive from any source into an array, which may be late by `delay_ns`. Gives a `Received`."""
+        """Starts a receive from any source into an array, with a planted delay of `delay_ns`. The outcome is a
+        `Received`.
+        """
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> CallUnderway:
-        """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
-        `shape`; where there is none, as much of the input as fits, and zeros.
+        """Starts each issue now, on a copy of `array`. Returns an object that waits for the last issue; its result has
+        the shape `shape`. If there is no issue, the result is the input, cut or filled with zeros.
         """
 
 

@@ -1,10 +1,10 @@
-"""How a rank makes a communicator during a run: the public half, journaled.
+"""How a rank makes a communicator during a run (`Rank.group`): checks and records.
 
-    group = await rank.group("experts", (0, 1))         # stands until rank 1 has called it, too
-    rank.host("experts")                                # the same
+    group = await rank.group("experts", (0, 1))         # waits until rank 1 has called it, too
+    rank.host("experts")                                # the same communicator
 
-A rank first journals which ranks it names. Then comes the group's first collective, a barrier, in which the members
-meet. So a rank that has not come is missing there, and every check of collectives holds for it.
+A rank first records the ranks that it names. Then follows the group's first collective, a barrier, in which the members
+meet. So if a member does not call it, the checks of collectives report it as missing there.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Made: TypeAlias = tuple[HostCommunicator, DeviceCommunicator | None]
 
 
 class Making(Protocol):
-    """A rank that makes groups. `made`: their names."""
+    """The methods of a rank that makes groups. `made`: the names of its groups."""
 
     rank: int
     journal: Journal
@@ -39,14 +39,14 @@ class Making(Protocol):
     made: set[str]
 
     def host(self, kind: str) -> HostCommunicator:
-        """The communicator of that kind."""
+        """Returns the communicator of that kind."""
 
     def _make(self, specs: GroupSpecs, issues: list[Issue]) -> Outcome:
-        """Meet the other members in a barrier."""
+        """Meets the other members in a barrier."""
 
 
 def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str | None) -> GroupWork:
-    """The call of the contract, whose caller is the program."""
+    """Carries out `Rank.group`, which the program calls."""
     site = site or f"{name}.group"
     members = _members(rank, name, ranks, device, site)
     specs = specs_of(name, members, device)
@@ -58,7 +58,7 @@ def make_group(rank: Making, name: str, ranks: Sequence[int], device: bool, site
 
 
 def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: str) -> tuple[int, ...]:
-    """The members as numbers. Raises ValueError."""
+    """Returns the members as ints. Raises ValueError for a list that the contract forbids."""
     if not is_word(name):
         raise ValueError(f"{site}: the group {name!r}: a name is printable ASCII without spaces, as experts.4")
     if name in rank.made or name in rank.hosts or name in rank.devices:
@@ -73,7 +73,7 @@ def _members(rank: Making, name: str, ranks: Sequence[int], device: bool, site: 
 
 
 class GroupWork(Work):
-    """A group that is being made."""
+    """The awaited result of `Rank.group`."""
 
     __slots__ = ("_name", "_rank")
 

@@ -1,9 +1,9 @@
-"""Stores: where ranks that share no communicator yet find one another. The public half, journaled.
+"""Stores (like torch's TCPStore): ranks that share no communicator yet find one another there. Checks and records.
 
 class MyStore(JournaledStore):
-    def _put(self, key, value): ...                        # send it; does not wait
+    def _put(self, key, value): ...                        # sends the value; does not wait
 
-What a call learns is plain data in the journal: of an opened or joined store its port, of a key its value.
+The journal records outcomes as plain data: the port of an opened or joined store, and the value of a key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_PORT = 65535
 
 
 class JournaledStore(Store):
-    """A store as one rank has it: it listens itself, or is connected."""
+    """A store, as one rank uses it: the rank listens itself, or is connected."""
 
     __slots__ = ("closed", "journal")
 
@@ -76,7 +76,7 @@ class JournaledStore(Store):
             self.journal.on("store", f"{self.node}:{self.port}")
 
     def _use(self, site: str, how: str, key: str, value: Frozen, above: int = 3) -> None:
-        """Journal a use. `above`: how many frames above `note_at` the program's is."""
+        """Records a use. `above`: the number of frames between `note_at` and the program's frame."""
         if self.closed:
             raise RuntimeError(f"{site}: the store at port {self.port} of node {self.node} was closed by this rank")
         if type(key) is not str:
@@ -87,25 +87,25 @@ class JournaledStore(Store):
 
     @abstractmethod
     def _put(self, key: str, value: Frozen) -> None:
-        """Send it; does not wait."""
+        """Sends a value, without waiting."""
 
     @abstractmethod
     def _get(self, key: str, timeout_ns: int | None) -> Outcome:
-        """Wait for a value; learns it, or None when the time is up."""
+        """Waits for a value. The outcome is the value, or None if the time-out passes."""
 
     @abstractmethod
     def _change(self, key: str, how: str, operands: tuple[Any, ...]) -> Outcome:
-        """Change a key in one step (`dpsim.contract.rules.store_changes`); learns the answer, None if the listener
-        has left.
+        """Changes a key in one step (`dpsim.contract.rules.store_changes`). The outcome is the answer, or None if the
+        listener has left.
         """
 
     @abstractmethod
     def _close(self) -> None:
-        """Leave it; the listener gives the port back."""
+        """Leaves the store. The listener frees the port."""
 
 
 class StoreWork(Work):
-    """What opening or joining awaits: a store or None. In the journal stands its port."""
+    """The awaited result of opening or joining: a store or None. The journal records its port."""
 
     __slots__ = ()
 
@@ -121,14 +121,14 @@ class StoreWork(Work):
 
 
 def look_up(journal: Journal, site: str) -> None:
-    """The thread is about to learn of a store: CaptureError where a capture forbids it, in the turn of the thread."""
+    """Called before a thread uses a store: raises CaptureError if a capture forbids it, in the turn of the thread."""
     journal.come(site)
     if journal.capture is not None:
         journal.capture.check(journal, "look up", site)
 
 
 def checked_port(port: int, site: str) -> int:
-    """Raises ValueError for what is no port."""
+    """Returns a port as an int. Raises ValueError for a number that is no port."""
     port = whole(port, "the port", site, 0)
     if port > MAX_PORT:
         raise ValueError(f"{site}: port {port}: ports are 0 to {MAX_PORT}, and 0 stands for any that is free")

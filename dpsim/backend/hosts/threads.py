@@ -1,14 +1,14 @@
-"""Host threads of a rank and the flags between them: the public half, journaled.
+"""Host threads of a rank and the flags between them: checks and records.
 
-The threads of a rank share all objects of the rank, and each writes the rank's journal under its own name. One thread
-owns one `Journal`. The objects of the contract hold a *front*, a journal that always stands for the calling thread's.
-The backend makes the front. The simulation changes it when it lets another thread go on; real threads find theirs by
-`threading.local`.
+The threads of a rank share all objects of the rank, and each writes its own records into the rank's journal. Each
+thread has one `Journal` object. The rank's objects refer to a *front*: a journal that always acts as that of the
+calling thread. The backend creates the front. The simulation switches it when another thread continues; real threads
+look theirs up by `threading.local`.
 
     flag = rank.flag("baton.1")
     thread = rank.start("ubatch.1", program)
     flag.set("hand_over")
-    error = await thread.join("join")               # what it raised, in words, or None
+    error = await thread.join("join")               # its exception as text, or None
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def front_of(original: T) -> T:
-    """What has the fields of `original`, until it is given those of another one."""
+    """Returns an object with the fields of `original`, until the backend gives it the fields of another one."""
     front = object.__new__(type(original))
     front.__dict__ = original.__dict__
     return front
@@ -71,27 +71,27 @@ class JournaledFlag(Flag):
 
     @abstractmethod
     def _stand(self, ns: int) -> None:
-        """Hold the thread up for `ns`: an injected delay."""
+        """Suspends the thread for `ns`: a planted delay."""
 
     @abstractmethod
     def _set(self) -> None:
-        """Set it."""
+        """Sets the flag."""
 
     @abstractmethod
     def _clear(self) -> None:
-        """Clear it."""
+        """Clears the flag."""
 
     @abstractmethod
     def _wait(self, late_ns: int) -> Outcome:
-        """Wait until it is set, and go on `late_ns` later; learns None."""
+        """Waits until the flag is set, then for `late_ns`. The outcome is None."""
 
     @abstractmethod
     def _query(self, late_ns: int) -> Outcome:
-        """Learns whether it is set, `late_ns` later."""
+        """The outcome says whether the flag is set; it arrives `late_ns` later."""
 
 
 class JournaledThread(Thread):
-    """A host thread that was started. `heard`: a thread has joined it, so what it raised is known."""
+    """A host thread that the program started. `heard`: whether a thread has joined it and got its exception."""
 
     __slots__ = ("heard", "journal")
 
@@ -107,7 +107,7 @@ class JournaledThread(Thread):
 
     @abstractmethod
     def _join(self) -> Outcome:
-        """Wait for the end of the thread; learns what it raised, or None. Sets `heard` then."""
+        """Waits for the end of the thread. The outcome is its exception as text, or None. Sets `heard`."""
 
     @property
     @abstractmethod
@@ -116,14 +116,14 @@ class JournaledThread(Thread):
 
 
 class Starter(Protocol):
-    """What to start a thread takes of its rank."""
+    """The methods of a rank that the start of a thread uses."""
 
     journal: Journal
     started: dict[str, JournaledThread]
 
 
 def refuse_start(rank: Starter, name: str, program: Any) -> None:
-    """Raise what `Rank.start` raises."""
+    """Raises the errors of `Rank.start`."""
     if not is_word(name) or name == MAIN:
         raise ValueError(f"a thread cannot be named {name!r}: a name is printable ASCII without spaces, and not main")
     if not iscoroutinefunction(program):
@@ -135,7 +135,7 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
 
 
 def refuse_again(rank: Starter, name: str) -> None:
-    """Raise RuntimeError if there is such a thread. Its starter has its turn, so no other thread starts it."""
+    """Raises RuntimeError if such a thread runs. The starter has its turn, so no other thread starts one meanwhile."""
     earlier = rank.started.get(name)
     if earlier is not None and not earlier.heard:
         raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

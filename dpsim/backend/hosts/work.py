@@ -1,6 +1,6 @@
-"""What a host awaits.
+"""The object that a program awaits.
 
-A program that forgets the await holds the `Work` instead of the array, and the first use of it raises:
+If a program forgets the await, it has the `Work` in place of the array, and the first use of the `Work` raises:
 
     table = rank.host("dp_cpu").all_reduce(mine, site="agree")
     table.max()                         # AttributeError: agree[0]: did you forget await? ...
@@ -14,17 +14,17 @@ from typing import Any, TypeAlias
 from dpsim.backend.journal.journal import Journal
 
 Outcome: TypeAlias = Callable[[], Generator[Any, Any, Any]]
-"""Gives what an awaited op learned: a generator that may suspend or block."""
+"""Returns a generator whose value is the result of an awaited call; it may suspend or block."""
 
 
 class Work:
-    """What a host awaits, exactly once."""
+    """The object that a program awaits, exactly once."""
 
     __slots__ = ("_of", "_outcome")
 
     def __init__(self, journal: Journal, outcome: Outcome) -> None:
-        """Of the op that was journaled last."""
-        # Two fields: that there is a `__getattr__` makes each look at one slow.
+        """For the call that was recorded last."""
+        # Only two fields, since `__getattr__` makes each access slow.
         self._of = journal, journal.site, journal.ordinal
         self._outcome: Outcome | None = outcome
 
@@ -42,7 +42,7 @@ class Work:
         return result
 
     def _result(self) -> Generator[Any, Any, Any]:
-        """What was learned, without a record of it."""
+        """Returns the result, without a record of it."""
         outcome, self._outcome = self._outcome, None
         if outcome is None:
             raise self._twice()

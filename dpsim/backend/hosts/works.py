@@ -1,12 +1,13 @@
-"""Works of a communicator that are more than an await: they can be asked, and one from any source says who sent.
+"""Works of a communicator: a program can query them as well as await them. A work of a receive from any source also
+returns the sender.
 
     work = group.all_reduce(mine)           # CallWork
-    await work.query("look")                # False, perhaps, or True
-    await work.within(5_000_000, "look")    # False where 5 ms passed, or True
+    await work.query("look")                # True if it has ended, else False
+    await work.within(5_000_000, "look")    # True, or False if 5 ms passed first
     await work
 
-A backend gives a `CallUnderway` for each call. Most are awaited and never asked. So what looking needs is made at the
-first look, and takes the place of the former (`asked`).
+A backend returns a `CallUnderway` for each call. Programs await most calls and query few. So the backend creates the
+state for queries only at the first query, by `asked`, in a new object that replaces the first one.
 """
 
 from __future__ import annotations
@@ -21,23 +22,25 @@ from dpsim.contract.interface import HostWork, Received
 
 
 class CallUnderway(Protocol):
-    """A call that was started, as a backend has it."""
+    """A call that was started, as the backend represents it."""
 
     def __call__(self) -> Generator[Any, Any, Any]:
-        """Wait until it is over; its result."""
+        """Waits until it has ended; returns its result."""
 
     def asked(self) -> Asks:
-        """The same call, to be asked from now on; the same object from the second time on."""
+        """Returns an object for the same call that can be queried. Called again on that object, it returns the object
+        itself.
+        """
 
 
 class Asks(CallUnderway, Protocol):
-    """A call that can be asked."""
+    """A call that can be queried."""
 
     def query(self) -> Outcome:
-        """Learns whether it is over."""
+        """The outcome says whether it has ended."""
 
     def within(self, timeout_ns: int) -> Outcome:
-        """Waits until it is over or the time is up. Learns whether it is over."""
+        """Waits until it has ended or the time-out passes. The outcome says whether it has ended."""
 
 
 class CallWork(Work, HostWork[Any]):
@@ -56,7 +59,7 @@ class CallWork(Work, HostWork[Any]):
         asked = self._outcome = pending.asked()
         return Work(journal, asked.query())
 
-    # Not shared with `query`: `note` names the line that calls the method which calls it.
+    # Repeats code of `query`: `note` records the line that called the method which calls `note`.
     def within(self, timeout_ns: int, site: str) -> Work:
         most = whole(timeout_ns, "the time-out", site, 1)
         pending, (journal, of, number) = self._outcome, self._of
@@ -74,10 +77,10 @@ def _is_over() -> Generator[Any, Any, bool]:
 
 
 class Receives(Protocol):
-    """What a receive from any source needs of its communicator."""
+    """The methods of a communicator that a receive from any source uses."""
 
     def took(self, source: int) -> None:
-        """The receive is over."""
+        """The receive has ended."""
 
 
 class AnyWork(CallWork):

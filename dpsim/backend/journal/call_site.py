@@ -1,19 +1,17 @@
-"""Where in the source an op was issued, and which code belongs to a backend and never to a program.
+"""The place in the source where a program issued an op, and which code belongs to a backend rather than to a program.
 
-A place is "dpsim/vllm/museum/batch.py:88". This module computes it once for each call in the source. A journal asks
-for one at every op, so later calls find it by the position in the bytecode.
+A place is a text such as "dpsim/vllm/museum/batch.py:88". The journal needs one for every op, so this module computes
+it once for each call in the source. Later calls find it by their position in the bytecode.
 
-A backend says which packages are its own in its `__init__`, for itself and for the libraries that it calls:
+A backend declares in its `__init__` which packages are its own code, for itself and for libraries that it calls:
 
     from dpsim.backend.journal.call_site import own_code
 
-    own_code(__name__, "torch")
+With each place, the module stores the chain of calls that first led there in this process (`chains`): a few innermost
+frames. It computes the chain together with the place, so later ops at the same place cost nothing more.
 
-Beside each place stand the calls that led there first in this process (`chains`), of the innermost frames. They are
-worked out with the place, so an op that the program issues again costs nothing more.
-
-The place where a program raised is the innermost frame of the program's code (`raised_at`). Frames of a backend and of
-a library that the program called, such as numpy, do not count.
+If a program raises, the place of the error is the innermost frame of the program's code (`raised_at`). Frames of a
+backend, or of a library such as numpy, do not count.
 """
 
 from __future__ import annotations
@@ -33,47 +31,49 @@ from dpsim.backend.journal.elsewhere import Elsewhere, told
 from dpsim.contract.chain import CHAIN_FRAMES, Chain
 
 Places: TypeAlias = dict[int, tuple[CodeType, str]]
-"""Where calls came from, by position in the bytecode. The code object is compared, not looked up: its hash runs over
-all of its constants.
+"""Places of calls, by position in the bytecode. The module compares the code object and does not hash it, since its
+hash covers all its constants.
 """
 
 _places: defaultdict[str, Places] = defaultdict(dict)
-"""By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
+"""By site. All journals of the process share the table, so each place is computed once."""
 
 chains: dict[str, Chain] = {}
-"""By place: the calls that led there first."""
+"""By place: the chain of calls that first led there."""
 
 tell_chain: list[Callable[[str, Chain], None]] = []
-"""Functions that get each new chain at once: the parent cannot see the table of a worker process."""
+"""Functions that receive each new chain at once: a parent process cannot read the table of a worker process."""
 
 Seen: TypeAlias = dict[tuple[int, int, str], Chain]
-"""By rank, step and place: the calls that led there first."""
+"""By rank, step and place: the chain of calls that first led there."""
 
 _watched: dict[str, Seen] = {}
 
 _own = {"dpsim.backend", "dpsim.contract.collectives"}
 
 _LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
-"""Begins the file names of Python's library, of packages that are installed, and of code that has no file."""
+"""Matches the file names of Python's library, of installed packages, and of code without a file."""
 
 _STANDARD = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}[/\\\\](?!(site|dist)-packages[/\\\\])")
-"""The same without the packages: a program may be installed."""
+"""As `_LIBRARY`, without installed packages, since a program may be installed."""
 
 _WORD = re.compile("[!-~]+")
 
 
 def is_word(name: object) -> bool:
-    """Whether it is printable ASCII without spaces."""
+    """Whether the text is printable ASCII without spaces."""
     return isinstance(name, str) and _WORD.fullmatch(name) is not None
 
 
 class Site:
-    """What a thread's journal has of a site: how often the thread came there, and from where."""
+    """A site of a thread's journal: how often the thread reached it, and the places of its calls."""
 
     __slots__ = ("count", "places")
 
     def __init__(self, site: str) -> None:
-        """Raises ValueError for what is no word: labels and addresses could not tell it from other text."""
+        """Raises ValueError for a name that is no word, since labels and addresses could not tell it from other
+        text.
+        """
         if type(site) is not str or (site not in _places and not is_word(site)):
             raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
         self.count = 0
@@ -81,7 +81,7 @@ class Site:
 
 
 class Caller(Protocol):
-    """A journal, as `place_of` sees it."""
+    """The fields of a journal that `place_of` uses."""
 
     rank: int
     step: int
@@ -89,8 +89,8 @@ class Caller(Protocol):
 
 @contextmanager
 def watched(site: str) -> Iterator[Seen]:
-    """While it lasts, each call of a site in this process is looked at: a line may have several callers. The answer
-    fills meanwhile.
+    """While the block lasts, the module computes the chain of every call in this process, since one line may have
+    several callers. The table fills meanwhile.
     """
     known, _places[site] = _places.pop(site, {}), {}
     seen: Seen = {}
@@ -103,8 +103,8 @@ def watched(site: str) -> Iterator[Seen]:
 
 
 def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
-    """The place of a frame that issues an op of a site; where the program runs elsewhere, its place there. `by`: the
-    journal that asks.
+    """Returns the place of a frame that issues an op at a site. If the program runs in another process, it is the place
+    there. `by`: the journal.
     """
     known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
@@ -120,20 +120,20 @@ def place_of(site: str, frame: FrameType, by: Caller | None = None) -> str:
 
 
 def forget_places(site: str) -> None:
-    """The site has other places from now on (`elsewhere.tell_place`)."""
+    """Drops the stored places of a site, which have changed (`elsewhere.tell_place`)."""
     _places[site].clear()
 
 
 def note_chain(place: str, chain: Chain) -> None:
-    """Keep the calls that led to a place."""
+    """Stores the chain of calls that led to a place."""
     chains[place] = chain
     for tell in tell_chain:
         tell(place, chain)
 
 
 def chain_of(frame: FrameType | None, line: int) -> Chain:
-    """The calls that led a program to a line of a frame, the innermost first. They end at the code of the backend, and
-    there are at most `CHAIN_FRAMES`. Frames of Python's library and comprehensions are left out.
+    """Returns the calls that led a program to a line, the innermost first. The chain ends at the code of the backend,
+    and has at most `CHAIN_FRAMES` frames. It omits frames of Python's library and comprehensions.
     """
     calls: list[tuple[str, str]] = []
     place = ""
@@ -150,11 +150,11 @@ def chain_of(frame: FrameType | None, line: int) -> Chain:
 
 
 def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
-    """The innermost place of the program in an error's traceback; "" if there is none. A kernel's own place is in the
-    cause of what its backend raised.
+    """Returns the innermost place of the program in an error's traceback; "" if there is none. For a kernel, the place
+    is in the cause of the backend's error.
 
-    `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
-    the outermost frame of a library. An error of another process has its place already.
+    `packages`: those of protocols, which may be installed like any library. If no other frame belongs to the program,
+    it is the outermost frame of a library. An error of another process has its place already.
     """
     if isinstance(error, Elsewhere):
         if error.chain:
@@ -173,7 +173,7 @@ def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
 
 
 def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:
-    """The frames of an error's traceback with their lines, the outermost first; then those of its causes."""
+    """Returns the frames of an error's traceback with their lines, the outermost first; then those of its causes."""
     frames: list[tuple[FrameType, int]] = []
     cause: BaseException | None = error
     while cause is not None:
@@ -183,7 +183,7 @@ def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:
 
 
 def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
-    """Whether a frame belongs to what programs call, Python's library or an installed package."""
+    """Whether a frame belongs to Python's library or to an installed package."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     file = frame.f_code.co_filename
     return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
@@ -191,7 +191,7 @@ def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
 
 @cache
 def is_installed(file: str) -> bool:
-    """Whether pip put a package there. `pip install --target` may give its folder any name.
+    """Whether pip installed a package in the folder of this file. `pip install --target` may give that folder any name.
 
     >>> import numpy
     >>> is_installed(numpy.__file__), is_installed(__file__)
@@ -201,7 +201,7 @@ def is_installed(file: str) -> bool:
 
 
 def own_code(*packages: str) -> None:
-    """Say that the frames of these packages are a backend's and never a program's."""
+    """Declares that frames of these packages belong to a backend and never to a program."""
     _own.update(packages)
 
 
@@ -220,7 +220,7 @@ def _place(frame: FrameType, line: int) -> str:
 
 
 def place_in(module: str, code: CodeType, line: int) -> str:
-    """The module's name as a path, which is the same in a tree and in a wheel."""
+    """Returns the module's name as a path, which is the same in a source tree and in a wheel."""
     if module == "__main__":
         module = code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
     return f"{module.replace('.', '/')}.py:{line}"

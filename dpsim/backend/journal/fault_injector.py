@@ -1,6 +1,6 @@
-"""What a journal makes of faults, delays and messages from outside: each is applied at its op, and written down.
+"""How a journal applies faults, delays and messages from outside: each at its op, with a record.
 
-`Journal` asks for each op, by its address; what a fault makes of an issue is `Injections`'.
+A `Journal` looks them up for each op, by its address. `Injections` computes how a fault changes an issue.
 """
 
 from __future__ import annotations
@@ -19,42 +19,44 @@ NOWHERE = At()
 
 
 class FaultInjector(GraphRecords):
-    """The part of a `Journal` that faults, delays and messages use."""
+    """The part of a `Journal` that handles faults, delays and messages."""
 
     rank: int
     _sites: dict[str, Site]
 
     @property
     def capture(self) -> Lawful | None:
-        """The capture that is under way on this rank."""
+        """The present capture of this rank, or None."""
         return None
 
     def here(self) -> Address:
-        """The op that was issued last."""
+        """The address of the last op."""
         return self.rank, self.thread, self.site, self.ordinal
 
     def gate(self) -> Gate | None:
-        """That of the op that was issued last."""
+        """Returns the gate of the last op, or None."""
         gates = self._injections.gates
         return gates.get((self.thread, self.site, self.ordinal)) if gates else None
 
     def gate_ahead(self, site: str) -> Gate | None:
-        """That of the next op of this thread at a site."""
+        """Returns the gate of this thread's next op at a site, or None."""
         gates = self._injections.gates
         return gates.get((self.thread, site, self.visits(site))) if gates else None
 
     def visits(self, site: str) -> int:
-        """How often this thread was at a site."""
+        """Returns how often this thread has reached a site."""
         known = self._sites.get(site)
         return 0 if known is None else known.count
 
     def served_after(self) -> Address | None:
-        """The call at a store that is served before the op that was issued last; None without such a gate."""
+        """Returns the call at a store that the store has to serve before the last op; None without such a gate."""
         turns = self._injections.served_after
         return turns.get((self.thread, self.site, self.ordinal)) if turns else None
 
     def start_delay(self) -> int:
-        """How late the thread starts, in ns. What is sent from outside at its start is sent before that."""
+        """Returns how late the thread starts, in ns. Sends the messages from outside that belong to its start before
+        that.
+        """
         if self._injections:
             self._send(None, None, "")
         late = self._injections.start_ns(self.thread)
@@ -63,12 +65,12 @@ class FaultInjector(GraphRecords):
         return late
 
     def dies(self, site: str, ordinal: int) -> bool:
-        """Whether the rank is to die, or to hang, at an op of this thread, by its address: no thread of it goes on."""
+        """Whether a fault lets the rank die or hang at this op of this thread. If so, none of its threads continues."""
         fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
         return fault is not None and fault.kind in ("die", "hang")
 
     def killed(self, last: RawRecord | None) -> None:
-        """The rank was killed after that record, its last."""
+        """A kill ended the rank after that record, its last."""
         thread, step, site, ordinal = self.thread, -1, "start", 0
         if last is not None:
             thread, step, site, ordinal = last[THREAD], last[STEP], last[SITE], last[ORDINAL]
@@ -78,7 +80,7 @@ class FaultInjector(GraphRecords):
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
     ) -> list[Issue]:
-        """What the scenario makes of a collective or transfer."""
+        """Returns the issues of a collective or transfer after faults: none, one or two."""
         if self.capture is not None and stream is None:
             self.capture.check(self, f"host {issue.op}", site)
         if not self._injections:
@@ -98,14 +100,14 @@ class FaultInjector(GraphRecords):
         if fault is None:
             return [issue]
         issues = planted.apply(fault, issue)
-        if issues != [issue]:  # a change to what it is already changes nothing
+        if issues != [issue]:  # the fault sets the value that the call already has
             self._apply(fault, site, ordinal, where)
         if fault.kind in STOPS:
             raise stop(fault, str(fault.at))
         return issues
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """The delay of an op in ns, where it can be late. Stops here if the scenario says so."""
+        """Returns the delay of an op in ns, if the op can be late. Raises if a fault stops the rank here."""
         planted = self._injections
         planted.come(self.thread, site, ordinal)
         self._send(site, ordinal, where)
@@ -119,7 +121,7 @@ class FaultInjector(GraphRecords):
         return delay
 
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
-        """What comes from outside when the rank is here."""
+        """Sends the messages from outside that belong to this op."""
         for number, message in self._injections.messages(self.thread, site, ordinal):
             change = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
             self._inject("message", site or "start", ordinal or 0, where, change=change)
@@ -138,6 +140,6 @@ class FaultInjector(GraphRecords):
         at: At = NOWHERE,
         change: tuple[tuple[str, Any], ...] = (),
     ) -> None:
-        """Write down what was applied. `at`: the address by which the scenario named the op."""
+        """Writes the record of an applied fault or delay. `at`: the address that the scenario used."""
         fields = what, ns, change, at.communicator, at.seq
         self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005

@@ -1,8 +1,8 @@
-"""What the journal of a host thread writes of graphs: calls that a capture keeps, and those that a replay makes again.
+"""The records of CUDA graphs: the calls that a capture keeps, and the calls that a replay makes again.
 
-A kept call is an op like others: it has an address, a place in the source, and faults and delays may name it. It has no
-sequence number and no event numbers yet. A call of a replay has the site and place of the kept call. No fault or delay
-applies to it, because on a device a replay is one launch.
+A kept call is an op like others: it has an address and a place in the source, and faults and delays may name it. It has
+no sequence number and no event numbers yet. A call of a replay has the site and place of the kept call. No fault or
+delay applies to it, because on a device the whole replay is one launch.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from dpsim.contract.ops import RawRecord
 
 
 class Lawful(Protocol):
-    """What a journal needs of a capture."""
+    """The methods of a capture that a journal uses."""
 
     def check(self, journal: Any, call: str, site: str) -> None:
-        """Raise CaptureError if a thread may not do that now."""
+        """Raises CaptureError if a thread may not make that call now."""
 
     def refuse(self, code: int, message: str) -> NoReturn:
-        """Raise CaptureError."""
+        """Raises CaptureError."""
 
 
 Row: TypeAlias = tuple[str, str, str, str | None, tuple[Any, ...]]
-"""A call as a replay makes it: kind, site, place, the communicator if it is a collective, and the fields of its record.
-A collective has the fields stream, communicator, and those after `seq`.
+"""A call of a replay: kind, site, place, the communicator if it is a collective, and the fields of its record. For a
+collective, these are the stream, the communicator, and the fields after `seq`.
 """
 
 
 class GraphRecords(ABC):
-    """The part of a `Journal` that graphs use."""
+    """The part of a `Journal` that handles graphs."""
 
     step: int
     thread: str
@@ -51,7 +51,7 @@ class GraphRecords(ABC):
 
     @abstractmethod
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread arrives at a site once more."""
+        """The thread arrives at a site again."""
 
     @abstractmethod
     def _first(self, site: str) -> Site:
@@ -59,24 +59,24 @@ class GraphRecords(ABC):
 
     @abstractmethod
     def _take_turn(self, site: str) -> None:
-        """Stand still until it is the thread's turn, unless the thread has already had its turn for this op."""
+        """Waits for the thread's turn, unless the thread has already had its turn for this op."""
 
     @abstractmethod
     def _again(self, site: str) -> int:
-        """The ordinal of an op that is repeated."""
+        """Returns the ordinal of an op that a fault repeats."""
 
     @abstractmethod
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """The delay of an op in ns."""
+        """Returns the delay of an op in ns."""
 
     @abstractmethod
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
     ) -> list[Issue]:
-        """What the scenario makes of a collective or transfer."""
+        """Returns the issues of a collective or transfer after faults."""
 
     def keep(self, stream: str, graph: str, call: str, site: str, fields: Any, frame: FrameType) -> tuple[str, int]:
-        """Journal a call that a capture keeps: at which place of the source, and its delay in ns, are the answer."""
+        """Records a call that a capture keeps. Returns its place in the source and its delay in ns."""
         where = self._arrive(site, frame)
         if self.turn is not None:
             self._take_turn(site)
@@ -94,7 +94,7 @@ class GraphRecords(ABC):
         form: Callable[[Issue], Any],
         frame: FrameType,
     ) -> tuple[str, list[Issue]]:
-        """The same of a collective or transfer: the answer says what to keep. `form`: the fields of its record."""
+        """As `keep`, for a collective or transfer. Returns the issues to keep. `form`: the fields of its record."""
         where = self._arrive(site, frame)
         if self.turn is not None:
             self._take_turn(site)
@@ -107,15 +107,15 @@ class GraphRecords(ABC):
         self._sink(("kept", self.step, self.thread, site, ordinal, where, stream, graph, call, fields))
 
     def again(self, call: str, site: str, where: str, fields: tuple[Any, ...]) -> None:
-        """Journal a call of a graph as a replay makes it: at its site, where nothing is injected."""
+        """Records a call of a replay, at the site of the kept call, without faults or delays."""
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
         self._sink((call, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def rows(self, rows: Iterable[Row]) -> None:
-        """Journal calls of a replay one after the other, as `again` does for each. One loop writes them all, since the
-        calls of a graph on a device cost no more than their records.
+        """Records all calls of a replay, as `again` does for each. It uses one loop, since on a device the calls of a
+        graph cost nothing but their records.
         """
         step, thread, sites, seqs, sink = self.step, self.thread, self._sites, self._seqs, self._sink
         for call, site, where, line, form in rows:
@@ -132,15 +132,15 @@ class GraphRecords(ABC):
             self.site, self.ordinal = site, ordinal
 
     def free_again(self, stream: str, site: str, ordinal: int, where: str, buffer: int) -> None:
-        """Journal that memory of a graph's pool is given out to another."""
+        """Records that a graph's pool gives memory to another allocation."""
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
 
     def place(self, site: str) -> str:
-        """Where the program called the method of the contract that called this."""
+        """Returns the program's line that called the method of the contract which called this."""
         return place_of(site, _getframe(2))
 
     def next_seq(self, line: Any) -> int:
-        """The next number of a collective on a communicator, or of a transfer of a line (communicator, op, peer)."""
+        """Returns the next number of a collective on a communicator, or of a transfer (communicator, op, peer)."""
         seq = self._seqs[line]
         self._seqs[line] = seq + 1
         return seq

@@ -1,13 +1,13 @@
-"""What a scenario plants at the ops of one rank: faults, which break the protocol, delays, which it has to stand, and
-messages from outside.
+"""What a scenario plants at the ops of one rank. Faults break the protocol, a correct protocol tolerates delays, and
+messages arrive from outside.
 
     plan = Injections(rank=1, world=world)
     plan.delay_ns("main", "dp.agree", 5)            # how late the op at that address is, in nanoseconds
     plan.fault("main", "dp.agree", 5)               # the fault at that address, or None
 
-An op is found by its address, (thread, site, ordinal), and a collective by its second one too: (communicator, seq).
-What a fault makes of an issue is here as well, so that it is the same on every backend. The journal asks, and writes
-down what was applied (`dpsim.contract.ops.Injected`).
+The scenario names an op by its address, (thread, site, ordinal); a collective also by its second address,
+(communicator, seq). This file also computes how a fault changes an issue, so that it is the same on every backend. The
+journal looks faults up here, and records what it applied (`dpsim.contract.ops.Injected`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dpsim.contract.gates import Gate, Turn
 from dpsim.contract.world import At, Fault, Kill, Message, World
 
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
-"""(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
+"""(thread, site, ordinal), or (None, communicator, seq). An ordinal of None means every visit of the site."""
 
 IN_TIME = frozenset(
     {
@@ -41,27 +41,29 @@ IN_TIME = frozenset(
         "group",
     }
 )
-"""Kinds of op that cannot be late: a delay there never happens."""
+"""Kinds of op that cannot be late: a delay there has no effect."""
 
 
 class RankDied(BaseException):
-    """Raised at an op whose fault is `die`. A BaseException: no protocol may catch it."""
+    """Raised at an op with the fault `die`. It is a BaseException, so that no protocol catches it."""
 
 
 class RankHung(BaseException):
-    """Raised at an op whose fault is `hang`: the rank goes no further, and is not gone. As above."""
+    """Raised at an op with the fault `hang`: the rank does not continue, but its watchers get no notice. It is a
+    BaseException, too.
+    """
 
 
 class InjectedError(RuntimeError):
-    """Raised in the program at an op whose fault is `raise`; a program may catch it like any other."""
+    """Raised in the program at an op with the fault `raise`. A program may catch it like any other exception."""
 
 
 STOPS = frozenset({"die", "raise", "hang"})
-"""Kinds of fault by which the rank comes no further than to the op."""
+"""Kinds of fault that end the rank at the op."""
 
 
 def stop(fault: Fault, at: str) -> BaseException:
-    """What is raised at an op by a fault of one of these kinds."""
+    """Returns the exception for a fault of one of these kinds."""
     if fault.kind == "raise":
         return InjectedError(f"injected at {at}")
     return RankDied(at) if fault.kind == "die" else RankHung(at)
@@ -81,7 +83,7 @@ class Injections:
             if kill.rank == rank and kill.at is not None:
                 self._kills[_key(kill.at)] = kill
         self.doom: Callable[[Kill], None] = lambda kill: None
-        """Called when the rank reaches the op from which on a kill may end it. The simulation sets it; other backends
+        """Called when the rank reaches the op after which a kill may end it. The simulation sets it; other backends
         refuse a world with such a kill.
         """
         self._delays: dict[Key, int] = {}
@@ -95,56 +97,60 @@ class Injections:
                 self._messages.setdefault(_key(message.at), []).append((number, message))
         here = [gate for gate in world.gates if gate.at[0] == rank]
         self.gates = {gate.at[1:]: gate for gate in here if isinstance(gate, Gate)}
-        """By thread, site and ordinal."""
+        """The gates of this rank, by thread, site and ordinal."""
         self.served_after = {one.at[1:]: one.before for one in here if isinstance(one, Turn) and one.of == "store"}
-        """Of a call at a store, by thread, site and ordinal, the call before it there."""
+        """For a call at a store, by thread, site and ordinal: the call that the store serves before it."""
         self.post: Callable[[int, Message], None] = lambda number, message: None
-        """Sends a message from outside. A backend says how."""
+        """Sends a message from outside. The backend sets it."""
 
     def __bool__(self) -> bool:
         return bool(self._faults or self._delays or self._kills or self._messages)
 
     def start_ns(self, thread: str) -> int:
-        """How late a thread starts."""
+        """Returns how late a thread starts."""
         return self._delays.get((thread, None, None), 0)
 
     def delay_ns(self, thread: str, site: str, ordinal: int) -> int:
-        """How late an op is, by its address."""
+        """Returns how late an op is, by its address."""
         return self._delays.get((thread, site, ordinal), 0) + self._delays.get((thread, site, None), 0)
 
     def collective_delay_ns(self, communicator: str, seq: int) -> int:
-        """How late a collective is, by its second address."""
+        """Returns how late a collective is, by its second address."""
         return self._delays.get((None, communicator, seq), 0)
 
     def fault(self, thread: str, site: str, ordinal: int) -> Fault | None:
-        """The fault at an op, by its address."""
+        """Returns the fault at an op, by its address."""
         return self._faults.get((thread, site, ordinal))
 
     def collective_fault(self, communicator: str, seq: int) -> Fault | None:
-        """The fault at a collective, by its second address."""
+        """Returns the fault at a collective, by its second address."""
         return self._faults.get((None, communicator, seq))
 
     def come(self, where: str | None, what: str, number: int) -> None:
-        """The rank reaches an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
+        """The rank reaches an op: looks up kills and messages at one of its addresses, (thread, site, ordinal) or
+        (None, communicator, seq).
+        """
         kills = self._kills
         kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
         if kill is not None:
             self.doom(kill)
 
     def messages(self, thread: str, site: str | None, ordinal: int | None) -> Sequence[tuple[int, Message]]:
-        """What is sent when the rank reaches an op, or the start of a thread, with its number in the world."""
+        """Returns the messages to send when the rank reaches an op, or the start of a thread, each with its number in
+        the world.
+        """
         return self._messages.get((thread, site, ordinal), ())
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
-        """What becomes of an issue: nothing if it is skipped, two of it if it is repeated. Where the sizes of a call
-        say what moves, another count changes nothing: torch refuses it, so no program can make such a call. Nor can one
-        make a reduction of elements that no library reduces so.
+        """Returns the issues after a fault: none for a skip, two for a repeat, a changed one for alter. If the sizes of
+        a call decide what moves, another count changes nothing, because torch refuses such a call. The same applies to
+        a reduction that no library has for that element type.
         """
         if fault.kind == "skip" or fault.kind in STOPS:
             return []
         if fault.kind == "repeat":
             return [issue, issue._replace(delay_ns=0)]
-        others: tuple[str, ...] = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        others: tuple[str, ...] = () if issue.peer is None else ("op", "root")  # a field that transfers do not have
         if issue.peer is None and issue.rules.sizes_rule(issue.call):
             others = ("count",)
         changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})

@@ -1,12 +1,12 @@
-"""The instructions of a function, in the same words for each Python: one variable an instruction.
+"""The bytecode instructions of a function, in the same form for each version of Python: one variable per instruction.
 
     LOAD_FAST_LOAD_FAST (order, table)      Python 3.13     ->      LOAD_FAST order, LOAD_FAST table
     LOAD_FAST_BORROW order                  Python 3.14     ->      LOAD_FAST order
     LOAD_SMALL_INT 3                        Python 3.14     ->      LOAD_CONST 3
     BINARY_OP []                            Python 3.14     ->      BINARY_SUBSCR
 
-Python joins neighbours into one instruction where it can. A reader that looks for `LOAD_FAST` alone would miss these
-variables, and with them what a kernel or a thread uses.
+Newer Pythons join two neighbouring instructions into one. A reader that looks only for `LOAD_FAST` would miss these
+variables, and with them the variables that a kernel or a thread uses.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ALIKE = {"LOAD_FAST_BORROW": "LOAD_FAST", "LOAD_FAST_CHECK": "LOAD_FAST", "LOAD
 
 
 class CodeStep(NamedTuple):
-    """One instruction. `offset`: in bytes; two steps of one joined instruction share it. `line`: None if it is that of
-    the step before. `effect`: on the depth of the stack.
+    """One instruction. `offset`: in bytes; the two steps of a joined instruction share it. `line`: None if it is the
+    line of the step before. `effect`: the change of the stack's depth.
     """
 
     offset: int
@@ -33,7 +33,7 @@ class CodeStep(NamedTuple):
 
 
 def steps_of(code: CodeType) -> Iterator[CodeStep]:
-    """The instructions of `code`, in their order."""
+    """Returns the instructions of `code`, in order."""
     for one in dis.get_instructions(code):
         name, at = one.opname, one.offset
         line = one.starts_line if type(one.starts_line) is int else getattr(one, "line_number", None)
@@ -47,7 +47,7 @@ def steps_of(code: CodeType) -> Iterator[CodeStep]:
 
 
 def _parts(name: str) -> tuple[str, str]:
-    """The two instructions of a joined one.
+    """Returns the two instructions of a joined one.
 
     >>> _parts("STORE_FAST_LOAD_FAST"), _parts("LOAD_FAST_BORROW_LOAD_FAST_BORROW")
     (('STORE_FAST', 'LOAD_FAST'), ('LOAD_FAST', 'LOAD_FAST'))

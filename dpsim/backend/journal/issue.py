@@ -1,11 +1,12 @@
-"""What goes out on a communicator: one rank's part in a collective, or one side of a transfer.
+"""An issue: a call on a communicator as the backend carries it out, after faults. It is one rank's part in a
+collective, or one side of a transfer.
 
     issue = plan("all_reduce", 8, "int32")
-    issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as records have it
-    issue.rules                             # all that holds for an all_reduce
+    issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as in records
+    issue.rules                             # the rules for all_reduce
 
-Most issues are the same in every step, and for all members of a group. So `plan` returns one shared object for equal
-arguments. An `Issue` is a class with plain fields, because each collective reads it a dozen times. To read a field of a
+Most issues are equal in every step and for all members of a group. So `plan` returns one shared object for equal
+arguments. `Issue` is a class with plain fields, because each collective reads it a dozen times. To read a field of a
 named tuple takes ten times as long.
 """
 
@@ -18,11 +19,11 @@ from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 
 
 class Issue:
-    """A collective or transfer as it is really to be issued; not to be changed.
+    """A collective or transfer as the backend carries it out. Immutable.
 
-    `altered`: count or dtype are not those of the memory at hand. `group`: number of the coalesced group it belongs to.
-    `call`: what a collective asks for, in the order of its record (`dpsim.contract.ops.CALL`); `rules`: what holds for
-    a collective of that name.
+    `altered`: a fault changed count or dtype, so they do not match the memory. `group`: the number of its coalesced
+    group. `call`: the arguments of a collective, in the order of its record (`dpsim.contract.ops.CALL`). `rules`: the
+    rules of that collective.
     """
 
     __slots__ = (
@@ -67,13 +68,13 @@ class Issue:
         self.rules = COLLECTIVES.get(op, UNKNOWN)
 
     def _replace(self, **fields: Any) -> Issue:
-        """The same with other values for these fields."""
+        """Returns a copy with other values for these fields."""
         return Issue(*[fields.pop(name, value) for name, value in zip(_FIELDS, self._values(), strict=True)], **fields)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Issue) and self._values() == other._values()
 
-    __hash__ = object.__hash__  # no table looks one up by its values
+    __hash__ = object.__hash__  # identity suffices: no table looks one up by its values
 
     def __repr__(self) -> str:
         return f"Issue({', '.join(f'{name}={value!r}' for name, value in zip(_FIELDS, self._values(), strict=True))})"
@@ -85,4 +86,4 @@ class Issue:
 _FIELDS = ("op", "count", "dtype", "root", "reduce", "sizes", "peer", "group", "delay_ns", "altered")
 
 plan = lru_cache(4096)(Issue)
-"""An issue, made once for the same arguments."""
+"""Returns an issue; equal arguments give the same object."""

@@ -1,24 +1,23 @@
-"""A rank's journal, and the gate through which all its ops go. Shared by every backend.
+"""A rank's journal: the list of its records, and the object through which all its ops pass. All backends share it.
 
-`Journal` does the part of each op that must mean the same everywhere. It gives the op its address, writes its record,
-and applies the faults and delays of the scenario that name the address. A backend calls one method of it per op and
-then follows the answer:
+`Journal` does the part of each op that has to be the same everywhere. It gives the op its address, writes its record,
+and applies the faults and delays of the scenario that name the address. A backend calls one of its methods per op, and
+then carries out what the method returns:
 
     for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
         ...                                            # zero times: skipped; twice: repeated
 
-A rank has one journal, in the order in which its host threads issue ops, and each thread has its own view of it. A
-`RankJournal` is what the threads share: the records, the sequence numbers of communicators, the numbers of buffers and
-events, the injections. A `Journal` is what one thread owns: its step, and how often it reached each site.
+A rank has one journal, in the order in which its host threads issue ops. A `RankJournal` contains what the threads
+share: records, sequence numbers of communicators, numbers of buffers and events, planted faults. A `Journal` contains
+what belongs to one thread: its step, and how often it reached each site.
 
-The rules are those of real hardware. A skipped collective uses an ordinal of its site but no sequence number, so the
-rank's next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
-collective leaves the buffer.
+The rules are those of real hardware. A skipped collective uses an ordinal but no sequence number. So the rank's next
+call matches the skipped call of its peers. On a host it returns its input, on a device it leaves the buffer.
 
-`look` is called at every 256th visit of a site, and at every 256th new site: a backend ends endless loops there.
+The journal calls `look` at every 256th visit of a site and every 256th new site: a backend ends endless loops there.
 
-`sink` takes the records one by one. In the simulation it is the `append` of a list. In a worker process it writes
-through to a file. So the parent reads how far a rank has run, even if the rank is stuck in a call.
+The journal passes records one by one to `sink`. In the simulation it is the `append` of a list. In a worker process it
+writes to a file. So the parent process can read how far a rank has run, even if the rank is blocked in a call.
 """
 
 from __future__ import annotations
@@ -49,79 +48,79 @@ REST = "", "", ""
 
 
 class RankJournal:
-    """What the host threads of a rank share: where their records go, what is numbered, what is injected."""
+    """What the host threads of a rank share: the sink of records, sequence numbers, and planted faults."""
 
     def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
         self.rank = rank
         self.world = world
         self.sink = sink
         self.look: Callable[[], None] = lambda: None
-        self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
+        self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; for transfers also by direction and peer
         self.numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
         self.injections = Injections(rank, world)
         self.threads: dict[str, Journal] = {}
         self.front: Journal | None = None
-        """Of a rank with several threads: that of the thread which calls. Objects of the contract hold it."""
+        """With several threads: the journal of the calling thread. The rank's objects refer to it."""
         self.capture: Lawful | None = None
-        """The capture that is under way."""
+        """The present capture of the rank, or None."""
         self.undefined: list[Undefined] = []
-        """The NaNs that this rank brought to a reduction that compares."""
+        """The NaNs that this rank contributed to reductions by max or min."""
         self.aborts = False
         """Whether the program may abort communicators."""
         self.issuing: AbstractContextManager[object] = nullcontext()
-        """What a thread holds while it issues, where threads run at the same time: for what is more than one call."""
+        """A lock for calls that need several steps to issue, on backends whose threads run at the same time."""
 
     def thread(self, name: str = MAIN) -> Journal:
-        """The journal as a host thread of that name writes it."""
+        """Returns the journal of the host thread with that name."""
         journal = self.threads.get(name)
-        if journal is None:  # a name that comes again counts on
+        if journal is None:  # a thread that reuses a name continues its counts
             journal = self.threads[name] = Journal(self, name)
         return journal
 
     def capturing(self, capture: Lawful | None) -> None:
-        """A capture begins, or is over (None): while it lasts all threads look before what they do."""
+        """A capture begins, or ends (None). Meanwhile all threads check each call."""
         self.capture = capture
         for journal in self.threads.values():
             journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
 class Journal(FaultInjector):
-    """Addresses, records and injections of one host thread of a rank."""
+    """Addresses, records and faults of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:
         self.rank = shared.rank
         self.thread = thread
         self.step = -1
-        self.site, self.ordinal = "start", -1  # of the op that was issued last
+        self.site, self.ordinal = "start", -1  # site and ordinal of the last op
         self._sites: dict[str, Site] = {}
         self._sink = shared.sink
         self.shared = shared
         self._seqs = shared.seqs
         self._numbers = shared.numbers
-        self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
+        self.events = shared.numbers["event"]  # a separate counter for speed, since events are frequent
         self._injections = shared.injections
         self.looks = bool(shared.injections)
-        """Whether it looks before each op: for an injection, a capture or other threads."""
+        """Whether each op needs a check first: for faults, a capture, or turns of threads."""
         self.turn: Callable[[str, int], None] | None = None
-        """Called before a thread of several does something, with site and ordinal. It may be held up there."""
-        self._has_turn = ""  # the site at which the thread has had its turn before its record
+        """With several threads: called with site and ordinal before each call. It may block there."""
+        self._has_turn = ""  # the site for which the thread has already had its turn
         self.about = REST
-        """What the next call is on (a flag, a thread or another object, by name), and what it does to it."""
+        """The object of the next call (kind, name), and what the call does to it."""
 
     def on(self, kind: str, name: str) -> None:
-        """Note what the next call is on, for the order of threads, unless the call has noted it."""
+        """Notes the object of the next call, for the order of threads, unless the call has noted one."""
         if name and self.turn is not None and self.about is REST:
             self.about = kind, name, "use"
 
     def come(self, site: str) -> None:
-        """The thread reaches an op that does something before it is journaled."""
+        """The thread reaches a call that acts before its record is written."""
         if self.turn is not None:
             self.turn(site, self.visits(site))
             self._has_turn = site
 
     def _take_turn(self, site: str, communicator: str = "") -> None:
         self.on("communicator", communicator)
-        came, self._has_turn = self._has_turn, ""  # what was refused there has no record
+        came, self._has_turn = self._has_turn, ""  # a refused call has no record
         if came != site and self.turn is not None:
             self.turn(site, self.ordinal)
         self.about = REST
@@ -141,15 +140,15 @@ class Journal(FaultInjector):
     # ---- ops
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
-        """Journal an op: `fields` are those of its record after `where`. The answer is its delay in ns."""
-        # `_arrive`, written out: most ops come here, and the call would cost a timed run a fortieth of its time.
+        """Records an op; `fields` are those of its record after `where`. Returns its delay in ns."""
+        # The body of `_arrive`, copied: most ops pass here, and a call would cost a timed run a fortieth of its time.
         known = self._sites.get(site) or self._first(site)
         ordinal = self.ordinal = known.count
         known.count = ordinal + 1
         self.site = site
         if ordinal & 255 == 255:
             self.shared.look()
-        frame = _getframe(2)  # the program called a method of the contract
+        frame = _getframe(2)  # the frame of the program, which called a method of the contract
         try:
             code, where = known.places[frame.f_lasti]
             if code is not frame.f_code:
@@ -161,21 +160,21 @@ class Journal(FaultInjector):
         return delay
 
     def note_at(self, kind: str, site: str, fields: tuple[Any, ...], frame: FrameType) -> None:
-        """Journal an op that the program issued in this frame, of a kind that cannot be late."""
+        """Records an op that the program issued in this frame, of a kind that cannot be late."""
         where = self._arrive(site, frame)
         if self.looks:
             self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def note_above(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
-        """Journal an op that cannot be late, from a method that the method of the contract called."""
+        """Records an op that cannot be late, two frames below the program."""
         self.note_at(kind, site, fields, _getframe(3))
 
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
-        """Journal a collective and say what to issue."""
-        where = self._arrive(site, _getframe(3))  # the program called a method, which journals by another one
+        """Records a collective, and returns the issues to carry out."""
+        where = self._arrive(site, _getframe(3))  # the program's frame is two calls above
         if self.turn is not None:
             self._take_turn(site, communicator)
         seq = self._seqs[communicator]
@@ -194,8 +193,8 @@ class Journal(FaultInjector):
     def transfer(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
-        """Journal a send or a receive and say what to issue. Transfers have no (communicator, seq) address for
-        faults.
+        """Records a send or a receive, and returns the issues to carry out. Transfers have no (communicator, seq)
+        address for faults.
         """
         where = self._arrive(site, _getframe(3))
         if self.turn is not None:
@@ -213,29 +212,31 @@ class Journal(FaultInjector):
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
-        """A free has the address of its alloc, and its thread has already had its turn. Returns where it was called."""
+        """Records a free, with the address of its alloc. Its thread has already had its turn. Returns the call's
+        place.
+        """
         where = place_of(site, _getframe(2), self)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
 
     def brings_nan(self, communicator: str, site: str, ordinal: int) -> None:
-        """This rank brought a NaN to a reduction that compares."""
+        """Notes that this rank contributed a NaN to a reduction by max or min."""
         self.shared.undefined.append(Undefined(self.rank, communicator, site, ordinal))
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
-        """An awaited op returned: an array, or what else was learned."""
+        """Records the outcome of an awaited call: an array, or another value."""
         outcome = crc32(result.tobytes()) if isinstance(result, ndarray) else result
         if type(outcome) is Received:
             outcome = outcome.source, crc32(outcome.array.tobytes())
         self._sink(("learned", self.step, self.thread, site, ordinal, "", outcome))
 
     def failed(self, site: str, ordinal: int, error: RuntimeError) -> None:
-        """An awaited op raised."""
+        """Records that an awaited call raised."""
         if isinstance(error, Aborted):
             self.learned(site, ordinal, BROKEN_OFF)
 
     def number(self, what: str) -> int:
-        """The next number of a buffer, an event or a coalesced group of this rank."""
+        """Returns the next number of a buffer, an event or a coalesced group of this rank."""
         return next(self._numbers[what])
 
     # ---- how the program ended
@@ -244,12 +245,12 @@ class Journal(FaultInjector):
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
     def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
-        """The program raised, at the innermost place in its own code. `packages`: those of protocols."""
+        """Records that the program raised, at the innermost place in its own code. `packages`: those of protocols."""
         where = raised_at(error, packages)
         self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)))
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
-        """A thread other than main ended, or raised. Returns what it raised, in words."""
+        """Records that a thread other than main ended or raised. Returns its exception as text."""
         self.about = "thread", self.thread, "end"
         self.come("end")
         self._has_turn, self.about = "", REST
@@ -263,7 +264,7 @@ class Journal(FaultInjector):
     # ---- inside
 
     def _arrive(self, site: str, frame: FrameType) -> str:
-        """The thread arrives at a site once more, by a call in this frame. Returns the call's place."""
+        """The thread arrives at a site again, by a call in this frame. Returns the call's place."""
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
@@ -283,14 +284,14 @@ class Journal(FaultInjector):
         return known
 
     def _again(self, site: str) -> int:
-        """The ordinal of an op that is repeated."""
+        """Returns the ordinal of an op that a fault repeats."""
         known = self._sites[site]
         self.ordinal = known.count
         known.count += 1
         return self.ordinal
 
     def _look(self, kind: str, site: str, where: str) -> int:
-        """Raise CaptureError for what a capture forbids; else the delay of the op in ns."""
+        """Raises CaptureError for a call that a capture forbids; otherwise returns the delay of the op in ns."""
         if self.turn is not None:
             self._take_turn(site)
         if self.shared.capture is not None:

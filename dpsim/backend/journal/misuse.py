@@ -1,11 +1,12 @@
-"""Messages for mistakes that Python, or a library, would report in words that the contract does not use.
+"""Error messages for mistakes that Python would report with names which the user does not know.
 
     rank.send(1, "box", 4)          # send of a Rank lacks 'site'; write send(to, mailbox, message, site)
     rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
     await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
 
-Python names a backend's class where it means a class of the contract, so two backends would report one mistake in two
-sentences. The journal puts both into the contract's words when it writes the error: until then this costs no time.
+Python's message names the backend's class (SimRank), while the user knows the class of the contract (Rank). So two
+backends would report the same mistake differently. When the journal records an error, it rewrites such a message with
+the contract's names. Programs without errors pay nothing for this.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ CONTRACT: tuple[type, ...] = (
 )
 
 _AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression|'(\w+)' object can't be awaited")
-"""As Python says it up to 3.13, and as 3.14 does."""
+"""The message of Python up to 3.13, and that of 3.14."""
 
 _ATTRIBUTE = re.compile(r"'(\w+)' object (has no attribute|attribute) '(\w+)'")
 
@@ -68,8 +69,8 @@ _ARGUMENTS = re.compile(r"(\w+)\.(\w+)\(\) (missing|takes|got) (.*)")
 
 
 class ForeignAwait(BaseException):
-    """Raised where a program suspends by an await that no backend can answer. A BaseException: a program that catches
-    an Exception and awaits again would never end.
+    """Raised in a program that awaits something which no backend can resume. It is a BaseException: a program that
+    catches Exception and awaits again would never end.
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class ForeignAwait(BaseException):
 
 
 def said(error: BaseException) -> str:
-    """What an error of a program says, in one line of at most LONGEST characters, and in words of the contract."""
+    """Returns the message of a program's error, in one line of at most LONGEST characters, and with the contract's names."""
     return short(_words(error), LONGEST)
 
 
@@ -107,7 +108,7 @@ def _words(error: BaseException) -> str:
 
 
 def _arguments(name: str, method: str, how: str, rest: str) -> str:
-    """What is wrong with the arguments of a call of the contract; empty for any other call."""
+    """Returns what is wrong with the arguments of a call of the contract; empty for any other call."""
     kind = _of_contract(name)
     call = getattr(kind, method, None)
     if kind is None or call is None:
@@ -125,7 +126,7 @@ def _arguments(name: str, method: str, how: str, rest: str) -> str:
 
 
 def a_or_an(kind: type) -> str:
-    """A class of the contract, in words.
+    """Returns the name of a class with its article.
 
     >>> a_or_an(Rank), a_or_an(Event)
     ('a Rank', 'an Event')
@@ -134,7 +135,7 @@ def a_or_an(kind: type) -> str:
 
 
 def _of_contract(name: str) -> type | None:
-    """The class of the contract that a class of a backend stands for."""
+    """Returns the class of the contract that a backend's class implements."""
     return next((kind for kind in CONTRACT for one in _kinds(kind) if one.__name__ == name), None)
 
 

@@ -1,14 +1,15 @@
-"""Which exceptions break off the rank that raises them, and which come from outside a program and end the run.
+"""Which exceptions end only the rank that raises them, and which come from outside of the program and end the run.
 
     raise ValueError                    # CRASH:VALUEERROR
     raise KeyboardInterrupt             # of a program: CRASH:KEYBOARDINTERRUPT
     Ctrl-C                              # during a program: the command ends
 
-An `Exception` and `SystemExit` are always findings. Another `BaseException` is one if a line of the program raises it.
-Python raises the same `KeyboardInterrupt` after a signal, and `GeneratorExit` in a coroutine that is closed; a library
-for tests raises what ends a test. Of these the innermost frame stands at no `raise` of the program, or in a handler.
+An `Exception` and `SystemExit` are always findings. Any other `BaseException` is a finding if a line of the program
+raises it. But Python itself raises `KeyboardInterrupt` after a signal, and `GeneratorExit` in a coroutine that is
+closed; a test library raises exceptions that end a test. These end the run. They are recognized by the innermost frame:
+it is at no `raise` statement of the program, or in a handler.
 
-A user who leaves pdb ends the command, too: `breakpoint()` in a program, then `q`.
+If a user leaves pdb, the command also ends: `breakpoint()` in a program, then `q`.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ from dpsim.contract.registry import packages
 
 
 class DebuggerQuit(KeyboardInterrupt):
-    """The user left pdb, so the run ends. `how`, `code`: what the command line prints, and its exit code."""
+    """The user left pdb, so the run ends. `how`, `code`: the text that the command line prints, and its exit code."""
 
     how, code = "quit from the debugger", 130
 
 
 def left_debugger(error: BaseException) -> bool:
-    """Whether pdb raised it because the user quits."""
-    bdb = sys.modules.get("bdb")  # a run without a debugger imports none
+    """Whether pdb raised the exception because the user quit."""
+    bdb = sys.modules.get("bdb")  # a run without a debugger has not imported bdb
     return bdb is not None and isinstance(error, bdb.BdbQuit)
 
 
 @contextmanager
 def untraced() -> Iterator[None]:
-    """A debugger sees nothing of what happens here: it would print the GeneratorExit of each program that is closed."""
+    """Turns off the debugger while the block lasts: it would print the GeneratorExit of each program that is closed."""
     trace: Any = sys.gettrace()
     bdb = sys.modules.get("bdb")
     if trace is None or bdb is None or not isinstance(getattr(trace, "__self__", None), bdb.Bdb):
@@ -53,7 +54,9 @@ def untraced() -> Iterator[None]:
 
 
 def breaks_off_rank(error: BaseException, own: Collection[str] | None = None) -> bool:
-    """Whether an exception ends its rank, and not the run. `own`: the packages of protocols, if not those of here."""
+    """Whether an exception ends its rank, and not the run. `own`: the packages of protocols; by default those
+    registered here.
+    """
     if isinstance(error, Exception | SystemExit | ForeignAwait):
         return not left_debugger(error)
     trace = error.__traceback__

@@ -1,6 +1,6 @@
-"""Plain data, and whole numbers: what the contract asks of values that a program hands over.
+"""Plain data and whole numbers: checks of the values that a program passes to dpsim.
 
-A program hands messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
+A program passes messages, decisions and the arguments of kernels to dpsim. dpsim sends them to other processes and
 compares them between ranks. So they must have types that mean the same everywhere: int, float, bool, str, None, and
 tuples of these. dpsim refuses a number of numpy: it overflows where an int does not, and a rank in another process
 would get an int. It also refuses a named tuple in a message, because a rank in another process would get a tuple
@@ -28,15 +28,15 @@ from dpsim.contract.words import short
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
-"""The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
+"""The types of plain values that are no tuple. Subclasses are not plain, since a journal would not preserve them."""
 
 SETTLED = PLAIN - {float}
-"""The types whose values all equal themselves."""
+"""The types of which each value equals itself."""
 
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
-    """Raise TypeError for a value that is no plain data, and ValueError for NaN where values are `compared`. `named`:
-    its tuples may be named ones.
+    """Raises TypeError for a value that is no plain data, and ValueError for NaN if values are `compared`. `named`:
+    whether tuples may be named ones.
     """
     if type(value) is tuple or (named and isinstance(value, tuple)):
         if SETTLED.issuperset(map(type, value)):  # most tuples are a few integers
@@ -56,7 +56,7 @@ def check_plain(value: Any, what: str, site: str, named: bool = True, compared: 
 
 
 def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
-    """The number as an int. Raises TypeError if it is no integer, ValueError if it is less than `least`."""
+    """Returns the number as an int. Raises TypeError if it is no integer, ValueError if it is less than `least`."""
     try:
         value = int(index(number))
     except TypeError:
@@ -67,20 +67,20 @@ def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
 
 
 def shape_of(shape: Any, site: str) -> tuple[int, ...]:
-    """A shape as a tuple of ints, from 0."""
+    """Returns a shape as a tuple of ints of at least 0."""
     sizes = shape if isinstance(shape, tuple | list) else (shape,)
     return tuple([whole(size, "a size of the shape", site, 0) for size in sizes])
 
 
 def typed(value: Any, cured: bool = False) -> str:
-    """A value with its type; `cured` adds the plain data to write instead where this is known. The text has no
-    addresses of objects: journals keep it, and a repeated run has other addresses.
+    """Returns a value with its type as text. `cured` adds the plain data to write instead, if known. The text has no
+    addresses of objects, because journals store it, and a repeated run has other addresses.
 
     >>> typed(3.5), typed([object()])
     ('3.5 (float)', '[<object object>] (list)')
     """
     kind = type(value)
-    if issubclass(kind, CONTRACT):  # a backend's class would be another one on the next backend
+    if issubclass(kind, CONTRACT):  # the class of the contract, since each backend has a different one
         return next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if hasattr(kind, "__await__"):

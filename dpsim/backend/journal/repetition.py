@@ -5,11 +5,11 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-A rank repeats itself if it polls, or asks for an event or a flag, with an outcome that the place has had before. It
-also repeats itself if it decides what it decided there, or agrees on a host communicator with a result that came there
-before. To sleep, to mark a stream and to pass a probe is no progress either. All else is progress.
+A poll, or a query of an event or a flag, is a repetition if this line of the program has had its outcome before. A
+decision is one if the line decided the same value before. A host collective is one if the line got the same result
+before. Sleeps, records of events and probes are no progress either. Every other record is progress.
 
-The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
+The simulation uses this during a run (`dpsim.sim.hosts.watch`), a real backend when its deadline has passed.
 """
 
 from __future__ import annotations
@@ -31,19 +31,21 @@ from dpsim.contract.ops import (
 )
 
 VALUES = 8
-"""This number of different outcomes of a place are still a repetition."""
+"""A line that has had at most this number of different outcomes still repeats itself."""
 
 
 FEW = 8
-"""Among the last records is the collective that a rank stands in, unless more of its threads did more since."""
+"""This number of last records contains the collective in which a rank waits, unless its other threads wrote more
+since.
+"""
 
 
 TAIL = 1_000
-"""This number of last records of a rank tell whether it repeats itself."""
+"""This number of last records decides whether a rank repeats itself."""
 
 
 def repeating(journals: Sequence[Sequence[RawRecord]]) -> tuple[int, ...]:
-    """The ranks of which the last TAIL records are nothing but repetition, some of them polls, and that have not ended.
+    """Returns the ranks that have not ended and whose last TAIL records are all repetitions, some of them polls.
 
     >>> poll = ("take", 0, "main", "ask", 0, "a.py:1", "box", "poll", None)
     >>> repeating([[poll] * 2_000, [poll] * 10, [("finished", 0, "main", "end", 0, "")]])
@@ -61,9 +63,9 @@ def repeating(journals: Sequence[Sequence[RawRecord]]) -> tuple[int, ...]:
 
 
 class Repetition:
-    """What a rank has repeated since any rank made progress. `read`: the number of its records that were looked at.
-    `epoch`: in which time between two steps of progress. `seen`: the outcomes of each place. `agreements`: collectives
-    among the repeats, and `agreed`: their sites.
+    """The repetitions of a rank since any rank made progress. `read`: the number of its records that were read.
+    `epoch`: the number of steps of progress so far. `seen`: the outcomes at each place. `agreements`: host collectives
+    among the repeats; `agreed`: their sites.
     """
 
     def __init__(self, rank: int, records: Sequence[RawRecord]) -> None:
@@ -78,7 +80,7 @@ class Repetition:
         self.seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
 
     def begin(self, epoch: int, old: int | None = None) -> None:
-        """There was progress: this number of records is old, or all that are there by now."""
+        """Some rank made progress: the first `read` records, or all present ones, are old."""
         self.read, self.epoch = len(self.records) if old is None else old, epoch
         self.repeats = self.asks = self.agreements = 0
         self.seen.clear()
@@ -86,7 +88,7 @@ class Repetition:
         self.agreed.update(raw[SITE] for raw in under_way if raw[KIND] == "collective" and raw[STREAM] is None)
 
     def reads_on(self) -> bool:
-        """Read what is new. False at the first record that is progress."""
+        """Reads the new records. Returns False at the first record that is progress."""
         records = self.records
         for at in range(self.read, len(records)):
             raw = records[at]

@@ -1,4 +1,5 @@
-"""Trouble of the machine. A resource that the machine denies a process says nothing of a protocol, so it is no verdict.
+"""Trouble of the machine: it lacks memory, disk space or another resource. Such a run proves nothing about a protocol,
+so there is no verdict.
 
     trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost
     trouble(ValueError("count"))            # "": a finding
@@ -7,10 +8,10 @@
     free_descriptors(80)                    # 17 of them: no start of a pool
     limit(link.fileno(), 60.0)              # a read of the rest of a message fails after 60 seconds
 
-A lack of memory, disk space, descriptors or threads comes from this machine, wherever it lies in the chain of an
-exception. A signal ends a process from outside: the out-of-memory killer, a limit, a batch system's warning, a user.
-Only `FAULTS`, an exit status and an error of CUDA are what the program did. A backend reports trouble in `Run.lost`, or
-raises `dpsim.contract.world.Lost` where there is no run yet.
+A lack of memory, disk space, descriptors or threads is the machine's, wherever it is in the chain of an exception. A
+signal ends a process from outside: the out-of-memory killer, a limit, a batch system, a user. Only the signals in
+`FAULTS`, an exit status and an error of CUDA come from the program. A backend reports trouble in `Run.lost`, or raises
+`dpsim.contract.world.Lost` where there is no run yet.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ from pathlib import Path
 from dpsim.contract.world import Lost
 
 TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE, errno.ENFILE)
-"""Errors of calls that found the machine, or a limit on this process, exhausted."""
+"""Error numbers which mean that the machine, or a limit of this process, is exhausted."""
 
 FAULTS = ("SIGABRT", "SIGBUS", "SIGSEGV", "SIGILL", "SIGFPE")
-"""Signals that a process gives itself. Any other one comes from outside."""
+"""Signals that a process causes itself. Any other one comes from outside."""
 
 NO_THREAD = "can't start new thread"
 """The message of Python's exception if it cannot start a thread; the exception has no special type."""
 
 AGAIN = os.strerror(errno.EAGAIN)
-"""The message of C++ in this case, and nothing else."""
+"""The whole message of C++ in this case."""
 
 NO_ROOM = ("failed to map segment from shared object", "cannot allocate memory", "std::bad_alloc", "bad allocation")
-"""What the loader of shared libraries and libraries in C++ say where there is no memory."""
+"""Messages of the loader of shared libraries, and of C++ libraries, when memory is exhausted."""
 
 
 def trouble(error: BaseException) -> str:
-    """What the machine lacked when this was raised; empty if it is no trouble of the machine."""
+    """Returns what the machine lacked when this was raised; empty if it is no trouble of the machine."""
     seen: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and not any(link is one for one in seen):
@@ -60,7 +61,7 @@ def _lacked(error: BaseException) -> str:
         return "no memory"
     if isinstance(error, OSError) and error.errno in TAKEN_AWAY:
         return _words(error.errno) + (f": {error.filename}" if error.filename else "")
-    if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # libraries in C and C++ have no better ones
+    if type(error) in (RuntimeError, SystemError, ImportError, OSError):  # C and C++ libraries raise no better ones
         said = str(error)
         if NO_THREAD in said or said.strip() == AGAIN:
             return "no thread"
@@ -75,7 +76,7 @@ def _words(code: int | None) -> str:
 
 
 def is_stopped(process: int) -> bool:
-    """Whether a process was stopped and not continued. False where the system has no /proc to tell it."""
+    """Whether a process is stopped (SIGSTOP, a debugger). False if the system has no /proc."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except (OSError, IndexError):
@@ -83,12 +84,13 @@ def is_stopped(process: int) -> bool:
 
 
 ENDING = 0x4 | 0x8 | 0x200
-"""Flags of Linux: the process leaves, waits for a core file to be written, or writes it."""
+"""Flags of Linux for a process that exits, waits for a core file, or writes one."""
 
 
 def is_ending(process: int) -> bool:
-    """Whether a process is on its way out, or gone and not waited for. A driver takes seconds to give memory of a GPU
-    back, and a core file as long, while its sockets are open. False where the system has no /proc to tell it.
+    """Whether a process is ending, or has ended and its parent has not waited for it. A driver takes seconds to free
+    GPU memory, and a core file takes as long, while the sockets of the process are still open. False if the system has
+    no /proc.
     """
     try:
         flags = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[6])
@@ -98,7 +100,7 @@ def is_ending(process: int) -> bool:
 
 
 def free_descriptors(most: int) -> int:
-    """How many descriptors this process can still open, counted up to `most`."""
+    """Returns how many descriptors this process can still open, counted up to `most`."""
     with contextlib.ExitStack() as opened:
         for count in range(most):
             try:
@@ -112,7 +114,7 @@ def free_descriptors(most: int) -> int:
 
 
 def limit(descriptor: int, seconds: float) -> None:
-    """Have reads and writes of a socket fail with OSError after this time. Otherwise a process that is stopped within a
+    """Lets reads and writes of a socket fail with OSError after this time. Otherwise a process that is stopped within a
     message would block the other side without end.
     """
     time = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))

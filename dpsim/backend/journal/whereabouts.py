@@ -1,15 +1,15 @@
-"""Where every rank stands, from its journal: the summary of a run that a user stopped.
+"""The summary of a run that a user stopped: the op at which each rank is, read from its journal.
 
     rank 0 in step 3: poll inbox at awake[7], waves.py:26
     ranks 1, 2 in step 2: all_reduce int32[1] on dp_cpu #2 at agree[2], waves.py:29
     rank 3 ended
     rank 4 (u1) in step 3: wait flag baton.1 at turn[5], waves.py:40
 
-Ranks that stand at one place share a line. Each running thread of a rank with host threads has a place. If the machine
-stops between two ops, the place is the last op that the thread issued. The thread stands there, or is on its way to the
-next op. A replay of a graph is one op.
+Ranks at the same place share a line. A rank with several running threads has one place for each. The place is the last
+op that the thread issued. The thread waits in it, or is on its way to the next op. A replay of a graph counts as one
+op.
 
-The summary of a run that was cut off has at most FEW lines.
+If dpsim itself ended the run, the summary has at most FEW lines.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEW = 8
 
 
 def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None) -> str:
-    """A line for each place, at most `most` of them, and one that counts the ranks elsewhere."""
+    """Returns one line per place, at most `most` of them, and a line that counts the ranks at other places."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         for place in _places(journal):
@@ -38,7 +38,7 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
 
 
 def _places(journal: Sequence[RawRecord]) -> list[str]:
-    """That of main, then those of its other threads that have not ended."""
+    """Returns the place of main, then the places of its other threads that have not ended."""
     started = {raw[THREAD_NAME]: None for raw in journal if raw[KIND] == "thread" and raw[THREAD_HOW] == "start"}
     if not started or journal[-1][KIND] == "finished":
         return [_place(journal)]

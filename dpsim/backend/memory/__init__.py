@@ -1,4 +1,4 @@
-"""Device memory.
+"""Device memory, as journals name it.
 
 pools.py           the memory pools of graphs
 buffers.py         buffers and their views

@@ -1,4 +1,4 @@
-"""Device memory as journals name it: buffers and their views."""
+"""Buffers and their views: what is the same on every backend, and how journals name their memory."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ from dpsim.contract.interface import (
 from dpsim.contract.ops import DType, Place, Ref, Refs
 
 INSTEAD = "; do it before the capture, or behind a replay"
-"""What to do, where a capture refuses what learns."""
+"""The advice in the error for an awaited call within a capture."""
 
 
 class OwnStream(Stream):
-    """What a buffer needs of a stream of its backend."""
+    """The fields of a stream that a buffer uses."""
 
     __slots__ = ()
 
     journal: Journal
     home: str
-    """The pool that its memory comes from: that of its name, or a graph's."""
+    """The name of the pool of its memory: its own, or a graph's."""
 
     @abstractmethod
     def _spin(self, ns: int) -> None:
-        """Hold the stream for `ns`: an injected delay."""
+        """Blocks the stream for `ns`: a planted delay."""
 
 
 class JournaledBuffer(Buffer):
-    """A buffer, or a view into one (`base`). `ref` is how records name its memory, with the tag if it has one; `refs`:
-    that alone, as records have it.
+    """A buffer, or a view into one (`base`). `ref`: how records name its memory, with the tag if it has one. `refs`: a
+    tuple of just that.
     """
 
     __slots__ = (
@@ -68,17 +68,17 @@ class JournaledBuffer(Buffer):
 
     def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
-        self.home = stream.home  # the pool that it comes from
+        self.home = stream.home  # the name of its pool
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
         self.held: PoolMemory | None = None  # of a graph
         self.place: Place | None = None
         self.base: JournaledBuffer | None = None
-        self.freed: list[str] = []  # where in the source, once it is; views share it
+        self.freed: list[str] = []  # the place of the free, once it is freed; views share it
 
     def named(self, number: int, site: str, ordinal: int) -> None:
-        """Its place in the journal."""
+        """Its position in the journal."""
         self.ref = number, 0, self.count
         self.refs = (self.ref,)
         self._site = site
@@ -115,7 +115,7 @@ class JournaledBuffer(Buffer):
         try:
             name = on.name
         except AttributeError:
-            name = of_this_backend(on, OwnStream).name  # which says what is wrong
+            name = of_this_backend(on, OwnStream).name  # raises an error that names the mistake
         if journal.turn is not None:
             journal.on("stream", name)
             journal.come(site)
@@ -158,7 +158,7 @@ class JournaledBuffer(Buffer):
         self._release()
 
     def _give_back(self, memory: PoolMemory, where: str) -> None:
-        """It is a graph's: the pool has it, and this is a weak reference from now on."""
+        """Frees a buffer of a graph: its memory returns to the pool, and the buffer becomes a weak reference."""
         if memory.capture.under_way:
             memory.capture.gave_back(self, memory, where)
         else:
@@ -167,12 +167,14 @@ class JournaledBuffer(Buffer):
             self._release()
 
     def renumber(self, number: int) -> None:
-        """Its memory has begun another life, by a replay."""
+        """A replay allocated its memory again, so records name it by a new number."""
         self.ref = (number, *self.ref[1:])
         self.refs = (self.ref,)
 
     def gone(self) -> Ref:
-        """What a freed buffer has in the place of a `ref`: an error. One of a graph was lost, and is there again."""
+        """Called in place of `ref` for a freed buffer: raises an error. For a buffer of a graph, the memory was lost
+        and is allocated again.
+        """
         if self.held is not None:
             self.held.ref()
             return self.ref
@@ -184,25 +186,25 @@ class JournaledBuffer(Buffer):
 
     @abstractmethod
     def _view(self, start: int, stop: int) -> JournaledBuffer:
-        """Rows of the first axis, sharing memory."""
+        """Returns rows of the first axis, which share memory."""
 
     @abstractmethod
     def _copy(self, stream: Stream) -> Outcome:
-        """Put a copy to the host on the stream, now; the answer waits for it."""
+        """Puts a copy to the host on the stream. Returns an object that waits for it."""
 
     @abstractmethod
     def _hold(self, stream: Stream) -> None:
-        """Tell the allocator that another stream uses the memory."""
+        """Tells the allocator that another stream uses the memory."""
 
     @abstractmethod
     def _release(self) -> None:
-        """Give the memory back. If it is a graph's, it can be used all the same."""
+        """Frees the memory. The program can still use it if it belongs to a graph."""
 
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
-    """How records name the memory of these buffers. Raises RuntimeError for one that was freed, and AttributeError or
-    TypeError for what are none: `check_buffers` says so in words. Whether they are of this backend is seen where they
-    are used.
+    """Returns how records name the memory of these buffers. Raises RuntimeError for a freed buffer. For other objects
+    it raises AttributeError or TypeError; `check_buffers` then raises a clear error. A later use finds buffers of
+    another backend.
     """
     if not buffers:
         return ()
@@ -215,13 +217,13 @@ def refs(buffers: Sequence[Buffer]) -> Refs:
 
 
 def ref_of(buffer: Buffer) -> Refs:
-    """The same for one buffer: it has the tuple at hand."""
+    """As `refs`, for one buffer, whose tuple exists already."""
     refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
     return refs
 
 
 def check_buffers(site: str, reads: Any, writes: Any) -> None:
-    """Raise TypeError for what are no lists of buffers."""
+    """Raises TypeError for arguments that are no lists of buffers."""
     for name, buffers in (("reads", reads), ("writes", writes)):
         if not isinstance(buffers, list | tuple):
             raise TypeError(f"{site}: {name} is {typed(buffers)}; a list of buffers is needed, as {name}=[x]")
@@ -231,12 +233,12 @@ def check_buffers(site: str, reads: Any, writes: Any) -> None:
 
 
 def untagged(refs: Refs) -> Refs:
-    """The same memory, of whatever version."""
+    """Returns the same memory without version tags."""
     return tuple([ref[:3] for ref in refs])
 
 
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:
-    """The thing, if it is of that class. Raises TypeError for one of another backend."""
+    """Returns the object if it is of that class. Raises TypeError for one of another backend."""
     if not isinstance(thing, kind):
         wanted = next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
         raise TypeError(f"{wanted} of this backend is needed, not {typed(thing)}")
@@ -244,9 +246,7 @@ def of_this_backend(thing: Any, kind: type[Any]) -> Any:
 
 
 def resized(array: HostArray, issue: Issue) -> HostArray:
-    """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled with
-    zeros.
-    """
+    """Returns a flat copy of `array` with the count and type of an altered collective, cut or filled with zeros."""
     flat = np.zeros(issue.count, NUMPY[issue.dtype])
     size = min(issue.count, array.size)
     bits(flat)[:size] = bits(array.reshape(-1))[:size]

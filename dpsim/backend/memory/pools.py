@@ -1,25 +1,26 @@
-"""Memory of a graph's pool: which of it a replay takes again, and what that does to the rest.
+"""The memory pool of graphs: which memory a replay allocates again, and which other memory this destroys.
 
-The memory of a captured graph has fixed addresses. If the program frees some, a later allocation of the pool may get
-it, in this capture or in another one. Both then have the same addresses for good, and each replay of one destroys what
-the other holds. Kernels and collectives also take and give back memory, a *scratch*. A scratch may lie wherever memory
-lies that was taken later, or was given back before. As PyTorch's allocator has it, memory is shared on one stream of
-the capture alone, and small blocks never share with large ones.
+The memory of a captured graph has fixed addresses. If the program frees some of it, a later allocation from the pool
+may get it, in this capture or another one. From then on, both graphs use the same addresses, and each replay of one
+destroys the contents of the other. Kernels and collectives also allocate and free *scratch* memory. It may overlap
+memory that the program allocated later, or freed before. As in PyTorch's allocator, two buffers share memory only on
+one stream of the capture, and small blocks never share with large ones.
 
-Records have no word for that, and need none. A replay *takes again* what was given back: an ordinary alloc, under a new
-number. What may share memory with it is freed before, by an ordinary free. So the checks of ordinary memory judge
-graphs as well:
+Records need no special kind for this. If a replay uses memory that the program had freed, the journal records an
+ordinary alloc, with a new number. Before that, it records an ordinary free of all memory that may overlap. So the
+checks of ordinary memory also find the mistakes of graphs:
 
     capture a:  alloc x; write x; free x            capture b:  alloc y; write y
     replay a:   alloc x'; write x'
     replay b:   free x'; alloc y'; write y'         <- a later use of x' comes after its free
 
-* Memory that was given back is *loose*: a weak reference to it is good until the pool gives something out.
-* Memory that was not given back, but taken after a graph gave some back, ends its life at that graph's replay. It is
-  *lost*, and begins another life, unwritten, when the program names it.
+* Memory that the program freed is *loose*: a weak reference to it is valid until the pool gives the memory to another
+  allocation.
+* Memory that the program has not freed, but allocated after a graph freed some, is *lost* at that graph's replay. If
+  the program uses it again, the journal records a new alloc without contents.
 
-Numbers change with each life, so what is kept of a call names a `PoolMemory`, and looks up its number when it is
-replayed.
+Memory gets a new number at each alloc. So a kept call refers to a `PoolMemory`, and looks up its present number at each
+replay.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from dpsim.contract.ops import DTYPES, SMALL_BLOCK, DType, Place, Ref, Refs
 
 
 class NamesMemory(Protocol):
-    """What names memory: a buffer, a view of it, or one with a tag."""
+    """An object that names memory: a buffer, a view of it, or one with a tag."""
 
     ref: Ref
     count: int
@@ -41,11 +42,11 @@ class NamesMemory(Protocol):
     freed: list[str]
 
     def renumber(self, number: int) -> None:
-        """It has that number from now on."""
+        """The memory has a new number from now on."""
 
 
 class CaptureOfPool(Protocol):
-    """What buffers need of a capture."""
+    """The methods of a capture that buffers call."""
 
     under_way: bool
     journal: Journal
@@ -54,12 +55,12 @@ class CaptureOfPool(Protocol):
         """The program frees memory of the graph."""
 
     def used(self, memory: PoolMemory) -> None:
-        """`record_stream` on it."""
+        """The program calls `record_stream` for memory of the graph."""
 
 
 class PoolMemory:
-    """What a buffer of a pool holds, life after life. `number`: of the present one. `taken`, `released`: when, by the
-    count of its pool; 0: it was not given back.
+    """Memory of one buffer of a pool; each replay may allocate it again. `number`: its present number in records.
+    `taken`, `released`: the pool's count at the alloc and at the free; 0 if the program did not free it.
     """
 
     def __init__(self, capture: CaptureOfPool, pool: GraphPool, home: str, address: tuple[str, int, str]) -> None:
@@ -70,17 +71,17 @@ class PoolMemory:
         self.number = -1
         self.form: tuple[int, DType, Place | None] = 0, "int32", None
         self.named: WeakSet[NamesMemory] = WeakSet()
-        """All that names it: the buffer, its views, and those with tags."""
+        """All objects that name it: the buffer, its views, and those with tags."""
         self.gone: list[str] = []
-        """Of these the mark that they have to ask before they are used."""
+        """Shared by these objects: not empty if they have to check the memory before a use."""
         self.taken = pool.tick()
         self.released = 0
         self.freed_at = ""
         self.alive = True
-        """Whether its present life has not ended."""
+        """Whether its present alloc has had no free yet."""
 
     def of(self, buffer: NamesMemory) -> PoolMemory:
-        """It is that buffer's, and one of the pool's."""
+        """Returns the memory of a buffer, and registers it in the pool."""
         self.pool.memories.append(self)
         self.number = buffer.ref[0]
         self.form = buffer.count, buffer.dtype, buffer.place
@@ -90,42 +91,42 @@ class PoolMemory:
 
     @property
     def small(self) -> bool:
-        """Whether it lies among the small blocks."""
+        """Whether it is a small block."""
         count, dtype, _ = self.form
         return count * DTYPES[dtype] <= SMALL_BLOCK
 
     def may_get(self, older: PoolMemory) -> bool:
-        """Whether it may have been given the memory of one that was given back before."""
+        """Whether its addresses may be those of `other`, which the program freed before this alloc."""
         return 0 < older.released < self.taken and older.home == self.home and older.small == self.small
 
     def freed(self, where: str) -> None:
-        """The program frees it. RuntimeError if it did so before."""
+        """The program frees it. Raises RuntimeError if it is free already."""
         if self.freed_at:
             raise RuntimeError(f"the buffer {self.site}[{self.ordinal}] was freed twice, first at {self.freed_at}")
         self.freed_at = where
 
     def give_back(self) -> None:
-        """The pool has it again."""
+        """Returns it to the pool."""
         self.released = self.pool.tick()
-        self.gone.clear()  # a weak reference needs no answer
+        self.gone.clear()  # a weak reference needs no check
         if self.alive:
             self.pool.loose.append(self)
 
     def ref(self) -> int:
-        """Its number, for a call that names it: if it was lost, it begins another life."""
+        """Returns its number, for a call that names it. If it was lost, records a new alloc first."""
         if not (self.alive or self.released):
             self.pool.take(self, self.capture.journal)
         return self.number
 
     def end(self, journal: Journal) -> None:
-        """Its life ends: journal the free."""
+        """Records a free."""
         self.alive = False
         if not self.released:
             self.gone.append(self.where)
         journal.free_again(self.home, self.site, self.ordinal, self.freed_at or self.where, self.number)
 
     def begin(self, journal: Journal) -> None:
-        """Another life of it begins: journal the alloc."""
+        """Records a new alloc."""
         count, dtype, place = self.form
         self.alive = True
         self.gone.clear()
@@ -137,9 +138,8 @@ class PoolMemory:
 
 
 class Scratch(PoolMemory):
-    """The memory that the kernels of a graph take for themselves on one stream, of one kind of blocks. Each kernel
-    takes it, writes it and gives it back. It may lie where memory lies that was taken after the first of them, or given
-    back before one.
+    """The scratch memory of a graph's kernels on one stream, for one block size. Each kernel allocates, writes and
+    frees it. It may overlap memory that was allocated after the first of these kernels, or freed before one of them.
     """
 
     def __init__(
@@ -152,7 +152,9 @@ class Scratch(PoolMemory):
         self.alive = False
 
     def refs(self, journal: Journal, at: int) -> Refs:
-        """What the kernel of that count of the pool writes of it: nothing if no memory of the pool can overlap it."""
+        """Returns the scratch that the kernel with that count of the pool writes: nothing if no memory of the pool can
+        overlap it.
+        """
         pool = self.pool
         if not pool.loose and at != self.first:
             return ()
@@ -175,17 +177,17 @@ class GraphPool:
         self.memories: list[PoolMemory] = []
         self.loose: list[PoolMemory] = []
         self.handle: Any = None
-        """What the device's allocator knows it by, once it does."""
+        """The handle of the device's allocator for this pool, once there is one."""
         self._count = 0
 
     def tick(self) -> int:
-        """One thing more that happened to its memory."""
+        """Returns the next count of events in this pool."""
         self._count += 1
         return self._count
 
     def take(self, memory: PoolMemory, journal: Journal, new: bool = False) -> None:
-        """The pool gives the memory out again, or it is `new`. First the life of all loose memory that may overlap it
-        ends. Then the memory begins another life, unless it lives and overlaps no loose memory.
+        """The pool gives memory out again, or for the first time (`new`). First it ends all loose memory that may
+        overlap it. Then it records a new alloc, unless the present one is still valid and overlaps nothing.
         """
         if memory in self.loose:
             self.loose.remove(memory)
@@ -199,7 +201,7 @@ class GraphPool:
             memory.begin(journal)
 
     def overwrite(self, memories: list[PoolMemory], journal: Journal) -> None:
-        """A graph of this memory is about to be replayed: what may have got memory that it gave back is lost."""
+        """Called before a replay of a graph with this memory: memory that may overlap what the graph freed is lost."""
         back = [memory for memory in memories if memory.released]
         for other in self.memories:
             if other.alive and any(map(other.may_get, back)):
@@ -208,5 +210,7 @@ class GraphPool:
                 other.end(journal)
 
     def loosen(self, memories: list[PoolMemory]) -> None:
-        """A replay of a graph of this memory is through: what was given back lives until the pool gives it out."""
+        """Called after a replay of a graph with this memory: what the program freed stays valid until the pool gives it
+        out.
+        """
         self.loose += [one for one in memories if one.released and one.alive and one not in self.loose]

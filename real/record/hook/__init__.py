@@ -1,4 +1,4 @@
-"""The folder that a recorded job has in PYTHONPATH.
+"""The folder that `dpsim record` adds to a job's PYTHONPATH.
 
-sitecustomize.py   what Python imports as it starts
+sitecustomize.py   Python imports it as it starts
 """

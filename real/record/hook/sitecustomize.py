@@ -1,8 +1,8 @@
-"""Python imports this module as it starts, where its folder is in PYTHONPATH: the recorder begins, if it is asked for.
+"""Starts the recorder. Python imports this module when it starts, because `dpsim record` adds its folder to PYTHONPATH.
 
-Another `sitecustomize` of the environment runs as before. A job whose Python has no dpsim is recorded, too: the folder
-of this package comes last in its path. The recorder itself is imported with torch.distributed, so that other processes
-of the job start as fast as before.
+If the environment has another `sitecustomize`, it runs as well. A job whose Python has no dpsim is recorded, too: the
+folder of this package is the last entry of its path. The recorder itself is imported together with torch.distributed,
+so other processes of the job start as fast as without it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def run_the_other() -> None:
-    """The environment's own `sitecustomize`."""
+    """Runs the environment's own `sitecustomize`."""
     path = [folder for folder in sys.path if os.path.abspath(folder or ".") != HERE]
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is not None and spec.loader is not None:
@@ -28,7 +28,7 @@ def run_the_other() -> None:
 
 
 class BringsRecorder:
-    """Brings the recorder in when the process imports torch.distributed."""
+    """Imports the recorder when the process imports torch.distributed."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class BringsRecorder:
             from real.record.installing import install_when_imported
 
             return install_when_imported(self.folder).find_spec(name, path, target)
-        except Exception as error:  # the job matters more than its recording
+        except Exception as error:  # an error of the recorder must not stop the job
             print(f"dpsim: this process is not recorded: {type(error).__name__}: {error}", file=sys.stderr)
             return None
 
