@@ -8,7 +8,7 @@
 
 Hypothesis draws only the scenario, and `holds` explores its schedules. So the result depends on the scenario alone, and
 no test is flaky. Hypothesis shrinks a failing scenario to the smallest one that fails, and need not shrink schedules.
-If it drew a seed or a schedule as well, that would mean something else after each step of shrinking.
+If Hypothesis drew a seed as well, the same seed would mean another schedule after each step of shrinking.
 
 A failure raises `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
 that repeats the run. The command contains a token, which encodes scenario and schedule in one word

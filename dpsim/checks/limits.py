@@ -1,4 +1,4 @@
-"""Limits: finds hosts that hang in a call that normally returns at once, such as a launch. A part of the deadlock check.
+"""Limits: finds hosts that hang in a call that normally returns at once, such as a launch. Deadlock checks use it.
 
 Such a call may block because the launch queue is full, or because an allocation synchronises with the device. It may
 also create a communicator, and wait for its members (`first_use`). If the device waits for a peer, and the peer waits
