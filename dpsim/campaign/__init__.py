@@ -1,57 +1,58 @@
-"""Many runs: a world explored whole, over processes, replayed from a file, or as an exhibit of the museum.
+"""Campaign: runs a scenario many times, under many schedules, and reports what these runs show together.
 
-Upwards, each file knows those above it:
+A schedule is one order of the steps of all ranks. A world is a scenario's program with fixed parameters and planted
+faults. This package connects the explorer, which chooses schedules (`dpsim.explore`), with the simulation and the
+checks. It also replays failures, splits explorations over processes and machines, and runs the museum of known bugs.
 
-    subject.py    a program on a world: a run under a schedule, judged by all checks
-    assumptions/  what a verdict takes for granted: one table of what hardware may do, by what runs did
-    draws.py      the rank that draws random numbers without a seed
-    reached.py    the probes, modes and rows of tables that runs reached
-    repeats.py    some runs are made again, and have to come out the same
-    in_time.py    the run of a world as written, judged before a search
-    polling.py    a loop that polls, of which a search of a world has no end in sight
-    searches.py   run after run under a strategy, and what is noted of them
-    pasts.py      a run that keeps what each rank has learned
-    lone_ranks.py each rank of a run that holds once more alone in a process: do ranks share anything in Python?
-    how_far.py    how far an exploration is, in a line
-    explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
-    coverage.py   what worlds reached of all that is declared, and what no world did
-    one_more.py   the rank that the same run blames in a world with one rank more
-    turns.py      of a failure, what to swap so that the run finishes, and the point of no return
-    alternatives.py  these two, for the report of a failure
-    units.py      some schedules of a subject, done in any process, and their results merged
-    interrupts.py what was done before Ctrl-C
-    plans.py      which units of a subject are still to be done
-    in_order.py   the units of a plan in one order, for any number of processes
-    unit_process.py  a process that does units
-    processes.py  several subjects over several processes: which worker does which unit, and what if one dies
-    sameness.py   what an exploration is of, in words and digests
-    work.py       a folder of results, from which an exploration goes on after a cut
-    remote.py     a subject that another machine makes again, and its units done there
-    ray_units.py  tasks on a cluster of Ray: several units in one, and what becomes of lost ones
-    ray_cluster.py  the cluster of Ray: where it is, and which modules travel to it
-    traces.py     the trace of a judged run, with its scenario and verdict
-    pruning.py    the folders of the last failures stay, and older ones go
-    results.py    the folder of a failure: report, picture, trace and scenario
-    files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
-    bounds.py     bounds of an exploration, each with its number
-    deepening.py  explorations within bounds, level by level
-    swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
-    token.py      a failure as one word, for logs and command lines
-    gates.py      a run on another backend, in the order of this one
-    gate_turns.py which calls came after which, where threads or ranks at a store take turns
-    stalled.py    at which gates a real run stands
-    unforced.py   what of a run no gate can force
-    standing.py   where each rank of a run that goes on stands, in words
-    stepping.py   looking on at a replay: stop at a step or an op, and who waits for whom
-    replay.py     the run of a trace or of a token made again: is it the same?
-    calls.py      the calls that led to a culprit's line, from a second run
-    drawn.py      the worlds that Hypothesis drew for a test, counted by verdict
-    properties.py `dpsim.testing.holds`: does a scenario hold, in a test?
-    saved.py      failures of it that earlier runs left in files
-    museum_there.py  a row of the museum, made on another machine
-    museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
-    nights/       all of these in one night, kept beside the nights before, and what is new
+A file imports only files that are listed above it:
 
-Which schedules there are and which are worth a run is the business of `dpsim.explore`, which knows nothing of programs,
-worlds and checks. Here the two meet.
+    subject.py    runs a program of one world under a schedule, and judges the run
+    assumptions/  the table of what hardware may do and the simulation does not, which a verdict prints
+    draws.py      finds the rank that draws random numbers without a seed
+    reached.py    counts the probes, modes and table rows that runs reached
+    repeats.py    repeats some runs, which must come out equal
+    in_time.py    judges the timed run of a world before a search
+    polling.py    finds a loop that polls, which makes a search endless
+    searches.py   runs a world under one schedule after another, and collects the results
+    pasts.py      records the results of all awaits of a rank, so that the rank can run again alone
+    lone_ranks.py runs each rank again alone in a process, to find Python objects that ranks share
+    how_far.py    reports the progress of an exploration in a line
+    explored.py   the result of an exploration: verdict, failures, and what the verdict assumes
+    coverage.py   counts what worlds reached of all that programs declare
+    one_more.py   runs the same world with one more rank, to find a culprit by majority
+    turns.py      finds which events to swap so that a failing run finishes, and the point of no return
+    alternatives.py  adds these two to the report of a failure
+    units.py      executes a unit (some schedules of a world) in any process, and merges the results
+    interrupts.py tells a user who pressed Ctrl-C what was done so far
+    plans.py      decides which unit of a world comes next
+    in_order.py   issues the units of a plan in one order for any number of processes
+    unit_process.py  a process that executes units
+    processes.py  explores several worlds with several processes, some of which may die
+    sameness.py   identifies what an exploration explores, in words and digests
+    work.py       a folder of results, with which an interrupted exploration can continue
+    remote.py     sends a world and its units to another machine
+    ray_units.py  executes units as tasks on a Ray cluster, and repeats lost ones
+    ray_cluster.py  connects to a Ray cluster, and sends the user's modules there
+    traces.py     writes the trace of a judged run, with its scenario and verdict
+    pruning.py    keeps the folders of the last failures, and removes older ones
+    results.py    writes the folder of a failure: report, picture, trace and scenario
+    files.py      explores scenario files and writes traces of failures; explores all small worlds of a scenario
+    bounds.py     the bounds of an exploration, such as a number of preemptions
+    deepening.py  explores within bounds, level by level
+    swarm.py      plants random faults at the ops of a scenario's run
+    token.py      encodes a failure as one word, for logs and command lines
+    gates.py      runs a scenario on another backend in the order of a simulated run
+    gate_turns.py finds the order in which threads, or ranks at a store, took turns
+    stalled.py    lists the gates at which a real run hangs
+    unforced.py   lists what no gate can force on real processes
+    standing.py   describes where each rank of an unfinished run is
+    stepping.py   stops a replay at a step or op, or opens a debugger there
+    replay.py     repeats the run of a trace or token, and compares it
+    calls.py      finds the calls that led to a culprit's line, by a second run
+    drawn.py      counts the worlds that Hypothesis drew for a test, by verdict
+    properties.py `dpsim.testing.holds`, which explores a scenario in a test
+    saved.py      finds failures that earlier tests saved in files
+    museum_there.py  makes a row of the museum on another machine
+    museum.py     measures which strategy finds each known bug, and how soon
+    nights/       runs all of these in one night, and compares it with earlier nights
 """

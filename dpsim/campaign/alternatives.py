@@ -1,11 +1,12 @@
-"""What else a failure's report says, where the simulation can show it: the turning, and one rank more.
+"""Alternatives: adds to a failure's report which change of the schedule, or which additional rank, would help.
 
     extras = of_result(extras, result, folder)              # of `dpsim run`
     extras = of_shown(extras, subject, shown, scenario)     # of a failure of an exploration
     extras = of_replayed(extras, replayed)                  # of a trace or a token that was run again
 
-All make more runs of the same world (`turns`, `one_more`). So commands ask for them where a person reads the report,
-and a search does not ask.
+The report names the events to swap so that the run finishes (`turns`). It also names the culprit in a world with one
+more rank (`one_more`). Both need further runs of the simulation. So commands compute them only for a report that a user
+reads, and not during a search.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ from dpsim.runner import SIMULATION, Result
 from dpsim.scenario import Scenario
 
 LONGEST = 20_000
-"""Records of a run in time that is searched."""
+"""The largest number of records of a timed run for which events to swap are searched."""
 
 
 def of_result(extras: Extras, result: Result, base: Path | None = None) -> Extras:
-    """Of a run, which then knows the calls that led to its culprit's line. Only one of the simulation has a turning.
-    `base`: the folder of the scenario's files.
+    """Returns the extras for a single run. Also adds to the run the calls that led to its culprit's line.
+
+    Only a run of the simulation gets events to swap. `base` is the folder of the scenario's files.
     """
     if result.primary is None or result.run.lost:
         return extras
@@ -49,7 +51,7 @@ def _of_result(extras: Extras, result: Result, primary: Finding, base: Path | No
 
 
 def of_shown(extras: Extras, subject: Subject, shown: Shown, scenario: Scenario) -> Extras:
-    """Of a failure that a schedule shows."""
+    """Returns the extras for a failure that a schedule shows."""
     if shown.run is None or not shown.findings or not shown.confirmed:
         return extras
     with no_breakpoints():

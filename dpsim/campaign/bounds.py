@@ -1,6 +1,6 @@
-"""Bounds of an exploration, each with its number: preemptions, late deliveries, deaths, early time-outs.
+"""Bounds: limits of an exploration, such as the largest number of preemptions in a schedule.
 
-What each counts is in `dpsim.campaign.deepening`. None: no bound.
+`dpsim.campaign.deepening` explains what each bound counts. None means that there is no bound.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ WORDS = {
 }
 
 OF_LIMITS = ("preemptions", "late_deliveries", "deaths")
-"""Those that are keys of `limits:`. `limits.early_timeouts` is a rule of the world, and bounds by an option alone."""
+"""The bounds that a scenario can set in `limits:`. The scenario's `limits.early_timeouts` is a rule and no bound; only
+an option of the command bounds early timeouts.
+"""
 
 
 class Bounds(NamedTuple):
-    """At most this number of each in a schedule.
+    """The largest number of each of these events in a schedule.
 
     >>> str(Bounds(late_deliveries=2, deaths=1).at(1)), str(Bounds(preemptions=3).at(0))
     ('at most 1 late delivery and at most 1 death', 'no preemption')
@@ -35,26 +37,27 @@ class Bounds(NamedTuple):
 
     @staticmethod
     def of(scenario: Scenario, asked: Bounds) -> Bounds:
-        """Those of a scenario's limits; what was asked for goes before them."""
+        """Returns the bounds of a scenario's limits. Those of the command line override them."""
         limits = Bounds(**{key: getattr(scenario.limits, key) for key in OF_LIMITS})
         return Bounds(*(one if one is not None else other for one, other in zip(asked, limits, strict=True)))
 
     @property
     def binds(self) -> bool:
+        """Whether there is any bound."""
         return any(one is not None for one in self)
 
     @property
     def most(self) -> int:
-        """The last level."""
+        """The largest bound, which is the last level."""
         return max((one for one in self if one is not None), default=0)
 
     def at(self, level: int) -> Bounds:
-        """At most this number of each, as far as they have a bound."""
+        """Returns the bounds, each at most `level`."""
         return Bounds(*(None if one is None else min(one, level) for one in self))
 
     @property
     def strategy(self) -> str:
-        """The search for a world of this level. Deaths and early time-outs are of the world."""
+        """The search strategy for a world of this level. The world itself limits deaths and early timeouts."""
         of_steps = [(key, getattr(self, key)) for key in ("preemptions", "late_deliveries")]
         words = " ".join(f"{key}={number}" for key, number in of_steps if number is not None)
         return f"within {words}" if words else "dpor"

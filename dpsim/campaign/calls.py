@@ -1,12 +1,11 @@
-"""The calls that led to the line of a culprit, from a second run of the same world.
+"""Calls: finds the calls that led to the line of a culprit, by a second run of the same scenario.
 
     with_calls(result, folder)                          # afterwards result.run.chains has that chain
     with_calls_along(subject, run, findings, schedule)  # the same of a run without time
 
-A backend keeps for each line the calls that led there first. A line that several functions call needs more: the
-simulation makes the run once more, and looks at each call of the culprit's site. An op that was left out has the calls
-of the same rank in its other steps, else those of its peers. A run of other backends keeps what it has, and so does a
-long one.
+Several functions may call one line. A backend keeps only the calls that led to each line first. So the simulation
+repeats the run and inspects each call at the culprit's site. If the culprit left the op out, the chain of the same rank
+in another step is used, or else that of a peer. Runs of other backends, and long runs, keep the chain that they have.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from dpsim.runner import SIMULATION, Result, find_backend
 from dpsim.scenario.to_world import prepare
 
 LONGEST = 100_000
-"""Records of a run that is made again."""
+"""The largest number of records of a run that is repeated."""
 
 
 def with_calls(result: Result, base: Path | None = None) -> None:
-    """Let a run know the calls that led to its culprit's line. `base`: the folder of the scenario's files."""
+    """Adds to a run the calls that led to its culprit's line. `base` is the folder of the scenario's files."""
 
     def again() -> None:
         _, args, _ = prepare(result.scenario, base)
@@ -42,7 +41,7 @@ def with_calls(result: Result, base: Path | None = None) -> None:
 
 
 def with_calls_along(subject: Subject, run: Run, findings: Sequence[Finding], schedule: Sequence[str]) -> None:
-    """The same of a run of the simulation along a schedule."""
+    """Adds the same to a run of the simulation along a schedule."""
 
     def again() -> None:
         follow = ScheduleReplay(schedule, strict=False, longest=subject.longest)
@@ -54,7 +53,7 @@ def with_calls_along(subject: Subject, run: Run, findings: Sequence[Finding], sc
 
 
 def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> None:
-    """Look at the calls of the culprit's site while the run is made once more."""
+    """Repeats the run, and inspects the calls at the culprit's site."""
     culprit = findings[0].culprit if findings else None
     if culprit is None or culprit.where not in run.chains or run.lost or sum(map(len, run.journals)) > LONGEST:
         return
@@ -67,7 +66,7 @@ def _look(run: Run, findings: Sequence[Finding], again: Callable[[], None]) -> N
 
 @contextmanager
 def no_breakpoints() -> Iterator[None]:
-    """`breakpoint()` of a program does nothing in runs that only the report needs."""
+    """Lets `breakpoint()` in a program do nothing, in runs that only the report needs."""
     kept = sys.breakpointhook
     sys.breakpointhook = lambda *_, **__: None
     try:
@@ -77,7 +76,7 @@ def no_breakpoints() -> Iterator[None]:
 
 
 def of_culprit(seen: Seen, culprit: Culprit) -> Chain:
-    """The chain of the culprit's op; of one that was left out that of the nearest op like it. Empty if there is none.
+    """Returns the chain of the culprit's op. If it left the op out, the chain of the nearest such op; or empty.
 
     >>> seen = {(0, 3, "a.py:1"): (("f", "a.py:1"),), (1, 2, "a.py:1"): (("g", "a.py:1"),)}
     >>> of_culprit(seen, Culprit(1, 3, "agree", "a.py:1"))
@@ -90,5 +89,5 @@ def of_culprit(seen: Seen, culprit: Culprit) -> Chain:
 
 
 def _nearest(ops: Iterable[tuple[int, int]], step: int) -> tuple[int, int] | None:
-    """The op of the nearest step; of two the earlier one."""
+    """Returns the op of the nearest step, and of two the earlier one."""
     return min(ops, key=lambda one: (abs(one[1] - step), one[1]), default=None)

@@ -1,4 +1,5 @@
-"""What worlds reached, and what no world reached: probes, modes, branches, and rows of tables.
+"""Coverage: counts in how many worlds some schedule reached each probe, mode, branch and table row that programs
+declare.
 
     coverage = Coverage()
     coverage.declare("my_protocol")             # all that the registry knows of it, reached by no world yet
@@ -10,7 +11,7 @@
     branches    two sites that raced, in each order: one order is reached, the other may be not
     rows        rows of tables: forms, pieces and variants of the registry, and `Program.rows`
 
-A name begins with its protocol, and its number says in how many worlds some schedule reached it.
+A world is a scenario's program with fixed parameters and faults. Each counted name begins with its protocol.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ from dpsim.explore import Exploration
 KINDS = ("probes", "modes", "branches", "rows")
 
 Counts: TypeAlias = Mapping[str, Mapping[str, int]]
-"""By kind and name: the number of worlds."""
+"""The number of worlds by kind and name."""
 
 
 class Coverage:
-    """A fold over worlds."""
+    """The counts over worlds so far."""
 
     def __init__(self) -> None:
         self.worlds = 0
         self.counts: dict[str, dict[str, int]] = {kind: {} for kind in KINDS}
 
     def declare(self, protocol: str) -> None:
-        """All that the registry knows of a protocol, but for variants. Raises UnknownName."""
+        """Declares all names of a protocol except variants, with count 0. Raises UnknownName."""
         entry = registry.protocol(protocol)
         self._declare(protocol, entry.program.probes, entry.program, entry.forms)
 
     def add(self, subject: Subject, *explorations: Exploration) -> None:
-        """A world, and what its explorations found. It declares what it can reach."""
+        """Adds a world and the results of its explorations. Also declares the names that the world can reach."""
         self.worlds += 1
         entry = None if subject.origin is None else registry.protocol(subject.origin.protocol)
         args = None if subject.origin is None else subject.origin.args
@@ -64,7 +65,7 @@ class Coverage:
             self._count(kind, protocol, names, 1)
 
     def merge(self, counts: Counts, worlds: int = 0) -> None:
-        """Add what was counted elsewhere."""
+        """Adds counts from elsewhere."""
         self.worlds += worlds
         for kind in KINDS:
             own = self.counts[kind]
@@ -72,15 +73,15 @@ class Coverage:
                 own[name] = own.get(name, 0) + number
 
     def never(self, kind: str) -> list[str]:
-        """The names that no world reached, sorted."""
+        """Returns the names that no world reached, sorted."""
         return sorted(name for name, number in self.counts[kind].items() if not number)
 
     def reached(self, kind: str) -> int:
-        """The number of names that some world reached."""
+        """Returns the number of names that at least one world reached."""
         return sum(number > 0 for number in self.counts[kind].values())
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data: for each kind what was never reached, and of what was, in how many worlds."""
+        """Returns the counts as plain data: by kind, the names that no world reached, and the counts of the others."""
         kinds = {
             kind: {
                 "never": self.never(kind),

@@ -1,19 +1,19 @@
-"""Explorations within bounds: first with none of what is bounded, then with at most one of each, and so on.
+"""Deepening: explores a scenario within bounds, first with none of each bounded event, then with at most one, and so
+on.
 
     bounds = Bounds(late_deliveries=2, deaths=1)
     explore_each([(scenario, base)], options._replace(bounds=bounds))
     "bounded: holds in every schedule with at most 2 late deliveries and at most 1 death"
 
-So a budget ends in a bound, and not in a number of samples: "holds in every schedule with at most 1 late delivery".
-What is counted:
+So if the time does not suffice, the verdict is a proof for the last complete level, and not just a number of samples.
+These events can be bounded:
 
 * preemptions and late deliveries: steps of a schedule (`dpsim.explore.strategies.within`);
-* deaths: the faults `kill` and `die` of the scenario. At most N means each choice of N of them, and the others are not
-  planted;
-* early time-outs: time-outs of a run that pass early (`limits.early_timeouts`).
+* deaths: the scenario's faults `kill` and `die`. At most N means that each choice of up to N of them is planted;
+* early timeouts: timeouts that expire although the awaited event could still happen (`limits.early_timeouts`).
 
-Where no schedule is left out for a bound, the world is proven. A schedule within one level is run again in the next,
-and its class counts once.
+If no bound excludes any schedule, the scenario is proven. Each level repeats the schedules of the level below, but the
+count of distinct schedules includes each only once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dpsim.explore import Exploration
 from dpsim.scenario import Scenario, scenario_from
 
 MORTAL = ("kill", "die")
-"""Kinds of faults by which a rank dies."""
+"""Kinds of fault that kill a rank."""
 
 
 def explore_each(
@@ -47,7 +47,7 @@ def explore_each(
     progress: Callable[[int, int | None], None] | None = None,
     watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Outcome]:
-    """As `explore_files`; scenarios that have bounds are explored one after another, level by level."""
+    """Explores scenarios like `explore_files`. Scenarios with bounds are explored one after another, level by level."""
     end = None if options.seconds is None else time.monotonic() + options.seconds
     asked = [Bounds.of(scenario, options.bounds) for scenario, _ in scenarios]
     if not any(one.binds for one in asked):
@@ -69,8 +69,10 @@ def explore_bounded(
     base: Path | None = None,
     options: Options = Options(),  # noqa: B008  # immutable
 ) -> tuple[Scenario, Explored] | None:
-    """A scenario whose limits bound its schedules, level by level: the world that fails, else the scenario, and what is
-    known. None if its limits bound nothing. Writes no traces. Raises ValueError for a strategy that samples.
+    """Explores a scenario whose limits contain bounds, level by level. None if it has no bounds.
+
+    Returns the scenario (or the failing variant of it with fewer deaths) and the result. Writes no traces. Raises
+    ValueError for a strategy that samples.
     """
     bounds = Bounds.of(scenario, options.bounds)
     if not bounds.binds:
@@ -82,7 +84,7 @@ def explore_bounded(
 
 @dataclass
 class _Levels:
-    """The levels of one scenario. `before`: schedules of other scenarios, for the progress."""
+    """The levels of one scenario. `before` is the number of schedules of other scenarios, for the progress."""
 
     scenario: Scenario
     base: Path | None
@@ -94,7 +96,7 @@ class _Levels:
     last: Explored | None = None
 
     def explore(self) -> tuple[Scenario, Explored]:
-        """The world that fails, else the scenario; and what is known."""
+        """Returns the failing variant of the scenario, or else the scenario; and the result."""
         begun = time.monotonic()
         try:
             for number in range(self.bounds.most + 1):
@@ -118,7 +120,7 @@ class _Levels:
         return self.scenario, explored
 
     def _level(self, level: Bounds, end: float | None) -> tuple[Scenario, Explored] | None:
-        """Each world of a level. That which is violated or lost ends it; None if there is none."""
+        """Explores each variant of the scenario at a level. Returns the first one that fails or is lost, or None."""
         verdicts = []
         for world in self._worlds(level):
             left = self.options.schedules - self.total.runs
@@ -140,7 +142,7 @@ class _Levels:
         return None
 
     def _conclude(self, level: Bounds, verdicts: Sequence[str]) -> None:
-        """Every world of a level was explored."""
+        """Sets the verdict after every variant of a level was explored."""
         self.total.within, self.total.unfinished, self.total.verdict = str(level), "", "bounded"
         if self.total.vacuous:
             self.total.verdict = "vacuous"
@@ -148,8 +150,8 @@ class _Levels:
             self.total.verdict = "proven"
 
     def _leaves_out(self, level: Bounds) -> bool:
-        """Whether there are deaths or early time-outs beyond the level. The search knows of preemptions and late
-        deliveries.
+        """Returns whether deaths or early timeouts exist beyond the level. The search itself reports excluded
+        schedules.
         """
         deaths = level.deaths is not None and level.deaths < len(_mortal(self.scenario))
         return deaths or (level.early_timeouts is not None and TIMEOUT in self.total.did)
@@ -170,7 +172,9 @@ class _Levels:
         return files.explore_some([(world, self.base)], options, seconds, tell)[0]
 
     def _worlds(self, level: Bounds) -> Iterator[Scenario]:
-        """The scenario with each choice of its deaths; where nothing else is bounded, smaller choices came before."""
+        """Yields the scenario with each choice of its deaths. If only deaths are bounded, lower levels had the smaller
+        choices.
+        """
         changes: dict[str, Any] = {}
         if level.early_timeouts is not None:
             changes["limits"] = self.scenario.limits.model_copy(update={"early_timeouts": level.early_timeouts})
@@ -188,7 +192,7 @@ class _Levels:
 
 
 def _mortal(scenario: Scenario) -> list[int]:
-    """The indices of faults by which a rank dies."""
+    """Returns the indexes of faults that kill a rank."""
     return [at for at, fault in enumerate(scenario.faults) if fault.kind in MORTAL]
 
 

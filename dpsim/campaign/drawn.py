@@ -1,7 +1,7 @@
-"""The worlds that Hypothesis drew for a test, counted by verdict.
+"""Drawn: counts the scenarios that Hypothesis drew for a test, by verdict.
 
-A single drawn world may be vacuous: no rank coordinates anything in it. A test in which all drawn worlds are vacuous
-has shown nothing, and fails. Only the end of the test can tell, so `dpsim.pytest_plugin` asks there:
+A single drawn scenario may be vacuous: no rank communicates in it. If all drawn scenarios are vacuous, the test shows
+nothing, and should fail. Only the end of the test can tell, so `dpsim.pytest_plugin` calls `only_vacuous` there:
 
     >>> count("proven", "test_a")
     >>> count("vacuous", "test_a"), count("vacuous", "test_b"), count("vacuous", "test_b")
@@ -19,16 +19,16 @@ _counted: dict[str, Counter[str]] = {}
 
 
 def running_test() -> str:
-    """The test that pytest runs in this process; empty if it runs none."""
+    """Returns the test that pytest runs in this process; empty if it runs none."""
     return os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
 
 
 def count(verdict: str, test: str) -> None:
-    """One more world of this test."""
+    """Adds one scenario to the counts of a test."""
     _counted.setdefault(test, Counter())[verdict] += 1
 
 
 def only_vacuous(test: str) -> int:
-    """The number of worlds of this test if all of them were vacuous, else 0. The counts are forgotten then."""
+    """Returns the number of scenarios of a test if all were vacuous, or else 0. Forgets the counts."""
     counted = _counted.pop(test, Counter())
     return counted["vacuous"] if len(counted) == 1 else 0

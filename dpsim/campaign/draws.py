@@ -1,4 +1,4 @@
-"""The rank that draws random numbers without a seed, its step and its line, in a run that is made again.
+"""Draws: finds the rank, step and line of a program that draws random numbers without a seed.
 
     with unseeded() as taken:                  # generators of a program's own
         ... a run ...
@@ -8,16 +8,17 @@
         ... the same run ...
     tracing.culprit                            # the rank that moved one of them first
 
-The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rng` tell of a generator that is made
-without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators
-at each line, so it is for a run that is known to move them.
+`unseeded` is cheap. It patches `random.Random` and `numpy.random.default_rng`, so that they note each generator that
+the program creates without a seed. A generator that the program seeds later, or never draws from, does not count.
+`Tracing` compares the state of the shared generators at each line, so it is only for a run that is known to change
+them.
 
-Only draws by the program itself count. Draws by the standard library for it (the names of temporary files) do not, nor
+Only draws by the program itself count. Draws by the standard library for it (names of temporary files) do not, nor
 draws during the import of a module.
 
-XX: dpsim sees some draws only if a repetition differs. These are numpy's `RandomState()`, `Generator(PCG64())` and
-`SeedSequence()` without a seed, and a `default_rng` that the program imports by name. The same holds for `secrets`,
-`os.urandom`, `uuid` and clocks; most programs only make names and logs of them.
+XX: dpsim finds some draws only if a repeated run differs. These are numpy's `RandomState()`, `Generator(PCG64())` and
+`SeedSequence()` without a seed, and a `default_rng` that the program imports by name. The same is true for `secrets`,
+`os.urandom`, `uuid` and clocks, because most programs only make names and logs of them.
 """
 
 from __future__ import annotations
@@ -39,17 +40,19 @@ from dpsim.sim.calls.rank import SimRank
 SITE = "draws"
 MAKERS = ("random", "numpy")
 SHARED = ("random", "numpy.random")
-"""Generators that the process has once, in the order of `generators`."""
+"""The generators of which a process has one each, in the order of `generators`."""
 
 
 MERSENNE = 625 * 4
-"""Bytes of the state of numpy's usual generator, 624 words and a position (`mt19937_state` in its headers)."""
+"""The number of bytes of the state of numpy's usual generator: 624 words and a position (`mt19937_state` in its
+headers).
+"""
 
 
 def generators() -> tuple[Any, ...]:
-    """The state of the generators that a process shares."""
+    """Returns the states of the generators that a process shares."""
     bits = np.random.mtrand.get_bit_generator()
-    if type(bits) is np.random.MT19937:  # to ask for it as numbers takes as long as a fifth of a run of a small world
+    if type(bits) is np.random.MT19937:  # its property `state` takes a fifth of a small run
         return random.getstate(), string_at(bits.ctypes.state_address, MERSENNE)
     state = bits.state["state"]
     return random.getstate(), tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())
@@ -57,9 +60,9 @@ def generators() -> tuple[Any, ...]:
 
 @contextmanager
 def unseeded() -> Iterator[list[Culprit]]:
-    """Notes the ranks that make generators without a seed and draw from them; known at the end."""
+    """Yields a list, which at the end has each rank that created a generator without a seed and drew from it."""
     taken: list[Culprit] = []
-    made: dict[int, tuple[Callable[[], Any], Any, Culprit]] = {}  # how to ask for its state, the first one, and who
+    made: dict[int, tuple[Callable[[], Any], Any, Culprit]] = {}  # a function for its state, its first state, its maker
     seed, setstate, default_rng = random.Random.seed, random.Random.setstate, np.random.default_rng
 
     def note(one: object, state: Callable[[], Any]) -> None:
@@ -93,8 +96,8 @@ def unseeded() -> Iterator[list[Culprit]]:
 
 
 class Tracing:
-    """Watches some of the shared generators, by their place in SHARED. Another tracer of lines sees nothing of this
-    run.
+    """Watches some of the shared generators, given by their indexes in SHARED. It replaces any other line tracer
+    meanwhile.
     """
 
     def __init__(self, which: list[int]) -> None:
@@ -129,14 +132,14 @@ class Tracing:
 
 
 def _caller(frame: FrameType | None) -> Culprit | None:
-    """The program's line that asked for a seed; None if it was no program."""
+    """Returns the program's line that created a generator; None if it was no program."""
     while frame is not None and _module(frame).partition(".")[0] in MAKERS:
         frame = frame.f_back
     return None if frame is None or _is_library(frame) else _at(frame)
 
 
 def _at(frame: FrameType) -> Culprit | None:
-    """The rank that is under way in a frame; None if there is none, or if it only imports a module."""
+    """Returns the rank that executes a frame; None if there is none, or if it only imports a module."""
     where, outer = place_in(_module(frame), frame.f_code, frame.f_lineno), frame
     while not isinstance(rank := outer.f_locals.get("rank"), SimRank):
         if outer.f_back is None or _module(outer).startswith("importlib."):

@@ -1,4 +1,4 @@
-"""A world explored whole: its verdict, each failure with the run that shows it, and is it as the scenario expects?
+"""Explored: the result of exploring one program: verdict, failures with the runs that show them, and assumptions.
 
     found = explore_subject(Subject.of(scenario))
     found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes); assumes: ..."
@@ -7,8 +7,8 @@
     if found.failure:           # the first schedule that breaks something, in normal form
         print(found.report())
 
-A failure is *confirmed* by one more run along its normal form. If that run does not show it, the footprint of some op
-is wrong: the op touches more than it says. The report then names that, and nothing is as expected.
+The explorer reduces the failing schedule to a short normal form, and confirms it by one more run. If that run does not
+fail, some op accesses more than its footprint declares. Then the report says so, and no verdict can be trusted.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ on this world can be trusted"""
 
 @dataclass
 class Shown:
-    """A failure, and the run that shows it. The run follows its normal form. If that does not show it, the run follows
-    the schedule that showed it first, and is not `confirmed`. It is None if neither does. `schedule`: that run's, word
-    by word.
+    """A failure, and the run that shows it: along its normal form, or else along the schedule that failed first.
+
+    In the second case it is not `confirmed`. `run` is None if neither shows it. `schedule` is that of the run.
     """
 
     failure: Failure
@@ -60,7 +60,7 @@ class Shown:
     confirmed: bool
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
-        """What does not hold and the schedule that shows it. `extras`: what else the caller knows."""
+        """Returns the report of the failure, with its schedule. `extras`: further facts from the caller."""
         extras = extras._replace(schedule=self._schedule())
         if self.run is None:
             lines = [f"VIOLATED  {self.failure.problem.klass}", *self._schedule(), *extras.next]
@@ -78,7 +78,7 @@ class Shown:
 
 
 class Known(str):
-    """A verdict as a word. `hint`: what to do so that a proof is possible; the plugin of pytest shows it."""
+    """A verdict as a word. `hint`: how a proof would be possible; the plugin of pytest prints it."""
 
     hint: str
 
@@ -90,8 +90,10 @@ class Known(str):
 
 @dataclass(repr=False)
 class Explored:
-    """What is known of a subject. `shown`: its failures, in the order in which they were found. `looked`: what came of
-    running its ranks alone. `standing`: how far the exploration of it went, in units.
+    """The result of an exploration.
+
+    `shown`: its failures, in the order in which they were found. `looked`: the result of running ranks alone.
+    `standing`: its progress in units.
     """
 
     subject: Subject
@@ -101,7 +103,7 @@ class Explored:
     standing: HowFar | None = None
 
     def __repr__(self) -> str:
-        """One line: it stands in the message of an assertion that failed."""
+        """Returns one line, because it is a part of the message of a failed assertion."""
         return (
             "; ".join(
                 [f"<{self.subject.name}, {self.exploration.summary()}", *[self.to_prove()] * bool(self.to_prove())]
@@ -110,7 +112,7 @@ class Explored:
         )
 
     def to_prove(self) -> str:
-        """What to do so that a proof is possible, where the number of schedules ended the search; else empty."""
+        """Returns how a proof would be possible, if the number of schedules ended the search; otherwise empty."""
         found = self.exploration
         if found.verdict != "sampled":
             return ""
@@ -124,32 +126,30 @@ class Explored:
 
     @property
     def failure(self) -> Failure | None:
-        """The first."""
+        """The first failure, or None."""
         return self.shown[0].failure if self.shown else None
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """Those of the run that shows the first failure."""
+        """The findings of the run that shows the first failure."""
         return self.shown[0].findings if self.shown else ()
 
     @property
     def confirmed(self) -> bool:
-        """Whether every failure was."""
+        """Whether every failure was confirmed."""
         return all(one.confirmed for one in self.shown)
 
     def never_applied(self, delays: bool = True) -> list[str]:
-        """Why what is planted in the world happened in no schedule: faults, and by default delays. If no run of the
-        world finished, this is empty.
-        """
+        """Returns why planted faults, and by default delays, happened in no schedule. Empty if no run finished."""
         return [why for (what, *_), why in self.exploration.injected.items() if why and (delays or what != DELAY)]
 
     @property
     def unmet(self) -> str | None:
-        """Why what came is not as the scenario expects it; None if it is."""
+        """Why the result is not as the scenario expects it; None if it is."""
         return self.unmet_where(self.never_applied())
 
     def unmet_where(self, never_applied: Sequence[str]) -> str | None:
-        """The same, where only this counts of what was planted and never happened."""
+        """Returns why the result is not as expected, with this list of planted faults that never happened."""
         expected, found = self.subject.expected, self.exploration
         if found.lost:
             return f"lost: {found.lost.splitlines()[0]}"
@@ -161,14 +161,12 @@ class Explored:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the verdict takes for granted. A violation shows, whatever else hardware may do. If the runs did
-        nothing, or no schedule was judged, this is empty.
-        """
+        """What the verdict assumes about hardware. A violation assumes nothing, so it is empty then."""
         return assumed(self.facts) if self._says else ()
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """What hardware may do that no run did: the rows behind the words "no other effect of hardware"."""
+        """The effects of hardware behind the words "no other effect of hardware"."""
         return unsaid(self.facts) if self._says else ()
 
     @property
@@ -177,13 +175,13 @@ class Explored:
 
     @property
     def facts(self) -> Facts:
-        """What the verdict rests on."""
+        """The facts about the exploration that decide its assumptions."""
         subject, did = self.subject, self.exploration.did
         return Facts.of(subject.world, subject.program, subject.prepared, did)._replace(not_alone=self.not_alone)
 
     @property
     def not_alone(self) -> str:
-        """In how many schedules of one world ranks ran alone, or why in none; empty if in all."""
+        """In how many schedules ranks ran alone, or why in none; empty if in all."""
         looked, known = self.looked, len(self.exploration.classes)
         if looked.why:
             return f"not looked for, because {looked.why}"
@@ -191,18 +189,19 @@ class Explored:
         return f"looked for in {looked.runs} of {counted(known, 'schedule')}" if few else ""
 
     def summary(self) -> str:
-        """The verdict in a line, with counts and with what it assumes."""
+        """Returns the verdict in a line, with counts and assumptions."""
         return "; assumes: ".join([self.exploration.summary(), *["; ".join(self.assumes)] * bool(self.assumes)])
 
     def report(self, extras: Extras = NOTHING, full: bool = False) -> str:
-        """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""
+        """Returns the report of the first failure; empty if there is none."""
         return self.shown[0].report(extras, full) if self.shown else ""
 
 
 def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
-    """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left.
-    Where no schedule shows a failure, and the run in time does, that run is the evidence. `seconds`: what exploring
-    took.
+    """Returns the result, with a run for each failure. `seconds`: the time that exploring took.
+
+    If only the timed run shows a failure, that run is the evidence. If the machine lacks memory for a run, the result
+    is lost.
     """
     if found.in_time is not None and not found.failures:
         found.failures[found.in_time.problem.what] = found.in_time
@@ -219,7 +218,7 @@ def concluded(subject: Subject, found: Exploration, seconds: float) -> Explored:
 
 
 def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
-    """Whether ranks share something in Python, where nothing else is wrong; what shows it is a failure."""
+    """Runs ranks alone if nothing else failed. A difference is added to the failures."""
     if found.failures or found.lost or not found.fresh or found.vacuous:
         return Looked()
     looked = looked_at(subject, seconds, len(found.classes))
@@ -232,8 +231,9 @@ def _look(subject: Subject, found: Exploration, seconds: float) -> Looked:
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
-    """Run a failure's normal form; where it does not show the failure, the schedule that did. A failure with evidence
-    is not run again.
+    """Returns a failure with the run that shows it: along its normal form, or else along its first schedule.
+
+    A failure that already has a run as evidence is not run again.
     """
     if failure.problem.evidence is not None:
         run, findings = failure.problem.evidence
@@ -243,7 +243,7 @@ def show(subject: Subject, failure: Failure) -> Shown:
         follow.begin()
         try:
             run, findings = subject.run(follow)
-        except CutOff:  # an actor that the normal form leaves out polls without end where it comes last
+        except CutOff:  # an actor outside the normal form polls without end if it comes last
             continue
         if findings and identity(findings[0]) == failure.problem.what:
             with_calls_along(subject, run, findings, follow.schedule)
@@ -261,9 +261,8 @@ def explore_subject(
     stop_at_first: bool = True,
     progress: Callable[[Exploration], None] | None = None,
 ) -> Explored:
-    """Explore until everything is known, or the given number of schedules was run, or the given seconds have passed.
-
-    Raises ValueError for an unknown strategy.
+    """Explores until all schedules are known, or the number of schedules or seconds is used up. Raises ValueError for
+    an unknown strategy.
     """
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
     begun = time.monotonic()

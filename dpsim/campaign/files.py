@@ -1,10 +1,10 @@
-"""The commands `explore` and `replay`, behind the options: scenarios in, outcomes out, traces of failures on disk.
+"""Files: explores scenario files for the command `dpsim explore`, and writes a trace of each failure.
 
     outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
 
-dpsim writes a failure's trace to a folder (`.dpsim` by default), under the name of its scenario and its fingerprint. So
-the same failure is the same file, however often a search finds it. It holds the scenario and the schedule, so
-`dpsim replay` needs nothing else.
+The traces are in one folder (`.dpsim` by default). The name of a file consists of the scenario and the fingerprint of
+the failure. So each failure has one file, however often a search finds it. A trace contains the scenario and the
+schedule, so `dpsim replay` needs no other file.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from dpsim.scenario import Scenario
 from dpsim.trace import Schedule, TraceError
 
 AT_ONCE = 64
-"""Small worlds that are given out to a process together."""
+"""The number of small worlds that a process explores together."""
 
 SHARE = 16
-"""Of small worlds, one in this number has runs made again, the first world among them."""
+"""Of this number of small worlds, one has repeated runs, beginning with the first."""
 
 
 class Cluster(Protocol):
@@ -47,15 +47,17 @@ class Cluster(Protocol):
 
     @property
     def width(self) -> int:
-        """Units that are done at a time; 1 before it was asked for any."""
+        """The number of units that run at a time; 1 before the first call of `on`."""
 
     def on(self, sources: Sequence[Source]) -> OtherMachines:
-        """Who does the units of subjects."""
+        """Returns what executes the units of subjects there."""
 
 
 class Options(NamedTuple):
-    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure.
-    `work`: where results are kept. `cluster`: other machines. `bounds`: those of options (`dpsim.campaign.deepening`).
+    """How to explore.
+
+    `seconds`: for all scenarios together; None for no limit. `keep_going`: continue after a failure. `work`: the folder
+    of results. `cluster`: other machines. `bounds`: from the command line (`dpsim.campaign.deepening`).
     """
 
     strategy: str = "portfolio"
@@ -72,7 +74,7 @@ class Options(NamedTuple):
 
 @dataclass
 class Outcome:
-    """A scenario and what became of it. `traces`: the files of its failures, by fingerprint; `unwritten`: why one is
+    """A scenario and its result. `traces`: the files of its failures by fingerprint. `unwritten`: why a trace is
     missing.
     """
 
@@ -88,8 +90,9 @@ def explore_files(
     progress: Callable[[int, int | None], None] | None = None,
     watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Outcome]:
-    """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
-    `progress` receives the number of schedules so far, and `watch` the standing.
+    """Explores scenarios, each given with the folder of its file. Raises like `explore_all` and `Subject.of`.
+
+    `progress` receives the number of schedules so far, and `watch` the progress of the exploration.
     """
     found = explore_some(scenarios, options, options.seconds, progress, watch=watch)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
@@ -104,8 +107,10 @@ def explore_some(
     begun: int = 0,
     watch: Callable[[HowFar], None] = lambda standing: None,
 ) -> list[Explored]:
-    """Runs are repeated in one scenario of a `share`. `begun`: the number of scenarios before these. The ranks of a
-    scenario run alone if it is the only one.
+    """Explores some scenarios without writing traces.
+
+    One of `share` scenarios has repeated runs. `begun` is the number of scenarios before these. The ranks of a scenario
+    run alone if it is the only one.
     """
     return explore_all(
         [
@@ -126,16 +131,17 @@ def explore_some(
 
 
 def _sources(scenarios: Sequence[tuple[Scenario, Path | None]], share: int, begun: int) -> list[Source]:
-    """What other machines make the same subjects of."""
+    """Returns the data from which other machines make the same subjects."""
     return [Source.of(*one, repeats=number % share == 0) for number, one in enumerate(scenarios, begun)]
 
 
 class Whole(NamedTuple):
-    """A scope. `explored`: this number of its worlds was explored, in order, up to the first that was violated.
-    `verdicts`: of how many worlds each. `probes`: in how many worlds each probe of the protocol was reached.
-    `never_applied`: why what is planted happened in no world at all. `first`: the violated world. `assumes`: what the
-    verdicts take for granted. `expected`: what must come of them all, `total` worlds. `lost`: what the machine took
-    away from the world after these. `alone`: in how many worlds ranks ran alone.
+    """The result of exploring all small worlds of a scenario.
+
+    `explored`: the number of explored worlds, in order, up to the first violated one (`first`). `verdicts`: the number
+    of worlds with each verdict. `probes`: in how many worlds each probe was reached. `never_applied`: why planted
+    faults happened in no world at all. `assumes`: what the verdicts assume. `expected`: the expected result of all
+    `total` worlds. `lost`: why the machine could not run a world. `alone`: in how many worlds ranks ran alone.
     """
 
     explored: int
@@ -152,9 +158,7 @@ class Whole(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """Of all worlds together: "proven" if each was, or had nothing to hold; "vacuous" if no explored one had
-        anything.
-        """
+        """The verdict on all worlds together. It is "vacuous" if no rank communicated in any explored world."""
         if self.lost:
             return "lost"
         if self.first is not None:
@@ -167,8 +171,8 @@ class Whole(NamedTuple):
 
     @property
     def unmet(self) -> str | None:
-        """Why what came is not as expected; None if it is. What never happened in a small world that is violated may
-        happen in others.
+        """Why the result is not as expected; None if it is. A violated world may be too small for its
+        planted faults.
         """
         if self.lost:
             return f"lost: {self.lost.splitlines()[0]}"
@@ -184,8 +188,9 @@ def explore_whole(
     progress: Callable[[int, int | None], None] | None = None,
     coverage: Coverage | None = None,
 ) -> Whole:
-    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` receives the
-    number of worlds so far, and `coverage` each world.
+    """Explores all worlds in order, up to the first violated one or until the time is used up.
+
+    `progress` receives the number of worlds so far, and `coverage` each world.
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
@@ -221,7 +226,7 @@ def explore_whole(
             assumes.update(dict.fromkeys(one.assumes))
             for probe in one.subject.probes:
                 probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
-            for planted, why in one.exploration.injected.items():  # as the last world tells it
+            for planted, why in one.exploration.injected.items():  # with the reason of the last world
                 injected[planted] = why if injected.get(planted, why) else ""
             if one.failure is not None:
                 first = kept(scenario, one, options.folder)
@@ -234,21 +239,21 @@ def explore_whole(
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
-    """With the traces of its failures on disk."""
+    """Returns the outcome of a scenario, and writes the traces of its failures."""
     outcome = Outcome(scenario, explored, {})
     for shown in explored.shown:
         failure = shown.failure
         if shown.run is None or (failure.problem.evidence is not None and not failure.in_time):
-            continue  # a replay would not show it
+            continue  # a replay would not show this failure
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
         path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            if path.is_symlink():  # the name is ours: what a link leads to is not to be replaced
+            if path.is_symlink():  # do not overwrite the target of a link
                 path.unlink()
             schedule = None if failure.in_time else Schedule(failure.by, tuple(shown.schedule))
             write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
-        except (OSError, TraceError) as error:  # the verdict is reported all the same
+        except (OSError, TraceError) as error:  # the command still reports the verdict
             outcome.unwritten = error
         else:
             outcome.traces[shown.failure.fingerprint] = path

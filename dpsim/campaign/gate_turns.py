@@ -1,9 +1,10 @@
-"""Which calls of a run of the simulation came after which, where threads of a rank or ranks at a store take turns.
+"""Gate turns: finds the order in which the threads of a rank, or ranks at a store, took turns in a simulated run.
 
     main is at read[0], then u1 at add[0]   ->   Turn("thread", (0, "u1", "add", 0), before=(0, "main", "read", 0))
 
-A run without time has its order in labels (`SimRun.order`). A run in time has the order of a rank's threads in its
-journal alone, and none at stores.
+A run on another backend can then repeat this order (`dpsim.campaign.gates`). An untimed run records the order of its
+steps as labels (`SimRun.order`). For a timed run, only the journals show the order of a rank's threads, and nothing
+shows the order at stores.
 """
 
 from __future__ import annotations
@@ -36,20 +37,20 @@ _NO_TURN = frozenset({"finished", "raised", "injected", "free", "kept"})
 
 
 def _order(run: Run) -> list[str]:
-    """The labels of a run, if it has them."""
+    """Returns the labels of a run, if it has them."""
     order: list[str] = getattr(run, "order", [])
     return order
 
 
 class Point(NamedTuple):
-    """A turn of a thread: the beginning of a call, or its end."""
+    """The beginning of a call of a thread, or its end."""
 
     at: Address
     end: bool = False
 
 
 def turns_of_threads(run: Run) -> list[Turn]:
-    """For each rank with several threads: each turn comes after the one before it."""
+    """Returns, for each rank with several threads, a turn for each point: it comes after the previous point."""
     turns = []
     for rank, journal in enumerate(run.journals):
         threads: defaultdict[str, list[RawRecord]] = defaultdict(list)
@@ -62,7 +63,7 @@ def turns_of_threads(run: Run) -> list[Turn]:
 
 
 def _before_an_end(rank: int, threads: dict[str, list[RawRecord]]) -> set[Point]:
-    """The points behind which a thread does no more, or waits for an outcome and runs no Python until then."""
+    """Returns the points after which a thread ends, or waits for a result and executes no Python code until then."""
     pairs = [pair for records in threads.values() for pair in pairwise(records)]
     last = {_point(rank, records[-1]) for records in threads.values()}
     return last | {_point(rank, raw) for raw, later in pairs if later[KIND] == "learned"}
@@ -88,7 +89,7 @@ def _chained(points: list[Point], waits: set[Point]) -> list[Turn]:
 
 
 def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[str]) -> list[Point]:
-    """The turns in the order of labels. A thread that goes on learns something, as its journal says."""
+    """Returns the points of a rank in the order of labels. A label "goes on" is the end of a call."""
     points: list[Point | None] = []
     visits: defaultdict[str, list[int | Point]] = defaultdict(list)
     for found in map(_LABEL.fullmatch, order):
@@ -109,7 +110,7 @@ def _in_labels(rank: int, threads: dict[str, list[RawRecord]], order: list[str])
 
 
 def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Iterator[tuple[int, Point]]:
-    """What a thread learned where it went on: the place of each, between the calls before and after it."""
+    """Yields the ends of a thread's calls, each with the index of its label."""
     at, places = 0, list[int]()
     for visit in [*visits, None]:
         if isinstance(visit, int):
@@ -125,14 +126,14 @@ def _ends(rank: int, records: list[RawRecord], visits: list[int | Point]) -> Ite
 
 
 def _in_journal(rank: int, journal: list[RawRecord]) -> list[Point]:
-    """Records of a replayed graph have no turns, so a rank that replays one has those of its calls on flags."""
+    """Returns the points in the order of the journal. A rank that replays graphs has only those of its flags."""
     replays = any(raw[KIND] == "replay" for raw in journal)
     having = [raw for raw in journal if (raw[KIND] == "flag" if replays else raw[KIND] not in _NO_TURN)]
     return [_point(rank, raw) for raw in having]
 
 
 def turns_at_stores(run: Run) -> list[Turn]:
-    """For each store: each call that was served comes after the one that was served before."""
+    """Returns, for each store, a turn for each call: the store serves it after the previous call."""
     calls: dict[Address, RawRecord] = {}
     learned: dict[Address, object] = {}
     for rank, journal in enumerate(run.journals):
@@ -152,7 +153,7 @@ def turns_at_stores(run: Run) -> list[Turn]:
         if found[3] == "listens at" and learned.get(at) is not None:
             served.append(((call[STORE_NODE], int(str(learned[at]))), at))
         elif found[3] in _SERVED and (call[STORE_HOW] in ("set", "close") or learned.get(at) is not None):
-            served = [one for one in served if one[1] != at]  # a look that came too early comes again
+            served = [one for one in served if one[1] != at]  # a get that came too early repeats
             served.append(((call[STORE_NODE], call[STORE_PORT]), at))
     last: dict[Port, Address] = {}
     turns = []

@@ -1,7 +1,8 @@
-"""The same order again: a run on another backend in which races end as they did in this run.
+"""Gates: makes a run on another backend in which all races have the same result as in a simulated run.
 
-The simulation says which message each look took, what each call learned, and in which order threads and stores were
-served. That makes the gates of a run on another backend (`dpsim.contract.gates`):
+The simulation records which message each get or poll took, what each call returned, and in which order threads and
+stores were served. From these records, this module makes *gates* (`dpsim.contract.gates`). A gate makes a call on the
+other backend wait until it can return the same:
 
     what raced in the simulation                      on real processes
     a look into a mailbox                             takes that message, or nothing
@@ -18,8 +19,8 @@ served. That makes the gates of a run on another backend (`dpsim.contract.gates`
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
 
-A call waits at its gate without end only if the program does something else on the other backend than here. `stalled`
-says at which gate, and for whom. `dpsim.campaign.unforced` names what has no gate.
+A call waits at its gate without end only if the program behaves differently on the other backend. `stalled` then names
+the gate, and what it waits for. `dpsim.campaign.unforced` lists races that no gate can force.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ from dpsim.trace import Difference, Trace, compare
 
 
 def gates_of(run: Run) -> tuple[AnyGate, ...]:
-    """The gates that repeat the order of a run.
+    """Returns the gates that repeat the order of a run.
 
-    ValueError for a run that does not say whose message a look took: only those of the simulation do.
+    Raises ValueError for a run that does not record the senders of messages. Only the simulation records them.
     """
     gates: list[AnyGate] = []
     for rank, journal in enumerate(run.journals):
@@ -68,7 +69,7 @@ def gates_of(run: Run) -> tuple[AnyGate, ...]:
 
 
 def _outcome(run: Run, rank: int, call: RawRecord | None, raw: RawRecord) -> list[Gate]:
-    """The gate of a call that learned this. `call`: its record, None for a kind that has no gate for an outcome."""
+    """Returns the gate for the result of a call. `call` is None for a kind of call without such a gate."""
     at, outcome = (rank, *raw[ADDRESS]), raw[LEARNED_OUTCOME]
     if outcome == BROKEN_OFF:
         return [Gate(at, learns=(BROKEN_OFF,))]
@@ -82,12 +83,12 @@ def _outcome(run: Run, rank: int, call: RawRecord | None, raw: RawRecord) -> lis
     if call[KIND] == "store":
         how, timeout = call[STORE_HOW], call[STORE_VALUE]
         if how not in ("open", "join", "get") or (how == "get" and outcome is None and timeout is None):
-            return []  # its turn at the store decides, or the listener has left
+            return []  # its turn at the store decides, or the store has closed
     return [Gate(at, learns=(outcome,))]
 
 
 def _events(rank: int, journal: list[RawRecord]) -> list[Gate]:
-    """Of each recorded event the last query that found it not passed."""
+    """Returns a gate for each recorded event: the last query that found it not completed."""
     marked: dict[int, Any] = {}
     asked: dict[Any, int] = {}
     held: dict[Any, Any] = {}
@@ -104,9 +105,7 @@ def _events(rank: int, journal: list[RawRecord]) -> list[Gate]:
 
 
 class Again(NamedTuple):
-    """A run at the gates of that on the simulation. `difference`: the first record that is not the other's; None if all
-    are equal.
-    """
+    """A run at the gates of a simulated one. `difference`: the first record that differs; None if all are equal."""
 
     simulated: Run
     result: Result
@@ -114,16 +113,17 @@ class Again(NamedTuple):
 
 
 def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) -> Again:
-    """Run a scenario on a backend at the gates of a run of it on the simulation, and compare. Raises as `run_scenario`
-    does.
+    """Runs a scenario on a backend at the gates of a simulated run, and compares the two. Raises like
+    `run_scenario`.
     """
     result = run_scenario(scenario, backend, base=base, gates=gates_of(run))
     return Again(run, result, compare(Trace.of(run, "sim"), Trace.of(result.run, backend)))
 
 
 def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = None) -> Iterator[Run]:
-    """Runs of a scenario on the simulation: one in time, and then `number - 1` without, along random schedules.
-    Those that are cut off are left out. Raises ScenarioError for what cannot be run, and Lost.
+    """Yields runs of a scenario on the simulation: a timed one, and then `number - 1` along random schedules.
+
+    Skips runs that are cut off. Raises ScenarioError for a scenario that cannot run, and Lost.
     """
     yield kept(run_scenario(scenario, base=base).run)
     subject, walk = Subject.of(scenario, base), search("random", seed)

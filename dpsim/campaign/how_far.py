@@ -1,4 +1,4 @@
-"""How far an exploration is, in a line: schedules, units, speed, and an estimate of what there is in all.
+"""How far: the progress of an exploration in a line: schedules, units, speed, and the estimated total of schedules.
 
 HowFar(51_000, 800, 33, 120.0, estimate).line()
 "51,000 schedules, 425 a second; 800 units done, 33 open; about 90,000 in all (70,000 to 210,000)"
@@ -13,8 +13,10 @@ from dpsim.explore.estimate import TreeEstimate
 
 
 class HowFar(NamedTuple):
-    """`units`: that were done; `open`: that are known and were not. `seconds`: since the exploration began. `polls`: a
-    loop that polls (`dpsim.campaign.polling`).
+    """The progress of an exploration.
+
+    `units`: the number of finished units (parts of the work). `open`: the known and unfinished ones. `seconds`: since
+    the beginning. `polls`: a loop that polls (`dpsim.campaign.polling`).
     """
 
     schedules: int
@@ -26,11 +28,11 @@ class HowFar(NamedTuple):
 
     @property
     def speed(self) -> float:
-        """Schedules a second."""
+        """Schedules per second."""
         return self.schedules / self.seconds if self.seconds > 0 else 0.0
 
     def line(self) -> str:
-        """In words.
+        """Returns the progress in words.
 
         >>> HowFar(510, 8, 3, 10.0).line()
         '510 schedules, 51 a second; 8 units done, 3 open'
@@ -41,7 +43,7 @@ class HowFar(NamedTuple):
         return "; ".join(filter(None, (line, estimate, self.polls)))
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data. The numbers of the estimate are logarithms to the base of two."""
+        """Returns the progress as plain data. The numbers of the estimate are logarithms to base 2."""
         total = None if self.estimate is None else self.estimate.total
         spread = None if self.estimate is None or total is None else self.estimate.spread
         return {

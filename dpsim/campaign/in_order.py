@@ -1,13 +1,16 @@
-"""The units of one plan in one order, however many processes do them and in whatever order they end.
+"""In order: issues the units of a plan, and passes their results to the plan, in one fixed order.
+
+A unit is a part of an exploration: some schedules of one world. Any number of processes may execute units, and these
+may finish in any order:
 
     units = InOrder(plan)
     unit = units.next()                     # to be done anywhere; None if there is none now
     units.take(do(unit, subject))           # or units.again(unit), units.lost(unit, how), units.give_up(why)
     units.close()                           # no more is done: what came early is taken, too
 
-The plan is asked for units while fewer than `WINDOW` of them were not taken, and it takes results by the numbers of
-their units. So each unit depends on the results before it alone. One process, two, or a cluster explore the same
-schedules. So does an exploration that was cut and goes on with results on disk.
+This class asks the plan for a new unit while fewer than `WINDOW` results are outstanding. It passes results on by the
+numbers of their units. So a unit depends only on the results of earlier units. One process, two, or a cluster explore
+the same schedules, and so does an exploration that resumes with results on disk.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ WINDOW = 64
 
 
 class InOrder:
-    """A plan, its units that no process has, and its results that wait for earlier ones."""
+    """A plan, its units that no process has, and results that wait for earlier ones."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -33,21 +36,21 @@ class InOrder:
 
     @property
     def runs(self) -> int:
-        """Schedules of all units that were done."""
+        """The number of schedules of all finished units."""
         return self.plan.exploration.runs + sum(one.exploration.runs for one in self._early.values())
 
     @property
     def done(self) -> int:
-        """Units that were done."""
+        """The number of finished units."""
         return self._taken + len(self._early)
 
     @property
     def open(self) -> int:
-        """Units that are known and were not done."""
+        """The number of known and unfinished units."""
         return 0 if self.plan.done else self._issued - self.done + self.plan.open
 
     def next(self, only_proving: bool = False) -> Unit | None:
-        """A unit to give out; None if there is none now. `only_proving`: of DPOR."""
+        """Returns a unit for a process, or None if there is none now. `only_proving`: only units of DPOR."""
         if self.plan.done:
             return None
         unit = next((one for one in self._waiting if not only_proving or one.strategy == "dpor"), None)
@@ -56,7 +59,7 @@ class InOrder:
         return unit
 
     def take(self, result: UnitResult) -> None:
-        """A unit was done."""
+        """Handles the result of a unit."""
         self._early[result.unit.number] = result
         while self._taken in self._early and not self.plan.done:
             self.plan.take(self._early.pop(self._taken))
@@ -64,11 +67,11 @@ class InOrder:
             self._issue()
 
     def again(self, unit: Unit) -> None:
-        """The unit was given out, and not begun."""
+        """Returns a unit that no process began."""
         self._waiting.appendleft(unit)
 
     def lost(self, unit: Unit, how: str, most: int = 1) -> None:
-        """The worker ended in that way. If more than `most` did over this unit, nothing more is tried."""
+        """Handles the death of a process during a unit. If more than `most` died during it, the plan is given up."""
         unit.lost += 1
         if unit.lost > most:
             processes = "two" if most == 1 else f"{unit.lost}"
@@ -78,12 +81,12 @@ class InOrder:
             self.again(unit)
 
     def give_up(self, why: str) -> None:
-        """The machine took away what a run needs: what was done is taken, and there is no verdict."""
+        """Ends the plan without a verdict, because the machine cannot execute it. Finished results still count."""
         self.close()
         self.plan.give_up(why)
 
     def close(self) -> None:
-        """No more units are done."""
+        """Ends the plan. Results that wait for earlier ones count as well."""
         for number in sorted(self._early):
             self.plan.take(self._early.pop(number))
 

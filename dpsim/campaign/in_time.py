@@ -1,12 +1,12 @@
-"""The run of a world as it is written, with its times: what `dpsim run` makes, judged before any search.
+"""In time: judges the timed run of a scenario, as `dpsim run` makes it, before an exploration searches schedules.
 
-Exploring has no time, so a proof takes for granted that nothing but sleeps and planted delays outlasts a time-out. The
-run in time has costs of messages, kernels and collectives as well. Where it breaks something, the world is violated.
-This run is the evidence, unless the search finds a schedule that breaks something too.
+Schedules have no time. So an exploration assumes that only sleeps and planted delays outlast a timeout. A timed run
+also has costs of messages, kernels and collectives. If it fails, the scenario is violated. This run is then the
+evidence, unless the search finds a failing schedule as well.
 
     failure = failure_in_time(subject, tick)        # None: the run holds, or could not be made whole
 
-Such a run is not made longer than `TICKS` looks at it: then nothing is known of it, and `dpsim run` shows the rest.
+The run stops after `TICKS` calls of its progress function. Then its result is unknown, and `dpsim run` shows the rest.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from dpsim.explore import Failure, Problem
 from dpsim.sim.backend import SimBackend
 
 TICKS = 4_000
-"""About a million ops."""
+"""The largest number of progress calls: about a million ops."""
 
 
 class _LongEnough(Exception):
-    """The run takes longer than a search would."""
+    """Stops a timed run that takes longer than a search would."""
 
 
 def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step: None) -> Failure | None:
-    """What is wrong with the run in time. `tick` is called now and then within it. Raises Lost, and OutOfTime."""
+    """Returns what fails in the timed run, or None. `tick` is called now and then during it. Raises Lost
+    and OutOfTime.
+    """
     looks = 0
 
     def look(step: int) -> None:
@@ -39,7 +41,7 @@ def failure_in_time(subject: Subject, tick: Callable[[int], None] = lambda step:
             raise _LongEnough
         tick(step)
 
-    program, prepared = subject.fresh()()  # the search begins with one that no run has touched
+    program, prepared = subject.fresh()()  # the search needs an instance that no run has used
     try:
         run = kept(SimBackend().run_program(subject.world, program, prepared, look))
     except _LongEnough:

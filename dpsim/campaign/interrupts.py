@@ -1,4 +1,4 @@
-"""What was done before Ctrl-C: it goes with the KeyboardInterrupt, as its `done`, to the user who pressed it.
+"""Interrupts: attaches to a KeyboardInterrupt what was done before it, so that the command can print that.
 
 except KeyboardInterrupt as error:
     with_done(error, Done(51, 0))
@@ -13,8 +13,10 @@ from dpsim.contract.words import counted
 
 
 class Done(NamedTuple):
-    """The schedules that were run, in all scenarios together, and the failures among them. `worlds`: how many of them
-    were finished, and of how many, where worlds are explored in turn. `polls`: a loop that polls.
+    """What an exploration did before it was interrupted.
+
+    `schedules` and `failures`: in all scenarios together. `worlds`: how many were finished, and of how many, if several
+    are explored in turn. `polls`: a loop that polls.
     """
 
     schedules: int
@@ -23,8 +25,7 @@ class Done(NamedTuple):
     polls: str = ""
 
     def __str__(self) -> str:
-        """As it is printed; empty if no schedule was run.
-
+        """Returns the text that a command prints; empty if no schedule was run.
         >>> str(Done(51, 0)), str(Done(1, 1)), str(Done(90, 0, (3, 100))), str(Done(0, 0))
         ('sampled: 51 schedules, no failure', 'violated: 1 schedule, 1 failure', \
 'sampled: 3 of 100 worlds, 90 schedules, no failure', '')
@@ -39,11 +40,11 @@ class Done(NamedTuple):
 
 
 def with_done(error: KeyboardInterrupt, done: object) -> None:
-    """Let the interrupt carry what was done."""
+    """Attaches to an interrupt what was done."""
     error.done = done  # type: ignore[attr-defined]
 
 
 def done_before(error: KeyboardInterrupt) -> Done:
-    """What an interrupt carries of an exploration."""
+    """Returns what an interrupt says of an exploration."""
     done = getattr(error, "done", None)
     return done if isinstance(done, Done) else Done(0, 0)

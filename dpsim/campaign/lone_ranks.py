@@ -1,14 +1,16 @@
-"""Do ranks share anything in Python? A run that holds is made again, each rank alone in a process (`dpsim.alone`).
+"""Lone ranks: runs each rank again alone in a process (`dpsim.alone`), to find Python objects that ranks share.
 
     looked = looked_at(subject, seconds=0.3)    # `seconds`: what exploring it took
     looked.finding                              # NONDETERMINISM:SHARED_STATE, or None
     looked.why                                  # why it is not known, in words
 
-One world that is explored by itself is always looked at, along up to EACH schedules that differ. Long runs are looked
-at along fewer, but at least two. Of many worlds in one process the first is looked at, along one schedule. More follow
-while they take less than a tenth of the time of exploring (`Account`).
+The simulation runs all ranks in one Python process, and hardware does not. So a program whose ranks communicate through
+a module variable holds in the simulation and fails on hardware. If a rank behaves differently alone, the finding names
+the first record that differs. It also names the objects of the program's module that differ.
 
-A rank that differs names the first record that does, and what the module of the program holds here and not there.
+If a command explores one scenario, its ranks run alone along up to EACH different schedules, or at least two if runs
+are long. If a process explores many scenarios, the first one is tested along one schedule. Further ones follow only
+while this takes less than a tenth of the exploring time (`Account`).
 """
 
 from __future__ import annotations
@@ -38,15 +40,15 @@ from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.backend import SimRun
 
 EACH = 8
-"""Schedules of one world by itself. Random walks look for them, twice as often."""
+"""The largest number of schedules of one scenario. Up to twice as many random walks search for them."""
 RECORDS = 20_000
-"""So long are these runs together; two may be longer."""
+"""The largest number of records of these runs together. Two runs may be longer."""
 SHARE = 0.1
-"""Of the time that exploring takes."""
+"""The share of the exploring time that running ranks alone may take."""
 
 
 class Account:
-    """What this process has spent, in seconds, on exploring and on ranks alone."""
+    """The seconds that this process has spent on exploring and on running ranks alone."""
 
     def __init__(self) -> None:
         self.explored = self.alone = 0.0
@@ -54,7 +56,7 @@ class Account:
 
     @property
     def allows(self) -> bool:
-        """Whether one more of many worlds is looked at."""
+        """Whether the ranks of one more of many scenarios run alone."""
         return not self.looked or self.alone < SHARE * self.explored
 
 
@@ -62,7 +64,7 @@ ACCOUNT = Account()
 
 
 class Looked(NamedTuple):
-    """What came of a look. `runs`: how many runs were made again; none where the account has no time for it."""
+    """The result of running ranks alone. `runs`: the number of repeated runs; 0 if there is no time for it."""
 
     runs: int = 0
     finding: Finding | None = None
@@ -71,12 +73,12 @@ class Looked(NamedTuple):
 
 
 def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
-    """Run the ranks of a subject alone, if it is its turn. `schedules`: how many it has."""
+    """Runs the ranks of a subject alone, if it is its turn. `schedules`: the number of schedules that it has."""
     ACCOUNT.explored += seconds
     if subject.program.apart:
         return Looked()
     origin = subject.origin
-    if origin is None or subject.make is None:  # or its program is another one by now
+    if origin is None or subject.make is None:  # its program may have changed, too
         return Looked(why="it was not made from a scenario")
     if not (subject.alone or ACCOUNT.allows):
         return Looked()
@@ -102,7 +104,9 @@ def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
 
 
 def _recorded(subject: Subject, most: int) -> Iterator[tuple[SimRun, list[Past]]]:
-    """Runs that hold and differ, each with what its ranks have learned and done: in order, and along random walks."""
+    """Yields runs that hold and differ, each with all results that its ranks received: one in order, others by random
+    walks.
+    """
     fresh, world, known, records = subject.fresh(), subject.world, set[str](), 0
     for strategy in islice(_strategies(subject), 1 if most == 1 else 2 * EACH):
         program = Recording([fresh() for _ in range(world.actors)], registry.packages())
@@ -131,7 +135,7 @@ def _strategies(subject: Subject) -> Iterator[Strategy]:
 
 
 def _alone(subject: Subject, origin: Origin, pasts: list[Past]) -> list[Differs] | str:
-    """Where ranks differ; or why that is not known."""
+    """Returns where ranks behave differently, or the reason why that is unknown."""
     try:
         args = pickle.dumps(origin.args)
         path = [entry or os.getcwd() for entry in sys.path]

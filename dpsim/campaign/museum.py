@@ -1,16 +1,16 @@
-"""The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
+"""Museum: measures for each known bug which strategy finds it, after how many schedules.
 
-A check that never caught a mistake proves nothing, and neither does one that also reports healthy programs. So each
-registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the smallest world that shows it,
-and the variant's name in lower case. The file of M-DP-1 is `scenarios/museum/m-dp-1.yaml`, and `dpsim run
-museum/m-dp-1` runs it. For each variant
+A check that never found a bug proves nothing, and neither does one that also reports healthy programs. So each
+registered variant (a protocol with one bug, `dpsim.contract.registry`) has an *exhibit*. This is the smallest scenario
+that shows the bug. The exhibit of variant M-DP-1 is the file `scenarios/museum/m-dp-1.yaml`, which
+`dpsim run museum/m-dp-1` runs. For each variant:
 
-* every strategy of exploration looks for a schedule whose primary finding has the registered class. A strategy that
-  draws random numbers runs with `SEEDS` seeds. The table includes failed searches, and the random walk, which finds
-  shallow mistakes as fast as others (Thomson, Donaldson and Betts, TOPC 2016);
-* dpsim explores the *twin*, the same world and form without the variant, and must find no violation. Some mistakes need
-  a feature that the protocol lacks; then a healthy variant with this feature is the twin;
-* dpsim explores a variant that only costs speed, and must find no violation.
+* Every strategy searches for a schedule whose primary finding has the registered class. A random strategy runs with
+  `SEEDS` seeds. The table includes failed searches. It also includes the random walk, which finds shallow bugs as fast
+  as others (Thomson, Donaldson and Betts, TOPC 2016).
+* dpsim explores the *twin*, which is the same scenario without the bug, and must find no violation. Some bugs need a
+  feature that the protocol lacks. Then a healthy variant with this feature is the twin.
+* dpsim also explores variants that are only slower, and must find no violation in them.
 
     >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
     >>> shown.found.klass, shown.found.check, shown.twin.verdict, shown.wrong
@@ -50,16 +50,16 @@ FOLDER = "museum/"
 LIMIT = 200
 SEEDS = 5
 TWIN_LIMIT = 1_000
-REPEATED = ("portfolio", "dpor")  # they prove a world, so some runs are made again
+REPEATED = ("portfolio", "dpor")  # they make proofs, so some runs are repeated
 HARMLESS_LIMIT = 5_000
-"""Schedules of a variant that is expected to be harmless: only a proof says so."""
+"""The largest number of schedules of a variant that should be harmless, because only a proof shows this."""
 
 
 @dataclass
 class Row:
-    """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
-    that of DPOR alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
-    before. `broken`: what was found in the twin. `subjects`: the worlds of variant and twin; none from other machines.
+    """The result for a variant. `searches`: by strategy, one for each seed; only DPOR for a harmless variant. `found`:
+    the finding. `instead`: other classes that came before it. `broken`: a finding in the twin. `subjects`: the programs
+    of variant and twin; empty for a row from another machine.
     """
 
     entry: VariantEntry
@@ -73,7 +73,7 @@ class Row:
 
     @property
     def wrong(self) -> list[str]:
-        """In what it is not as registered."""
+        """Lines about how the result differs from what is registered."""
         lines, expected, found = [], self.entry.expected, self.found
         if expected is None and found is not None:
             lines.append(f"nothing was expected ({self.entry.reason}), came {found.klass}: {found.message}")
@@ -90,9 +90,9 @@ class Row:
 
 
 def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """The files of exhibits, by the variant's name in lower case: those of dpsim, and the YAML files of `folders`.
+    """Returns the files of exhibits by the variant's name in lower case: those of dpsim and of `folders`.
 
-    Raises ScenarioNotFound for a folder that is none.
+    Raises ScenarioNotFound for a folder that does not exist.
     """
     found = {name.removeprefix(FOLDER): file for name, file in bundled_files().items() if name.startswith(FOLDER)}
     for folder in folders:
@@ -103,7 +103,7 @@ def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
 
 
 def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
-    """The variants whose names one of the patterns selects, upper or lower case; all, if there is no pattern.
+    """Returns the variants that a pattern selects, in upper or lower case; all without patterns.
 
     Raises UnknownName for a pattern that selects none.
     """
@@ -116,7 +116,9 @@ def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
 
 
 def exhibit(entry: VariantEntry, file: Path) -> Scenario:
-    """The scenario that shows a variant. Raises ScenarioError for one that cannot be read, or runs something else."""
+    """Returns the scenario that shows a variant. Raises ScenarioError for an unreadable one, or one of
+    another variant.
+    """
     scenario = load_scenario(file)
     if scenario.protocol.variant != entry.name:
         runs = scenario.protocol.variant or "no variant"
@@ -129,19 +131,19 @@ def exhibit(entry: VariantEntry, file: Path) -> Scenario:
 
 
 def without_variant(scenario: Scenario) -> Scenario:
-    """The twin: the same world, in the form that the variant was made from, or with the healthy variant that was."""
+    """Returns the twin: the same scenario in the variant's form without the bug, or with the healthy variant."""
     twin = registry.variant(scenario.protocol.variant).twin if scenario.protocol.variant else ""
     choice = {"form": scenario.protocol.resolved_form, "variant": twin or None}
     return scenario_from({**dict(scenario), "protocol": {**dict(scenario.protocol), **choice}})
 
 
-# ---- exploring them
+# ---- exploring exhibits
 
 
 def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[], bool] = lambda: False) -> Row:
-    """Explore a variant and its twin. `limit`: schedules that each search for a finding may run.
+    """Explores a variant and its twin. `limit`: the largest number of schedules of each search.
 
-    Raises ScenarioError for an exhibit that cannot be used, and OutOfTime once the time has `expired`.
+    Raises ScenarioError for an invalid exhibit, and OutOfTime once the time has `expired`.
     """
     return row_of(entry, exhibit(entry, file), file, limit, expired)
 
@@ -149,7 +151,7 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT, expired: Callable[[
 def row_of(
     entry: VariantEntry, scenario: Scenario, file: Path, limit: int, expired: Callable[[], bool] = lambda: False
 ) -> Row:
-    """The same of an exhibit at hand."""
+    """Explores a variant and its twin, given the exhibit."""
     subject = Subject.of(scenario, file.parent)
     wanted = entry.expected or "*"
     limit = limit if entry.expected is not None else max(limit, HARMLESS_LIMIT)
@@ -175,7 +177,7 @@ def row_of(
 
 
 def seeds(strategy: str) -> int:
-    """How often a strategy searches: one that draws no random numbers would do the same again."""
+    """Returns how often a strategy searches: a strategy without random numbers would repeat itself."""
     return SEEDS if STRATEGIES[strategy].seeded else 1
 
 
@@ -188,10 +190,9 @@ def seek(
     expired: Callable[[], bool] = lambda: False,
     repeats: bool = False,
 ) -> Exploration:
-    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`.
-    `repeats`: some runs are made again, as in every exploration.
+    """Runs schedules up to the first whose primary finding has a class. `seen` receives the first of each class.
 
-    Raises OutOfTime once the time has `expired`, also within a run.
+    `repeats`: repeats some runs, as every exploration does. Raises OutOfTime once the time has `expired`.
     """
 
     def tick(step: int) -> None:
@@ -224,7 +225,7 @@ def seek(
 
 
 def in_time(subject: Subject, found: Exploration, seen: dict[str, Finding]) -> None:
-    """Judge the run in time of a world that is to hold, too: no search proves what that run refutes."""
+    """Judges the timed run of a scenario that should hold, because no search replaces that run."""
     failure = failure_in_time(subject)
     if failure is not None and not found.failures:
         found.failures[failure.problem.what], found.verdict = failure, "violated"
@@ -233,7 +234,7 @@ def in_time(subject: Subject, found: Exploration, seen: dict[str, Finding]) -> N
 
 @dataclass
 class Exhibition:
-    """All that was asked for. `without`: names of variants that have no exhibit. `left`: those that the time did not
+    """The results for all chosen variants. `without`: variants without an exhibit. `left`: those that the time did not
     suffice for.
     """
 
@@ -250,7 +251,7 @@ class Exhibition:
 Elsewhere: TypeAlias = Callable[
     [Sequence[VariantEntry], Mapping[str, Path], int, float | None], Iterator[tuple[int, Row]]
 ]
-"""Makes rows, each with the number of its variant, in any order."""
+"""A function that makes rows on other machines, each with the number of its variant, in any order."""
 
 
 def exhibition(
@@ -261,11 +262,10 @@ def exhibition(
     seconds: float | None = None,
     elsewhere: Elsewhere | None = None,
 ) -> Exhibition:
-    """The rows of all variants that have an exhibit, as far as the time suffices. `progress(done, total)` is called
-    after each. `elsewhere`: makes the rows on other machines.
+    """Returns the rows of all variants with an exhibit, as far as the time suffices, and calls `progress(done, total)`.
 
-    Raises ScenarioNotFound if there is no exhibit at all, and ScenarioError for one that cannot be used. A
-    KeyboardInterrupt has the rows so far (`Exhibition`) as its `done`.
+    `elsewhere` makes rows on other machines. Raises ScenarioNotFound without any exhibit, and ScenarioError for an
+    invalid one. A KeyboardInterrupt carries the rows so far (`Exhibition`) as its `done`.
     """
     shown = [entry for entry in entries if entry.name.lower() in files]
     without = [entry.name for entry in entries if entry.name.lower() not in files]

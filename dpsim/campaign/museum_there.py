@@ -1,9 +1,10 @@
-"""Rows of the museum, each made on another machine.
+"""Museum there: makes rows of the museum (results for one known bug each) on other machines.
 
     with RayCluster.at("auto") as cluster:
         exhibition(entries, files, elsewhere=elsewhere(cluster))
 
-What travels is text: the variant's name, and the scenario of its exhibit. The same dpsim is installed there.
+This process sends only text: the name of the variant, and the scenario that shows it. The other machines need the same
+sources of dpsim.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Machines(Protocol):
     def each(
         self, function: Callable[..., Any], arguments: Sequence[Any], modules: Iterable[str], end: float | None
     ) -> Iterator[tuple[int, Any]]:
-        """A task for each argument."""
+        """Executes a task for each argument."""
 
 
 class AskedRow(NamedTuple):
-    """A row to be made. `text`: the scenario of the exhibit in `file`. `dpsim`: a digest of its sources."""
+    """A request for a row. `text`: the scenario of the exhibit in `file`. `dpsim`: a digest of the sources of dpsim."""
 
     name: str
     text: str
@@ -50,7 +51,7 @@ class AskedRow(NamedTuple):
 
 
 def elsewhere(machines: Machines) -> Elsewhere:
-    """What makes rows on these machines."""
+    """Returns a function that makes rows on these machines."""
 
     def rows(
         entries: Sequence[VariantEntry], files: Mapping[str, Path], limit: int, end: float | None
@@ -74,7 +75,7 @@ def _asked(entry: VariantEntry, file: Path, limit: int) -> AskedRow:
 
 
 def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
-    """Make a row, here. `seconds`: when to stop."""
+    """Makes a row in this process. `seconds`: when to stop."""
     end = None if seconds is None else time.monotonic() + seconds
 
     def expired() -> bool:
@@ -91,14 +92,14 @@ def row_there(asked: AskedRow, seconds: float | None) -> Row | Exception:
         )
     except OutOfTime:
         return OutOfTime()
-    except Exception as error:  # dealt with where the rows are asked for
+    except Exception as error:  # the requesting process handles it
         return lost_by(error) or portable(error)
     searches = {name: [*map(_plain, found)] for name, found in made.searches.items()}
-    return replace(made, entry=None, subjects=(), searches=searches, twin=_plain(made.twin))  # type: ignore[arg-type]  # the asker has the entry
+    return replace(made, entry=None, subjects=(), searches=searches, twin=_plain(made.twin))  # type: ignore[arg-type]  # the requesting process has the entry
 
 
 def _plain(found: Exploration) -> Exploration:
-    """What the table shows: counts and failures, without the runs that are evidence."""
+    """Returns counts and failures without the runs that are their evidence."""
     failures = {
         what: replace(failure, problem=failure.problem._replace(evidence=None))
         for what, failure in found.failures.items()

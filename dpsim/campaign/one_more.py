@@ -1,10 +1,10 @@
-"""The rank that the same run would blame in a world with one rank more.
+"""One more: runs the same scenario with one more rank, so that a difference between two ranks gets a majority.
 
     with_one_more(result)        # "rank 1, step 5, dp.agree at step.py:134", or empty
 
-Two ranks that differ have no majority, and then no rank may be blamed. A program may know the same world with one rank
-more, which does what the last one does (`Program.one_more`). The simulation runs it in time, with the same faults.
-If the same class of finding has a culprit there, a report prints it beside its own finding.
+If two ranks differ, there is no majority, so a finding may have no culprit. A program may offer the same scenario with
+one more rank, which does the same as the last one (`Program.one_more`). The simulation makes a timed run of it with the
+same faults. If a finding of the same class has a culprit there, the report prints this culprit as well.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from dpsim.sim.backend import SimBackend
 
 
 def with_one_more(scenario: Scenario, found: Finding, base: Path | None = None) -> Finding | None:
-    """The same finding in the world with one rank more. None if it has a culprit already, if there is no such world, or
-    if that world does not decide either.
+    """Returns the same finding with one more rank.
+
+    None if the finding has a culprit already, if there is no such scenario, or if that one has no culprit either.
     """
     if found.culprit is not None:
         return None
@@ -33,7 +34,7 @@ def with_one_more(scenario: Scenario, found: Finding, base: Path | None = None) 
         program, _, prepared = prepare(more, base)
         told = world(more, program, prepared)
         run = SimBackend().run_program(told, program, prepared)
-    except (ScenarioError, Unsuitable, Unended):  # a rule of the program's own refuses that size
+    except (ScenarioError, Unsuitable, Unended):  # the program may refuse this size
         return None
     off = scenario.checks.switched_off
     findings = switch_off(judge(told, run, off), off)[0]

@@ -1,11 +1,11 @@
-"""A run of the simulation that keeps what each rank's awaits returned, so that each rank can run again alone.
+"""Pasts: records the result of each await of each rank in a simulated run, so that each rank can run again alone.
 
     program = Recording([fresh() for rank in ranks], packages)
     run = backend.run_program(world, program, None)
     pasts = program.complete(run.journals, run.ends)
 
-Each rank has its own instance of the program (`OneEach`), and the journals of its threads note what they learn.
-Only such a run pays for that: `learned` and `turn` of a journal are fields of it here, and methods elsewhere.
+Each rank has its own instance of the program (`OneEach`). This module replaces the methods `learned` and `turn` of the
+journals of such a run, so other runs have no additional cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dpsim.sim.hosts.threads import SimThread
 
 
 class Recording(OneEach):
-    """A program whose ranks are watched. `pasts`: by rank."""
+    """A program that records the awaits of its ranks. `pasts`: the records by rank."""
 
     def __init__(self, instances: Sequence[tuple[Program[Any], Any]], packages: Collection[str]) -> None:
         super().__init__(instances)
@@ -41,7 +41,7 @@ class Recording(OneEach):
         await self._watched(rank, super().serve(rank, prepared))
 
     def complete(self, journals: Sequence[Sequence[Any]], ends: Sequence[str]) -> list[Past]:
-        """What the ranks have learned and done, once the run is over."""
+        """Returns the records of all ranks, once the run is over."""
         for past, journal, end in zip(self.pasts, journals, ends, strict=True):
             past.records = [*journal]
             past.cut = any(map(is_kill, journal)) or (past.end is None and end != "finished")
@@ -66,7 +66,7 @@ class Recording(OneEach):
 
 
 def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any, Any, None]]:
-    """Begins the threads of a rank, each of them watched."""
+    """Returns a function that starts the threads of a rank and records the awaits of each."""
     begin, watched = rank._begin, set[str]()
     assert begin is not None
 
@@ -86,7 +86,7 @@ def _watching_threads(rank: SimRank, past: Past) -> Callable[..., Coroutine[Any,
 
 
 def _watch(journal: Journal, past: Past) -> None:
-    """Note what the thread of that journal learns, and its turns."""
+    """Records what the thread of this journal receives, and its turns."""
     given, thread = past.given[journal.thread], journal.thread
     learn, fail, turn = journal.learned, journal.failed, journal.turn
 

@@ -1,20 +1,20 @@
-"""What is still to be done for one subject of an exploration over processes: which unit comes next.
+"""Plans: decides which unit of an exploration comes next. A unit is a number of schedules that one process executes.
 
     plan = Plan(0, "portfolio", schedules=1000, seed=0, stop_at_first=True)
     unit = plan.next()                          # None if there is none now
     plan.take(do(unit, subject))                # or plan.give_up(why)
 
-Each unit of DPOR continues a branch of its tree. A unit of a search within bounds runs some nodes of its frontier. Each
-unit of a sampling strategy has another seed, so no two run the same schedule. The sizes of units depend on schedules
-and steps, and on no clock. So a plan gives the same units wherever they are done, if they are asked for and taken in
-one order (`dpsim.campaign.in_order`).
+DPOR searches a tree of schedules, and each of its units continues one branch (`dpsim.explore.strategies.branches`). A
+search within bounds has a frontier of open nodes, and each of its units runs some of them
+(`dpsim.explore.strategies.frontier`). This lets many processes work on one proof. Each unit of a random strategy has
+another seed, so no two run the same schedule.
 
-The portfolio begins with DPOR alone, since most worlds of a few ranks are proven within some dozen schedules. Then up
-to three units of sampling come for each of DPOR. Each of the two may run `schedules` schedules. When DPOR is exhausted,
-the subject is done.
+The size of a unit depends on the numbers of schedules and steps so far, and not on a clock. So a plan yields the same
+units on all machines, if the caller takes results in a fixed order (`dpsim.campaign.in_order`).
 
-The tree of DPOR is split into branches (`dpsim.explore.strategies.branches`), and the frontier of a search within
-bounds is shared out (`dpsim.explore.strategies.frontier`). So one proof keeps many processes busy.
+The portfolio strategy begins with DPOR alone, because DPOR proves most small programs within some dozen schedules. Then
+up to three units of random strategies run beside DPOR. Both may run `schedules` schedules each. When DPOR has seen all
+schedules, the plan is done.
 """
 
 from __future__ import annotations
@@ -31,51 +31,53 @@ from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.explore.strategies.within import NAME as WITHIN
 
 UNIT_STEPS = 2_000
-"""A unit of DPOR is made of as many schedules as take about this number of steps: a tenth of a second, or a few."""
+"""The number of steps of a typical unit of DPOR: a tenth of a second, or a few."""
 
 MOST = 64
-"""But it has at most this number of schedules, for the steps that no strategy is asked about take time, too."""
+"""The largest number of schedules of such a unit, because a schedule without choices costs time as well."""
 
 LONGER = 20
-"""In a long proof a unit may be this number of times as long: each costs milliseconds, and repeats some of its runs."""
+"""In a long proof, a unit may be this many times as large. Each unit costs milliseconds, and repeats some runs."""
 
 PART = 64
-"""But such a unit is at most this part of the schedules before it, since at the end processes wait for the last one."""
+"""Such a unit has at most one in this number of the schedules so far, because at the end processes wait for the last
+unit.
+"""
 
 SAMPLED = 16
 SAMPLERS = ("pos", "random", "pct")
 AHEAD = 3
-"""Units of sampling that are under way beside DPOR."""
+"""The number of random units that run beside DPOR."""
 
 
 class Plan:
-    """What is still to be done for one subject."""
+    """The remaining work for one program."""
 
     def __init__(self, number: int, strategy: str, schedules: int, seed: int, stop_at_first: bool) -> None:
         self.number = number
         self.strategy = strategy
-        self.left = {True: schedules, False: schedules}  # of DPOR, of sampling
+        self.left = {True: schedules, False: schedules}  # schedules left for DPOR, and for random strategies
         self.stop_at_first = stop_at_first
         self.exploration = Exploration()
         self.done = False
         self.seconds = 0.0
-        """What its units took."""
+        """The time that its units took."""
         self._by = strategy if strategy.startswith(f"{WITHIN} ") else "dpor"
         self._proving = strategy in ("portfolio", self._by)
         self._samplers = SAMPLERS if strategy == "portfolio" else () if self._proving else (strategy,)
         self._tree: Tree | SharedFrontier = SharedFrontier() if self._by != "dpor" else Tree()
         self.estimate = TreeEstimate()
-        self._sampling = 0  # units under way
-        self._proved = 0  # schedules of DPOR that were taken
+        self._sampling = 0  # random units that processes execute now
+        self._proved = 0  # schedules of finished units of DPOR
         self._seed = seed * 1_000_003
         self._size = 1
         self._begun = False
-        self._classes = set[Hashable]()  # that the units of the proof saw
+        self._classes = set[Hashable]()  # the classes of schedules in units of the proof
 
     def next(self) -> Unit | None:
-        """A unit to give out; None if there is none now."""
+        """Returns a unit for a process, or None if there is none now."""
         unit = None if self.done else self._of_dpor() or self._sample()
-        if unit is not None and not self._begun:  # with the first one the run in time is judged
+        if unit is not None and not self._begun:  # the first unit also judges the timed run
             unit.in_time = self._begun = True
         return unit
 
@@ -103,16 +105,16 @@ class Plan:
 
     @property
     def open(self) -> int:
-        """Units that were not given out, by what is known."""
+        """The number of units that no process has yet, as far as it is known."""
         return -(-self._tree.open // self._size) if isinstance(self._tree, SharedFrontier) else self._tree.open
 
     def give_up(self, why: str) -> None:
-        """The machine took away what a run needs."""
+        """Ends the plan without a verdict, because the machine cannot execute it."""
         self.done = True
         self.exploration.lost, self.exploration.verdict = why, "lost"
 
     def take(self, result: UnitResult) -> None:
-        """A unit was done."""
+        """Handles the result of a unit."""
         if self.done:
             return
         proving = result.unit.strategy == self._by
@@ -141,24 +143,22 @@ class Plan:
             self.exploration.verdict = "vacuous"
         elif proven or bounded:
             self.exploration.verdict = "proven" if proven else "bounded"
-            if proven:  # a sampling strategy counts some classes more than once
+            if proven:  # random strategies count some classes twice
                 self.exploration.classes = self._classes
 
     def _next_size(self, result: UnitResult) -> int:
-        """How many schedules the next unit has: at most twice as many as this one."""
+        """Returns the number of schedules of the next unit: at most twice that of this one."""
         each = max(result.exploration.steps / max(result.exploration.runs, 1), 1)
         short = min(MOST, int(UNIT_STEPS / each))
         long = min(LONGER * MOST, int(LONGER * UNIT_STEPS / each), self._proved // PART)
         return max(1, min(2 * result.unit.schedules, max(short, long)))
 
     def _branched(self, result: UnitResult) -> UnitResult:
-        """The tree learns what a unit found. In a search within bounds a run may turn out to be redundant: another
-        unit met the same place before. What comes back counts it so.
-        """
+        """Passes a unit's result to the tree. Returns it without runs that another unit had already made."""
         number, state, found = result.unit.branch, result.state, result.exploration
         if isinstance(self._tree, SharedFrontier):
             counts = self._tree.take(number, state)
-            counts += [True] * (len(result.keys) - len(counts))  # a run that could not be repeated
+            counts += [True] * (len(result.keys) - len(counts))  # runs that could not be repeated
             keys = [key for key, one in zip(result.keys, counts, strict=True) if one]
             again = len(result.keys) - len(keys)
             found = replace(found, redundant=found.redundant + again, idle=min(found.idle, len(keys)))
@@ -168,7 +168,9 @@ class Plan:
         return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
-        """Whether all was seen, and whether it was but for runs that were cut off or are beyond a bound."""
+        """Returns whether all schedules were seen, and whether all but those that were cut off or are
+        beyond a bound.
+        """
         if result.state is None:
             return result.exhausted, result.bounded
         return (not self._tree.incomplete, self._tree.incomplete) if self._tree.over else (False, False)

@@ -1,13 +1,13 @@
-"""A loop that polls: each look is a choice of the schedule, so a search of such a world has no end in sight.
+"""Polling: finds a loop that polls. Each poll is one more choice of the schedule, so a search hardly ends.
 
     polls = Polls()
     polls.note(run.journals)        # after each run, whole or cut off
     polls.text                      # "rank 0 polls in a loop at poll, reload.py:35: ..."; empty where none does
 
-A *look* asks and does not wait: a `get` of a store with time-out 0, a poll, or a query. A loop polls if a thread looks
-at one site `MANY` times in one step and gets the same answer each time. Sleeps between two looks do not count. If the
-thread learns something elsewhere, the count begins anew. So a program that looks once a step, or gives up after a few
-looks, has no such loop.
+A *look* is a call that does not wait: a poll, a query, or a `get` of a store with timeout 0. A thread polls in a loop
+if it makes `MANY` looks in one step at one site (a call in the source) with equal results. Sleeps between two looks do
+not matter. If another call of the thread returns a result, the count restarts. So a program that looks once per step,
+or gives up after a few looks, has no such loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ INSTEAD = {
     "flag": "wait with `wait`",
     "look": "await its result",
 }
-"""By the kind of a look: what waits."""
+"""The call that waits instead, by the kind of a look."""
 
 
 class Polls:
@@ -50,7 +50,7 @@ class Polls:
         self.text = ""
 
     def note(self, journals: Sequence[Sequence[RawRecord]]) -> None:
-        """Read a run, unless a loop is known."""
+        """Reads the journals of a run, unless a loop is known already."""
         for rank, journal in enumerate(journals):
             if self.text or len(journal) < 2 * MANY:
                 continue
@@ -61,9 +61,9 @@ class Polls:
 
 
 def loop(journal: Sequence[RawRecord]) -> RawRecord | None:
-    """The look that comes again and again; None if there is none."""
+    """Returns the look that a thread repeats, or None."""
     under_way: dict[str, RawRecord] = {}
-    seen: dict[str, tuple[object, int]] = {}  # of each thread, the last answer and how often it came
+    seen: dict[str, tuple[object, int]] = {}  # by thread: the last result, and how often it came
     for raw in journal:
         thread = raw[THREAD]
         if raw[KIND] != "learned":

@@ -1,17 +1,18 @@
-"""Exploration over processes: units of work, workers that may die, results merged by what they show.
+"""Processes: explores several programs with several worker processes, some of which may die.
 
     found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
 
-A *unit* is some schedules of one subject under one strategy; which units there are is in `dpsim.campaign.plans`. Their
-order is the same for any number of processes (`dpsim.campaign.in_order`). With a `store` each result is on disk before
-it counts, and a unit whose result is there is not done (`dpsim.campaign.work`).
+The work consists of *units*: some schedules of one program under one strategy. `dpsim.campaign.plans` decides which
+units there are, and their order is the same for any number of processes (`dpsim.campaign.in_order`). With a `store`,
+each result is on disk before it counts, and no worker repeats a unit whose result is there (`dpsim.campaign.work`).
 
-A worker's finished units are kept, whatever happens to it later. A worker that is killed or stopped loses its present
-unit; another worker takes its place and does the unit again, once. If a unit ends two workers, its subject is *lost*.
-What was found of it before is kept, there is no verdict, and the other subjects are explored all the same. The same
-holds if there is no memory for a run. If there is none for a process, fewer processes run. When the time is up, the
-runs that were begun are finished, and nothing else. Classes are compared by their labels and failures by what failed,
-so it does not matter which worker saw them.
+If a worker dies, its finished units still count. Another worker repeats its present unit, once. If two workers die
+during one unit, its program is *lost*: it gets no verdict, but earlier results count, and the other programs are
+explored. The same is true if a run needs more memory than there is. If the machine cannot start a process, fewer
+processes run. When the time is used up, workers finish the present runs and begin no others.
+
+Two workers may find the same failure, or run equivalent schedules. The results identify both in the same way in every
+process, so each counts once.
 """
 
 from __future__ import annotations
@@ -35,21 +36,21 @@ from dpsim.contract.world import Lost
 from dpsim.explore import search
 
 LOOK_SECONDS = 1.0
-"""So often it is looked whether a process was stopped, while none of them says anything."""
+"""If no worker reports for this time, the exploring process looks whether one was stopped."""
 
 
 class Keeper(Protocol):
-    """Where results are kept beyond this process."""
+    """A store of results beyond this process."""
 
     def known(self, unit: Unit) -> UnitResult | None:
-        """The result of a unit that was done before."""
+        """Returns the result of a unit from an earlier exploration, or None."""
 
     def keep(self, result: UnitResult) -> None:
-        """When this returns, the result is on disk."""
+        """Writes a result, which is on disk when this returns."""
 
 
 class OtherMachines(Protocol):
-    """Where units are done on other machines."""
+    """Executes units on other machines."""
 
     def results(
         self,
@@ -58,7 +59,7 @@ class OtherMachines(Protocol):
         end: float | None,
         tick: Callable[[int], None],
     ) -> Iterator[UnitResult]:
-        """Give out units until there are none."""
+        """Executes units until there are none, and yields the results."""
 
 
 def explore_all(
@@ -75,14 +76,14 @@ def explore_all(
     watch: Callable[[HowFar], None] = lambda standing: None,
     elsewhere: OtherMachines | None = None,
 ) -> list[Explored]:
-    """Explore each subject: at most `schedules` schedules of each, and all of them for at most `seconds`. `progress`
-    receives now and then the number of schedules that were run, and `watch` the standing. `store`: of results.
-    `elsewhere`: does the units in place of processes here.
+    """Explores programs: at most `schedules` schedules of each, and for at most `seconds` in all.
 
-    Raises ValueError for an unknown strategy. A KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
+    `progress` receives the number of schedules now and then, and `watch` the progress in units. `store` keeps results.
+    `elsewhere` executes the units in place of local processes. Raises ValueError for an unknown strategy. A
+    KeyboardInterrupt carries what was done (`dpsim.campaign.interrupts`).
     """
     search(strategy)
-    subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
+    subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run
     plans = [InOrder(Plan(number, strategy, schedules, seed, stop_at_first)) for number in range(len(subjects))]
     start = time.monotonic()
     end = None if seconds is None else start + seconds
@@ -118,7 +119,7 @@ def explore_all(
 
 
 def _standing(plans: Sequence[InOrder], under_way: int, seconds: float) -> HowFar:
-    """How far all are together. There is an estimate of one tree alone."""
+    """Returns the progress of all plans together. Only a single plan has an estimate."""
     estimate = plans[0].plan.estimate if len(plans) == 1 else None
     schedules = sum(one.runs for one in plans) + under_way
     done, left = sum(one.done for one in plans), sum(one.open for one in plans)
@@ -135,8 +136,9 @@ def _results(
     store: Keeper | None,
     elsewhere: OtherMachines | None,
 ) -> Iterator[UnitResult]:
-    """Give out units until there are none, or it is time to end. `tick` receives the runs of units under way. The
-    results of the store are taken at once.
+    """Yields results until there are no units or the time is used up. Results in the store are taken at once.
+
+    `tick` receives the number of runs in unfinished units.
     """
 
     def next_unit() -> Unit | None:
@@ -169,7 +171,7 @@ def _done_there(
     end: float | None,
     tick: Callable[[int], None],
 ) -> Iterator[UnitResult]:
-    """Do the units in other processes."""
+    """Executes units in other processes."""
     workers: list[UnitProcess] = []
     try:
         while True:
@@ -181,7 +183,7 @@ def _done_there(
                     workers.append(UnitProcess(subjects, end))
                 except (MemoryError, OSError) as error:
                     plans[unit.subject].again(unit)
-                    jobs = len(workers)  # as many as there could be
+                    jobs = len(workers)  # no further process can start
                     if not jobs:
                         for plan in plans:
                             if not plan.plan.done:
@@ -225,7 +227,7 @@ def _done_here(
     end: float | None,
     tick: Callable[[int], None],
 ) -> Iterator[UnitResult]:
-    """Do the units in this process."""
+    """Executes units in this process."""
     while (unit := next_unit()) is not None:
         try:
             result = do(unit, subjects[unit.subject], end, tick)
@@ -239,6 +241,6 @@ def _done_here(
 
 
 def _silent(workers: Iterable[UnitProcess], end: float | None) -> list[UnitProcess]:
-    """Of those that have not said anything for a while, those that will not."""
+    """Returns those of the silent workers that will not answer any more."""
     late = end is not None and time.monotonic() > end + LATE_SECONDS
     return [worker for worker in workers if late or is_stopped(worker.process.pid or 0)]

@@ -1,4 +1,4 @@
-"""Does a scenario hold, whatever the schedule? One call for a test, with Hypothesis or without.
+"""Properties: `holds` asserts in a test that a scenario holds in every schedule, with or without Hypothesis.
 
     from dpsim.testing import holds
 
@@ -6,19 +6,18 @@
     def test_ranks_agree(scenario):
         holds(scenario)
 
-Hypothesis draws the scenario, and `holds` explores the schedules inside. So the property is a function of its scenario:
-no test is flaky. A failing scenario shrinks to the smallest world that shows a failure, and its schedules never have to
-be shrunk. A seed or a schedule that is drawn beside the scenario would change under every step of shrinking.
+Hypothesis draws only the scenario, and `holds` explores its schedules. So the result depends on the scenario alone, and
+no test is flaky. Hypothesis shrinks a failing scenario to the smallest one that fails, and need not shrink schedules.
+If Hypothesis drew a seed as well, the same seed would mean another schedule after each step of shrinking.
 
-A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
-that repeats the run. The command contains a token, one word with the scenario and its schedule
+A failure raises `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as YAML, and a command
+that repeats the run. The command contains a token, which encodes scenario and schedule in one word
 (`dpsim.campaign.token`). So it works on any machine that has the source. dpsim also saves the scenario, and the next
-run of this test tries it first (`dpsim.campaign.saved`). While Hypothesis shrinks, dpsim saves only the smallest
-example.
+run of this test tries it first (`dpsim.campaign.saved`). If Hypothesis shrinks, dpsim saves only the smallest example.
 
-`holds` reports what it saw to Hypothesis. Events are the verdict, every pair of sites that raced and every probe that
-was reached (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events). A target is the number
-of classes of schedules, so Hypothesis draws towards worlds in which more can happen.
+`holds` also reports to Hypothesis. Its events are the verdict, each pair of calls that raced, and each probe that a
+rank reached (`pytest --hypothesis-show-statistics`, and fuzzers that read events). Its target is the number of classes
+of equivalent schedules. So Hypothesis prefers scenarios in which more can happen.
 
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
@@ -49,12 +48,12 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 FOLDER = ".dpsim"
-"""Where failing scenarios are saved, seen from the working folder."""
+"""The folder for failing scenarios, relative to the working folder."""
 
 
 class DoesNotHold(AssertionError):
-    """What `holds` raises. `replay`: the command that shows it again, empty where there is none. `file`: where the
-    scenario was saved. `results`: the folder of the failure, if there is one.
+    """The exception of `holds`. `replay`: a command that repeats the failure, or empty. `file`: the saved scenario.
+    `results`: the folder of the failure, or None.
     """
 
     def __init__(self, text: str, replay: str = "", file: Path | None = None, results: Path | None = None) -> None:
@@ -73,26 +72,24 @@ def holds(
     save: str | PathLike[str] = FOLDER,
     cluster: str | None = None,
 ) -> Explored:
-    """Explore at most `schedules` schedules and return what is known: a `verdict` of "proven", "bounded" or "sampled".
+    """Explores at most `schedules` schedules and returns the result, with a `verdict` of "proven", "bounded" or
+    "sampled".
 
-    Where no rank issues anything but decisions, sleeps and idle gets there is nothing to coordinate, and the verdict is
-    "vacuous". Then `holds` raises, unless the scenario expects it. A test of
-    Hypothesis counts vacuous worlds. It fails at its end if all of its worlds were vacuous (the plugin of dpsim reports
-    it).
+    Raises DoesNotHold if a schedule fails, or if a planted fault or delay happens in no schedule. In a test of
+    Hypothesis, an unused delay is no failure, because a small scenario may end before it. If the scenario expects a
+    violation, `holds` returns for the expected one, and raises for anything else.
 
-    Raises DoesNotHold if a schedule breaks something. It also raises it if a planted fault or delay happened in no
-    schedule: then it is not known whether the scenario holds. In a test of Hypothesis an unused delay is no failure:
-    drawn delays often lie where a small world never arrives. What the scenario expects has to happen: where that is
-    "violated", an expected violation is returned, and anything else raises.
+    If the ranks issue only decisions, sleeps and idle gets, the verdict is "vacuous". Then `holds` raises, unless the
+    scenario expects it. In a test of Hypothesis it returns, and the plugin fails the test at its end if all scenarios
+    were vacuous.
 
-    `cluster`: "auto" or "ray://HOST:PORT" explores a scenario on a cluster of Ray (docs/explore-long.md). A `Subject`
-    cannot travel there: with one it raises NoCluster. Where the limits of a scenario bound its schedules
-    (`limits.late_deliveries` and others), `holds` explores them level by level, and the verdict is "bounded".
+    `cluster`: "auto" or "ray://HOST:PORT" explores on a Ray cluster (docs/explore-long.md). It needs a scenario: a
+    `Subject` raises NoCluster. If the scenario's limits contain bounds (`limits.late_deliveries` and others), `holds`
+    explores level by level, and the verdict is "bounded".
 
-    The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml. A
-    `Subject` is not saved, since it has no scenario. Raises ValueError for an unknown strategy, and
-    `dpsim.contract.world.Lost` if the machine took away what a run needs. Raises ScenarioError for a file that cannot
-    be read (`holds(Subject.of(scenario, folder))` says where its file is).
+    A failing scenario is saved in the folder `save` as NAME-FINGERPRINT.yaml. Raises ValueError for an unknown
+    strategy, and `dpsim.contract.world.Lost` if the machine cannot run the scenario. Raises ScenarioError for a file
+    that cannot be read (`holds(Subject.of(scenario, folder))` passes its folder).
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_shown
@@ -126,7 +123,7 @@ def holds(
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
     extras = extras_of_choice(scenario.protocol)
-    if final and explored.shown:  # the turning costs more runs, so only the example that is printed has it
+    if final and explored.shown:  # events to swap cost more runs, so only the printed example has them
         extras = of_shown(extras, subject, explored.shown[0], scenario)
     told = _told(explored.report(extras), scenario, unmet, saved)
     if unnamed:
@@ -138,8 +135,9 @@ def holds(
 def _explored(
     scenario: Scenario, subject: Subject, strategy: str, schedules: int, cluster: str | None
 ) -> tuple[Scenario, Explored]:
-    """Within its bounds, if it has some; here or on a cluster. The scenario that comes back is the world that fails:
-    one with fewer deaths, say. Raises NoCluster for an address that is none, and where Ray is not installed.
+    """Explores a scenario, perhaps within bounds, here or on a cluster. Returns the failing variant of it, or itself.
+
+    Raises NoCluster for an invalid address, or if Ray is not installed.
     """
     from dpsim.campaign.deepening import explore_bounded
     from dpsim.campaign.explored import explore_subject
@@ -159,9 +157,10 @@ def _explored(
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
-    """The failure of a token: first along its schedule, then in every schedule, as `holds` found it. Raises DoesNotHold
-    if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from. If another
-    schedule fails now, the command has its token, and the results are those of its run.
+    """Repeats the failure of a token: first along its schedule, then in every schedule, as `holds` found it.
+
+    Raises DoesNotHold if either is not as the scenario expects. `replay` is the command for the failure, and `saved`
+    says where it comes from. If another schedule fails now, the command and the results are of that one.
     """
     __tracebackhide__ = True
     from dpsim.campaign.alternatives import of_replayed
@@ -172,7 +171,7 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     from dpsim.explore.strategies.replay import Mismatch
 
     scenario, told, unmet, now, results = token.scenario, "", None, token, list[Path]()
-    with suppress(Mismatch):  # the run polls without end now: exploring says so
+    with suppress(Mismatch):  # the run now polls without end, which exploring reports
         again = replay_token(token)
         if again.findings:
             extras = of_replayed(extras_of_choice(scenario.protocol), again)
@@ -198,21 +197,19 @@ def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
 
 
 def _nothing_to_hold(explored: Explored) -> bool:
-    """Whether this world was to hold and nothing was coordinated in it. Of several worlds one may be so."""
+    """Returns whether a scenario that should hold is vacuous: no rank communicated."""
     return explored.verdict == "vacuous" and explored.subject.expected.verdict == "held"
 
 
 def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
-    """Events and a target, if this is a test of Hypothesis. Whether it is one, and whether this is the example that it
-    ends with, and not one on the way there.
-    """
-    if "hypothesis" not in sys.modules:  # then no test of Hypothesis runs, and it need not be imported
+    """Reports to Hypothesis. Returns whether its test runs, and whether this is its final example."""
+    if "hypothesis" not in sys.modules:  # so no test of Hypothesis runs
         return False, True
     from hypothesis import currently_in_test_context, event, target
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
 
-    from dpsim.campaign.drawn import count, running_test  # not the module: `sys.modules` is where the plugin looks
+    from dpsim.campaign.drawn import count, running_test  # the plugin looks for the module in `sys.modules`
     from dpsim.contract.schedule import act
 
     if not currently_in_test_context():
@@ -224,13 +221,13 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
         event(f"race: {before} before {after}")
     for probe in explored.exploration.probes:
         event(f"probe: {probe}")
-    with suppress(InvalidArgument):  # a label can be used once an example; another call of `holds` has
+    with suppress(InvalidArgument):  # another call of `holds` has used the label
         target(len(explored.exploration.classes), label="classes of schedules")
     return True, current_build_context().is_final
 
 
 def _is_drawn() -> bool:
-    """Whether a test of Hypothesis goes on."""
+    """Returns whether a test of Hypothesis runs."""
     if "hypothesis" not in sys.modules:
         return False
     from hypothesis import currently_in_test_context
@@ -239,7 +236,7 @@ def _is_drawn() -> bool:
 
 
 def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> tuple[str, str]:
-    """The command that shows the failure again: pytest's for a test, else one of dpsim. Or why there is none."""
+    """Returns the command that repeats the failure: of pytest in a test, else of dpsim; or why there is none."""
     from dpsim.campaign.drawn import running_test
     from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
     from dpsim.scenario.modules import names_to_import
@@ -262,7 +259,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
 
 
 def _save(scenario: Scenario, file: Path) -> str | None:
-    """Write the scenario of a failure. Returns why it cannot be written: the failure itself is more important."""
+    """Writes the scenario of a failure. Returns why it cannot, because the failure itself is more important."""
     from dpsim.scenario import dump_scenario
     from dpsim.trace.appearing import appearing
 
@@ -290,7 +287,7 @@ def _results_again(again: Replayed, report: str) -> list[Path]:
 
 
 def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
-    """The text of a failure: what breaks, what was expected if that is not that it holds, and the scenario."""
+    """Returns the text of a failure: the report, the expectation if it is not "held", and the scenario."""
     from dpsim.checks.expected import HELD
     from dpsim.scenario import excerpt
 

@@ -1,11 +1,12 @@
-"""The folders of the last failures stay, and older ones go, while other processes write theirs.
+"""Pruning: keeps the folders of the last failures and removes older ones, while other processes may write theirs.
 
     begin(folder / "drawn-ab2cb8e2")        # it is the newest from now on
     publish(folder, "drawn-ab2cb8e2")       # when it is written: `latest` leads there, and the oldest go
 
-A folder is as old as its last failure. One that a process writes is among the newest, so no other process removes it.
-A lock holds while the link changes and folders go: the folder of `latest` never does. A folder goes by another name
-first, so no reader finds half of it. Only folders that have a report are the work of dpsim, and go.
+The age of a folder counts from its last failure. `begin` makes a folder one of the newest, so no other process removes
+it while it is written. `publish` holds a lock while it changes the link and removes folders, and it never removes the
+folder to which `latest` leads. It renames a folder before it removes the files, so that no reader finds half of them.
+It removes only folders with a report, because dpsim wrote only these.
 """
 
 from __future__ import annotations
@@ -18,26 +19,26 @@ from pathlib import Path
 
 LATEST = "latest"
 KEPT = 50
-"""Failures whose folders stay."""
+"""The number of failures whose folders stay."""
 
 REPORT = "report.txt"
 TRIES = 3
 GONE = ".gone-"
-"""How the name of a folder begins that goes."""
+"""The beginning of the name of a folder that is being removed."""
 
 
 def begin(own: Path) -> None:
-    """Make the folder of a failure, or let it be the newest again. Raises OSError."""
+    """Creates the folder of a failure, or makes it the newest again. Raises OSError."""
     for _ in range(TRIES):
         own.mkdir(parents=True, exist_ok=True)
-        with suppress(FileNotFoundError):  # an old one, which another process has removed just now
+        with suppress(FileNotFoundError):  # another process has just removed an old one
             os.utime(own)
             return
     os.utime(own)
 
 
 def publish(folder: Path, name: str, kept: int = KEPT) -> None:
-    """The folder of that name is complete: let `latest` lead there, and remove all but the newest."""
+    """Lets `latest` lead to the complete folder of that name, and removes all but the newest folders."""
     with suppress(OSError), _locked(folder):
         if (folder / name).is_dir():
             _link(folder / LATEST, name)
@@ -45,7 +46,7 @@ def publish(folder: Path, name: str, kept: int = KEPT) -> None:
             away = old.with_name(f"{GONE}{os.getpid()}-{old.name}")
             with suppress(OSError):
                 old.rename(away)
-        for away in folder.glob(f"{GONE}*"):  # of a process that was killed, too
+        for away in folder.glob(f"{GONE}*"):  # also those that a killed process left
             shutil.rmtree(away, ignore_errors=True)
 
 
@@ -60,7 +61,7 @@ def _oldest(folder: Path, kept: int) -> list[Path]:
 
 
 def _link(path: Path, name: str) -> None:
-    """Let the link lead to the newest folder. A system without links has none."""
+    """Lets the link lead to the newest folder. On a system without links there is none."""
     beside = path.with_name(f".{path.name}-{os.getpid()}")
     with suppress(OSError):
         beside.unlink(missing_ok=True)
@@ -70,7 +71,7 @@ def _link(path: Path, name: str) -> None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """One process at a time. A system without such locks has none."""
+    """Excludes other processes. On a system without file locks it does nothing."""
     try:
         import fcntl
     except ImportError:

@@ -1,14 +1,15 @@
-"""Units on a cluster of Ray, which schedules them and notices workers and nodes that die. The one file that imports it.
+"""Ray cluster: explores on a Ray cluster, which schedules tasks and detects dead workers and nodes.
 
     with RayCluster.at("auto") as cluster:                  # or "ray://HOST:10001"
         explore_all(subjects, elsewhere=cluster.on(sources))
 
-A task has one CPU (`dpsim.campaign.ray_units`). A unit whose worker or node is lost is given out again. A unit that is
-lost four times ends its subject without a verdict. This process alone gets results. Where they are kept on disk, this
-process writes them, as without a cluster.
+A unit is a part of the exploration, and each Ray task executes some units on one CPU (`dpsim.campaign.ray_units`). If a
+worker or node dies, the units of its task are repeated. If this happens four times to one unit, its program gets no
+verdict. Only this process collects results and writes them to disk.
 
-The modules of the user's program travel as the working folder of Ray's runtime environment. A Ray that this process
-starts listens on the loopback address alone, and ends with it.
+The user's modules travel as the working folder of Ray's runtime environment. If this process starts Ray itself, Ray
+listens on the loopback address only, and ends with this process. Only this file imports Ray. `ray_units` receives the
+module as an argument.
 
 Prior art: Ray's tasks and object store (Moritz et al., OSDI 2018).
 """
@@ -32,7 +33,7 @@ from dpsim.contract.world import BackendUnavailable
 INSTALL = "pip install -e '.[ray]' in a clone of dpsim"
 
 OURS = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-"""What lets a Ray that starts here take the loopback address, as it does on Windows and macOS."""
+"""Settings with which a local Ray listens on the loopback address, as it does on Windows and macOS."""
 
 
 class NoCluster(BadInput):
@@ -40,7 +41,7 @@ class NoCluster(BadInput):
 
 
 class RayCluster:
-    """A cluster. `jobs`: units at a time; None for as many as it has CPUs."""
+    """A cluster. `jobs`: the number of units at a time; None for the number of its CPUs."""
 
     def __init__(self, address: str, jobs: int | None) -> None:
         self._address = address
@@ -50,7 +51,7 @@ class RayCluster:
 
     @classmethod
     def at(cls, address: str, jobs: int | None = None) -> RayCluster:
-        """The cluster at an address. Raises NoCluster for an address that is none, and where Ray is not installed."""
+        """Returns the cluster at an address. Raises NoCluster for an invalid address, or if Ray is not installed."""
         if address != "auto" and re.fullmatch(r"ray://[^/\s]+", address) is None:
             raise NoCluster(f"{address!r} is no cluster; expected auto or ray://HOST:PORT")
         if address == "auto" and "RAY_ADDRESS" not in os.environ:
@@ -64,20 +65,20 @@ class RayCluster:
         return cls(address, jobs)
 
     def on(self, sources: Sequence[Source]) -> RayUnits:
-        """The units of subjects. Raises BackendUnavailable where the cluster does not answer."""
+        """Returns what executes the units of programs. Raises BackendUnavailable if the cluster does not answer."""
         self._connect({module for one in sources for module in one.modules})
         return RayUnits(self._ray, [self._ray.put(one) for one in sources], self.width)
 
     def each(
         self, function: Callable[..., Any], arguments: Sequence[Any], modules: Iterable[str], end: float | None
     ) -> Iterator[tuple[int, Any]]:
-        """A task for each argument (`dpsim.campaign.ray_units.each`). `modules`: those of programs."""
+        """Executes a task for each argument (`dpsim.campaign.ray_units.each`). `modules`: those of user programs."""
         self._connect(modules)
         return each(self._ray, function, arguments, self.width, end)
 
     @property
     def width(self) -> int:
-        """Tasks at a time; 1 before the cluster was asked."""
+        """The number of tasks at a time; 1 before the first connection."""
         if self._jobs is not None or self._ray is None:
             return self._jobs or 1
         return max(int(self._ray.cluster_resources().get("CPU", 1)), 1)
@@ -94,7 +95,7 @@ class RayCluster:
             self._folder.cleanup()
 
     def _connect(self, modules: Iterable[str]) -> None:
-        """Once. Later programs have the modules of the first."""
+        """Connects once, and sends the modules of the first programs. Later programs need the same modules."""
         if self._ray is not None:
             return
         import ray

@@ -1,14 +1,14 @@
-"""Tasks on a cluster of Ray: units of an exploration, several of them in a task, and what becomes of lost ones.
+"""Ray units: executes units of an exploration as tasks on a Ray cluster, and repeats lost ones.
 
     units = RayUnits(ray, sources, width=4)                 # `ray`: the module, or what pretends to be it
     explore_all(subjects, elsewhere=units)
 
-Each task costs Ray ten milliseconds of CPU. So a task gets units for some seconds, by how long units took before.
-Which units there are does not depend on that, and so counts and classes do not either. A task ends at its first
-failure, which comes home at once. Its other units are given out again.
+A unit is some schedules of one program. Each task costs Ray ten milliseconds of CPU, so a task gets units for some
+seconds, estimated from earlier units. This choice does not change the units themselves, so results do not depend on it.
+A task ends at its first failure, so that the result returns at once. Its other units are issued again.
 
-Ray retries no task. If a worker or a node is lost, each unit of its task goes back to its plan. From then on this unit
-is a task alone, and the unit that ends workers is known after four losses.
+Ray itself retries no task. If a worker or node dies, each unit of its task returns to its plan, and is then a task
+alone. So four losses identify the unit that kills workers.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from dpsim.campaign.units import Unit, UnitResult
 from dpsim.contract.world import BackendUnavailable, Lost
 
 LOSSES = 3
-"""So often a unit may be lost and is given out again."""
+"""The number of losses after which a unit is still repeated."""
 
 LOOK_SECONDS = 1.0
 
 TASK_SECONDS = 3.0
-"""Units of a task take about this time together, if there is work for all workers."""
+"""The typical time of a task, if there is work for all workers."""
 
 SHORT_SECONDS = 0.3
-"""If there is not, tasks may be as short as this: of such a one Ray costs 3 %."""
+"""The shortest typical time of a task, if there is little work. Ray then costs 3 %."""
 
 
 class Gone(NamedTuple):
@@ -43,12 +43,12 @@ class Gone(NamedTuple):
 
 
 def answer_of(ray: Any, ref: Any) -> Any:
-    """What a task returned, or `Gone`. Raises BackendUnavailable if the cluster cannot do such tasks."""
+    """Returns the result of a task, or `Gone`. Raises BackendUnavailable if the cluster cannot execute such tasks."""
     try:
         return ray.get(ref)
     except ray.exceptions.RuntimeEnvSetupError as error:
         raise BackendUnavailable(f"a node cannot take the program's modules: {error}") from error
-    except ray.exceptions.RayTaskError as error:  # a task catches what it raises: Ray could not load it
+    except ray.exceptions.RayTaskError as error:  # a task catches its exceptions, so Ray could not load it
         said = str(error).strip().splitlines()[-1]
         message = "a node cannot do a unit; the same version of dpsim has to be installed on each"
         raise BackendUnavailable(f"{message}: {said}") from error
@@ -69,11 +69,11 @@ class RayUnits:
         self._ray = ray
         self._sources = sources
         self._width = width
-        self._most = 2 * width  # one is at hand when another ends
+        self._most = 2 * width  # a task waits for each that runs
         self._task = ray.remote(do_all_there).options(num_cpus=1, max_retries=0)
         self._under_way: dict[Any, list[Unit]] = {}
         self._took = 0.0  # seconds of all units
-        self._asked = 0  # schedules that these could have run
+        self._asked = 0  # the schedules that these units had
 
     def results(
         self,
@@ -82,7 +82,7 @@ class RayUnits:
         end: float | None,
         tick: Callable[[int], None],
     ) -> Iterator[UnitResult]:
-        """Give out units until there are none. `tick` is called when a task ends."""
+        """Executes units until there are none. Calls `tick` when a task ends."""
         try:
             while True:
                 self._give_out(next_unit, end)
@@ -97,7 +97,7 @@ class RayUnits:
             self._under_way.clear()
 
     def _give_out(self, next_unit: Callable[[], Unit | None], end: float | None) -> None:
-        """Make tasks of the units that there are, as many as may be under way."""
+        """Makes tasks of the available units, as many as may run."""
         free = self._most - len(self._under_way)
         units: list[Unit] = []
         expected = 0.0
@@ -113,13 +113,13 @@ class RayUnits:
             self._under_way[self._task.remote(left, part, *(self._sources[one.subject] for one in part))] = part
 
     def _seconds(self, unit: Unit) -> float:
-        """What a unit will take, by those before; one that was lost is a task alone."""
+        """Returns the expected time of a unit. A unit that was lost counts as a whole task."""
         if unit.lost or not self._asked:
             return TASK_SECONDS
         return min(unit.schedules * self._took / self._asked, TASK_SECONDS)
 
     def _answers(self, ref: Any, plans: Sequence[InOrder]) -> Iterator[UnitResult]:
-        """What became of the units of a task. Raises what a unit raised."""
+        """Handles the results of a task. Raises the exception of a unit."""
         units = self._under_way.pop(ref)
         answers = answer_of(self._ray, ref)
         if isinstance(answers, Gone):
@@ -142,8 +142,9 @@ class RayUnits:
 def each(
     ray: Any, function: Callable[..., Any], arguments: Sequence[Any], width: int, end: float | None
 ) -> Iterator[tuple[int, Any]]:
-    """A task for each argument: its number and what came of it, in the order in which they end. `function` gets the
-    argument and the seconds that are left. A task that is lost four times comes as a `Lost`.
+    """Executes a task for each argument, and yields its number and result, in the order in which tasks end.
+
+    `function` receives the argument and the remaining seconds. A task that is lost four times yields a `Lost`.
     """
     task = ray.remote(function).options(num_cpus=1, max_retries=0)
     waiting, lost, under_way = [*range(len(arguments))][::-1], [0] * len(arguments), dict[Any, int]()

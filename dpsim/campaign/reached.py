@@ -1,4 +1,4 @@
-"""What runs reached of what their program declares: probes, and the modes and rows of tables that ranks decided.
+"""Reached: counts the runs that reached each probe, and in which ranks decided each mode or table row of the program.
 
 reached = Reached()
 reached.note(program, run.journals)         # after each run
@@ -24,7 +24,7 @@ class Reached:
         self.decided: Counter[str] = Counter()
 
     def note(self, program: Program[Any], journals: Iterable[Sequence[RawRecord]]) -> None:
-        """Add a run. Its records are looked at only if the program declares something."""
+        """Adds a run. Reads its records only if the program declares something."""
         named = {(label, value): name for name, (label, value) in {**program.modes, **program.rows}.items()}
         if not (program.probes or named):
             return

@@ -1,11 +1,12 @@
-"""A subject that another machine makes again, and its units done there.
+"""Remote: sends a program to another machine, which executes units (some schedules each) of its exploration.
 
     source = Source.of(scenario, base)      # here
     do_there(source, unit, seconds=None)    # there: a UnitResult, or the exception to be dealt with here
     do_all_there(None, units, *sources)     # a list of these, up to the first failure
 
-What travels is text: the scenario, and the modules of its program by their names. Their sources travel on their own
-(`sources_of`). dpsim is installed there, from the same sources. A file that a scenario names lies at the same path.
+This process sends the scenario as text, and the names of the modules that register its program. It sends the sources of
+these modules separately (`sources_of`). The other machine needs the same sources of dpsim. A file that the scenario
+names must lie at the same path there.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from dpsim.scenario.yaml.reader import parse_scenario
 
 
 class OtherVersion(BadInput):
-    """dpsim has other sources there."""
+    """The other machine has other sources of dpsim."""
 
 
 class Source(NamedTuple):
-    """What a subject is made of. `dpsim`: a digest of its sources. `repeats`: as `Subject.repeats`."""
+    """The data from which another machine makes a program. `dpsim`: a digest of its sources. `repeats`: as
+    `Subject.repeats`.
+    """
 
     text: str
     base: str | None
@@ -41,13 +44,13 @@ class Source(NamedTuple):
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None, repeats: bool = True) -> Source:
-        """A scenario's. Raises ScenarioError for one that cannot be run."""
+        """Returns the data of a scenario. Raises ScenarioError for one that cannot run."""
         where = None if base is None else str(base.resolve())
         modules = tuple(modules_of(Subject.of(scenario, base)))
         return Source(dump_scenario(scenario), where, modules, digest_of_dpsim(), repeats)
 
     def subject(self) -> Subject:
-        """As it is here. Raises OtherVersion, and ScenarioError."""
+        """Makes the program on this machine. Raises OtherVersion and ScenarioError."""
         if self.dpsim != digest_of_dpsim():
             raise OtherVersion("another machine has other sources of dpsim; install the same version on all of them")
         for module in self.modules:
@@ -58,14 +61,15 @@ class Source(NamedTuple):
 
 
 def modules_of(subject: Subject) -> Iterable[str]:
-    """The modules that register the program, but for those of dpsim."""
+    """Returns the modules that register the program, except those of dpsim."""
     assert subject.origin is not None
     return [one.name for one in subject.origin.modules() if one.file and not Path(one.file).is_relative_to(DPSIM)]
 
 
 def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
-    """The sources of modules, and of all that was imported from their packages and folders, by their paths below a
-    folder of the search path.
+    """Returns the sources of modules, and of all imported modules of their packages and folders.
+
+    The keys are paths below a folder of Python's search path.
     """
     named = [sys.modules[one] for one in modules if one in sys.modules]
     roots = {one.__name__.partition(".")[0] for one in named}
@@ -82,14 +86,14 @@ def sources_of(modules: Iterable[str]) -> dict[str, bytes]:
 
 
 MADE = 64
-"""Subjects that a process holds."""
+"""The largest number of programs that a process keeps."""
 
 _made: dict[Source, Subject] = {}
-"""Of this process."""
+"""The programs of this process."""
 
 
 def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitResult | Exception:
-    """Do a unit of a subject, here. `seconds`: when to begin no more runs."""
+    """Executes a unit of a program in this process. `seconds`: after this time it begins no further run."""
     try:
         subject = _made.get(source)
         if subject is None:
@@ -98,12 +102,12 @@ def do_there(source: Source, unit: Unit, seconds: float | None = None) -> UnitRe
             subject = _made[source] = source.subject()
         end = None if seconds is None else time.monotonic() + seconds
         return do(unit, subject, end)
-    except Exception as error:  # dealt with where the units are given out
+    except Exception as error:  # the process that issues units handles it
         return lost_by(error) or portable(error)
 
 
 def do_all_there(seconds: float | None, units: Sequence[Unit], *sources: Source) -> list[UnitResult | Exception]:
-    """Do units in turn, each of its source. With the first failure or error the answer ends."""
+    """Executes units in turn, each with its source. Ends at the first failure or exception."""
     end = None if seconds is None else time.monotonic() + seconds
     answers: list[UnitResult | Exception] = []
     for unit, source in zip(units, sources, strict=True):

@@ -1,21 +1,23 @@
-"""Some runs of a search are made again, in a fresh instance of the program, and have to come out the same.
+"""Repeats: repeats some runs of a search with fresh instances of the program. Both runs must have the same records.
 
     repeats = Repeats(subject)                      # before the first run
     repeats.before(number)                          # before run `number`, from 1
     unlike = repeats.after(run, schedule, failed)   # after it; None if it came out the same or was not repeated
     unlike = repeats.last()                         # at the end
 
-Repeated runs are the first, every one whose number is a power of four, the first of each failure, and the last. So a
-world that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's
-schedule strictly. The instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a
-clock. Every rank gets a separate instance, as it would in a separate process. So ranks that talk through `self` and
-tidy up behind them come out differently.
+A proof is valid only if the schedule alone decides what a program does. So the search repeats its first and last run,
+and the first run of each failure. It also repeats run 4, run 16 and so on. If there is one schedule, it runs twice; of
+a thousand runs, six are repeated.
 
-The search also finds random numbers at their source. A run that changes the generator of `random` or `numpy.random` and
-does not seed it is a finding, however alike the two runs are. (After a run that seeds it, a second run leaves it as the
-first did.) Otherwise a rank that leaves something out once in twenty runs would be found once in ten. One more run
-along the schedule shows which rank drew. A generator of the program that takes its seed from the operating system is a
-finding as well (`dpsim.campaign.draws`).
+A repetition strictly follows the schedule of the first run. Its program instances, and what `prepare` returns, are
+fresh, so a state that outlives a run makes a difference. Each rank has its own instance, as it would have in its own
+process. So ranks that communicate through `self`, and reset it afterwards, differ as well.
+
+The search also detects random numbers directly. If a run changes the generator of `random` or `numpy.random` without
+seeding it, this is a finding even if both runs are equal. (If a run seeds it, the repetition leaves it in the same
+state.) Otherwise a bug that occurs in one of twenty runs would often be missed. One more run along the schedule shows
+which rank drew. A generator of the program that gets its seed from the operating system is a finding as well
+(`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
 """
@@ -39,7 +41,7 @@ from dpsim.explore.strategies.replay import ScheduleReplay
 
 
 class Unlike(NamedTuple):
-    """A run that came out differently when it was made again; its own run is None where a search was stopped by it."""
+    """A run that differed from its repetition. `run` is None if it stopped the search."""
 
     finding: Finding
     run: Run | None
@@ -47,7 +49,7 @@ class Unlike(NamedTuple):
 
 
 class OneEach(Program[None]):
-    """A program with a separate instance for each rank, with what that prepared, as in a separate process."""
+    """A program with one instance, and one result of `prepare`, for each rank, as in separate processes."""
 
     def __init__(self, instances: Sequence[tuple[Program[Any], Any]]) -> None:
         self._instances = instances
@@ -66,7 +68,7 @@ class OneEach(Program[None]):
 
 
 class Repeats:
-    """Of one search. `made`: how many runs were repeated. `tick` is called now and then within a run."""
+    """The repetitions of one search. `made`: their number. Calls `tick` now and then within a run."""
 
     def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
         off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
@@ -80,18 +82,18 @@ class Repeats:
         self._last: tuple[Run, list[str]] | None = None
 
     def before(self, number: int) -> None:
-        """A run begins."""
+        """Handles the beginning of a run."""
         self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
         self._drawn = generators() if self._chosen else None
 
     def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
-        """A whole run has ended. `failed`: it is the first that shows a failure."""
+        """Handles the end of a whole run. `failed`: it is the first run that shows a failure."""
         if self.active:
             self._last = run, schedule
         return self.last() if self._chosen or failed else None
 
     def last(self) -> Unlike | None:
-        """Make the last run again, unless that was done."""
+        """Repeats the last run, unless that was done."""
         if self._last is None:
             return None
         (run, schedule), self._last = self._last, None
@@ -117,7 +119,7 @@ class Repeats:
         return Unlike(draw, run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
-        """The search reached a schedule that it could not repeat: where two runs along it differ, if these do."""
+        """Returns where two runs along a schedule differ that the search could not repeat."""
         (first, stopped), (second, again) = (self._again(schedule, strict=False) for _ in range(2))
         found = nondeterminism.check(first, second, stopped or again)
         if found is None or found.culprit is None:
@@ -127,10 +129,12 @@ class Repeats:
     def _again(
         self, schedule: Sequence[str], strict: bool = True, within: AbstractContextManager[Any] | None = None
     ) -> tuple[list[Any], str]:
-        """The journals of a run along a schedule, and why it was stopped. `within`: what lasts as long as the run."""
+        """Returns the journals of a run along a schedule, and why it stopped early. `within`: a context
+        around the run.
+        """
         subject, world = self._subject, self._subject.world
         follow = ScheduleReplay(schedule, strict, longest=subject.longest)
-        if self._fresh is None:  # only to tell two runs from each other, and they begin alike
+        if self._fresh is None:  # both runs that are compared begin with it
             self._fresh = subject.fresh()
         follow.begin()
         program = OneEach([self._fresh() for _ in range(world.actors)])

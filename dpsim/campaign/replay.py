@@ -1,4 +1,4 @@
-"""Replay: make the run of a trace again, and say whether it is the same.
+"""Replay: repeats the run of a trace, and reports whether it is the same run.
 
     replayed = replay(read_trace(".dpsim/wake-448da4e9.jsonl"))
     replayed.same              # the records are equal, one by one
@@ -9,11 +9,12 @@ if the schedule no longer fits. In *fallback* mode it continues, and reports the
 runs, and runs on gloo or NCCL, have no schedule. For such a trace, `replay` runs the scenario again in the timed
 simulation. For a real trace, this shows whether the model acts as the hardware did.
 
-On a real backend a run has no schedule. `replay` runs it at the gates of the run that the simulation made again
-(`dpsim.campaign.gates`), so its races end as there. It raises NotForced for what has no gate.
+A real backend cannot follow a schedule. So `replay` first repeats the run in the simulation. It then runs the real
+backend with gates (`dpsim.campaign.gates`), which make all races end as in the simulation. It raises NotForced for a
+race that gates cannot decide.
 
-A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
-finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
+A token (`dpsim.campaign.token`) has a schedule and no records. So its run counts as the same if the finding has the
+same class. `replay_token` continues if the schedule no longer fits, because users replay a failure while they fix it.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ CHANGED = "the schedule does not fit any more, for the program or the scenario h
 
 @dataclass
 class Replayed:
-    """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
-    `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
-    without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
-    `simulated`: where this is of another backend, the run whose gates it was made at. `stalled`: at which of these it
-    stands. `draws`: how many of the steps are draws, which a report does not count. `schedule`: what was chosen, of a
-    run of the simulation without time. `base`: the folder of the scenario's files; None for the working folder.
+    """A repeated run.
+
+    `name`: of the trace or token. `klass`: the class of the finding in it; None without one. `difference`: the first
+    record that differs from the trace; None if all are equal. `steps`: the length of the schedule; None without one.
+    `skipped`, `added`: steps of the schedule that did not fit, and choices without one (fallback mode). `simulated`:
+    for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `draws`: the number
+    of steps that are random choices, which a report does not count. `schedule`: what was chosen in an untimed run of
+    the simulation. `base`: the folder of the scenario's files; None for the working folder.
     """
 
     name: str
@@ -72,12 +75,12 @@ class Replayed:
 
     @property
     def same(self) -> bool:
-        """Whether this is the run that was noted."""
+        """Whether this is the run of the trace or token."""
         klass = self.findings[0].klass if self.findings else None
         return self.difference is None and klass == self.klass
 
     def summary(self) -> str:
-        """How it went, in a line."""
+        """Returns the result of the replay in a line."""
         how = "in time, without a schedule"
         if self.steps is not None:
             how = f"along {self.steps - self.draws} steps" + (
@@ -100,13 +103,13 @@ class Replayed:
 
 
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, looks: Stepping | None = None) -> Replayed:
-    """Make the run of a trace again; on another backend than the simulation, at the gates of its run. Raises Mismatch
-    where a schedule does not fit (strict). Raises TraceError for a trace whose body is broken, or whose scenario this
-    version cannot read. Raises ScenarioError for a file that cannot be read, and on another backend what `run_scenario`
-    does. `looks`: a debugger of the run on the simulation. Raises
-    StoppedAt if it stops that run.
+    """Repeats the run of a trace, or on another backend runs it at the gates of the simulated run.
+
+    Raises Mismatch if a schedule does not fit (strict mode), and TraceError for a damaged trace or one whose scenario
+    this version cannot read. Raises ScenarioError for a file that cannot be read. On another backend it raises like
+    `run_scenario`. `looks` is a debugger of the simulated run; StoppedAt if it stops that run.
     """
-    for _ in trace.journals():  # to the end: then all is checked, and the schedule known
+    for _ in trace.journals():  # reading to the end checks all records, and gives the schedule
         pass
     try:
         scenario = scenario_from(trace.header.scenario)
@@ -139,7 +142,7 @@ def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION, look
 
 
 def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks: Stepping) -> Replayed:
-    """The run of a trace made again on the simulation."""
+    """Repeats the run of a trace in the simulation."""
     if trace.schedule is None:
         with looking_on(looks):
             result = run_scenario(scenario, base=base)
@@ -178,8 +181,10 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
 
 
 def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
-    """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
-    it was before. Raises Mismatch where it polls without end now, ScenarioError for what its protocol cannot run.
+    """Repeats the run of a token, in fallback mode.
+
+    If the token has no schedule, because it was too long, searches for the failure as before. Raises Mismatch if the
+    run now polls without end, and ScenarioError if its protocol cannot run it.
     """
     subject = Subject.of(token.scenario)
     looks = looks or Stepping()
@@ -218,13 +223,13 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
 
 
 def draws_of(follow: ScheduleReplay) -> int:
-    """How many words of the schedule are the draws of a run that followed it, and no steps."""
+    """Returns how many words of a schedule are random choices of the run that followed it, and no steps."""
     steps, noted = {step.label for step in follow.order.steps}, {*follow.noted}
     return sum(word in noted and word not in steps and failing_rank(word) is None for word in follow.schedule)
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:
-    """The folder in which a scenario's file may lie: beside the trace, or with the bundled scenarios."""
+    """Returns the folder of the file that a scenario names: beside the trace, or with the bundled scenarios."""
     file = scenario.file
     folders = [Path(trace.name).parent, Path.cwd(), scenario_path("quickstart").parent]
     return next((folder for folder in folders if file is not None and (folder / file).is_file()), folders[0])

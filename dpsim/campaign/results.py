@@ -1,4 +1,4 @@
-"""The results of a failure, in one folder: what a person looks at, and what another machine needs.
+"""Results: writes the files about a failure into one folder: a report and a picture for users, and files for commands.
 
     .dpsim/results/drawn-ab2cb8e2/report.txt       the whole report
                                   picture.html     who waits for whom
@@ -6,10 +6,12 @@
                                   scenario.yaml    for `dpsim run` and `dpsim explore`
     .dpsim/results/latest                          a link to the newest of them
 
-A failure has one name, so the same failure has one folder, however often it is found. Each file appears as a whole:
-processes that fail alike, as under pytest-xdist, write equal files. The folders of the last KEPT failures stay, and
-older ones go (`dpsim.campaign.pruning`). Nothing is written of what passes, nor where the environment variable
-DPSIM_RESULTS is 0. What cannot be written changes no verdict.
+The name of the folder identifies the failure, so each failure has one folder, however often it occurs. Each file
+appears as a whole. Several processes with the same failure, as under pytest-xdist, write equal files. dpsim keeps the
+folders of the last KEPT failures, and removes older ones (`dpsim.campaign.pruning`).
+
+A run that passes has no folder. With the environment variable DPSIM_RESULTS=0, dpsim writes no folders at all. If a
+file cannot be written, the verdict does not change.
 """
 
 from __future__ import annotations
@@ -36,16 +38,16 @@ from dpsim.trace import Schedule, TraceError
 from dpsim.trace.appearing import appearing
 
 FOLDER = Path(".dpsim", "results")
-"""Seen from the working folder."""
+"""The folder of all results, relative to the working folder."""
 
 SWITCH = "DPSIM_RESULTS"
 MOST = 200_000
-"""Records of a run that has a trace and a picture: more fill a disk."""
+"""A run with more records has neither trace nor picture, because they would fill the disk."""
 
 
 class Failed(NamedTuple):
-    """A failure. `report`: all of it, as text. `fingerprint`: equal for equal failures. `schedule`: of a run without
-    time.
+    """A failure. `report`: the whole report as text. `fingerprint`: equal for equal failures. `schedule`: for an
+    untimed run.
     """
 
     scenario: Scenario
@@ -58,17 +60,17 @@ class Failed(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its folder."""
+        """The name of its folder."""
         return f"{re.sub(r'[^A-Za-z0-9_.-]', '-', self.scenario.name)[:100].lstrip('.')}-{self.fingerprint}"
 
 
 def is_wanted() -> bool:
-    """Whether results are kept."""
+    """Returns whether dpsim should write results."""
     return os.environ.get(SWITCH, "1") not in ("", "0", "no", "off")
 
 
 def fingerprint_of(result: Result) -> str:
-    """Of a single run: 8 hexadecimal digits, equal for the same scenario, backend and first finding."""
+    """Returns 8 hexadecimal digits for a single run, equal for the same scenario, backend and first finding."""
     primary = result.primary
     what = "" if primary is None else f"{primary.klass} {primary.culprit}"
     text = f"{dump_scenario(result.scenario)}\n{result.run.backend}\n{what}\n{result.unmet}"
@@ -76,7 +78,7 @@ def fingerprint_of(result: Result) -> str:
 
 
 def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
-    """Write the files of a failure. The answer is its folder; None if nothing is wanted or nothing can be written."""
+    """Writes the files of a failure, and returns its folder. None if results are switched off or cannot be written."""
     if not is_wanted():
         return None
     own = folder / failed.name
@@ -88,7 +90,7 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
             picture = picture_of_run(failed.world, failed.run, failed.findings, failed.scenario.name)
             _write(own / "picture.html", page(picture))
             klass = failed.findings[0].klass if failed.findings else None
-            with suppress(TraceError):  # a decision that no trace can hold
+            with suppress(TraceError):  # the run has a value that a trace cannot contain
                 write_judged(own / "trace.jsonl", failed.run, failed.scenario, klass, failed.schedule)
     except OSError:
         return None
@@ -97,7 +99,7 @@ def keep_results(failed: Failed, folder: Path = FOLDER) -> Path | None:
 
 
 def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = FOLDER) -> list[Path]:
-    """The same of each failure that an exploration shows, if what came is not as expected."""
+    """Writes the results of each failure of an exploration, if it is not as expected."""
     if explored.unmet is None or explored.exploration.lost:
         return []
     kept = []
@@ -113,7 +115,7 @@ def results_of_explored(scenario: Scenario, explored: Explored, folder: Path = F
 
 
 def results_of(result: Result, report: str, folder: Path = FOLDER) -> Path | None:
-    """The same of a single run that is not as its scenario expects it; None for any other."""
+    """Writes the results of a single run that is not as its scenario expects; None for any other."""
     if result.unmet is None or result.run.lost:
         return None
     failed = Failed(result.scenario, result.world, result.run, result.findings, report, fingerprint_of(result))
@@ -121,8 +123,9 @@ def results_of(result: Result, report: str, folder: Path = FOLDER) -> Path | Non
 
 
 def results_of_replayed(replayed: Replayed, world: World, report: str, folder: Path = FOLDER) -> Path | None:
-    """The same of a run that a replay made again, if it is not as its scenario expects it. None for any other, and for
-    a trace of a folder of results: the replay would write over what it replays.
+    """Writes the results of a replayed run that is not as its scenario expects; None for any other.
+
+    Also None for a trace in a folder of results, because the replay would overwrite it.
     """
     findings, run = replayed.findings, replayed.run
     if not findings or replayed.scenario.expected.unmet("violated", findings[0], (), "") is None:

@@ -1,11 +1,11 @@
-"""What an exploration is of, in words and digests: work that was kept belongs to this and to nothing else.
+"""Sameness: identifies what an exploration explores, in words and digests, so that it uses saved work of the same only.
 
     head(chosen, options, "as written")
     {"dpsim": "0.1.0 (sources 3f2a91c05d11)", "scenario": "wake (8b0c...)", "program": "mine.py (77aa...)", ...}
 
-A scenario counts by its text in normal form, and by the file that its parameters name. A program counts by the sources
-of the modules that register it, and of all that was imported from their folders. dpsim counts by its version and its
-own sources. What else is installed does not count, but for the version of Python.
+The identity covers the normalized text of the scenario, and the file that its parameters name. It covers the sources of
+the modules that register the program, and of all imported modules in their folders. It covers the version and sources
+of dpsim, and the version of Python. Other installed packages are not covered.
 """
 
 from __future__ import annotations
@@ -25,14 +25,15 @@ from dpsim.version import version
 DPSIM = Path(__file__).parent.parent
 
 DIGITS = 12
-"""Of a digest that a person compares."""
+"""The number of digits of a digest that a user compares."""
 
 
 def head(
     scenarios: Sequence[tuple[Scenario, Path | None]], settings: Mapping[str, Any], worlds: str = "as written"
 ) -> dict[str, Any]:
-    """What has to be equal for work to be gone on with. `settings`: of the search. `worlds`: which worlds of each
-    scenario. Raises ScenarioError for a scenario that cannot be run.
+    """Returns what has to be equal so that an exploration can use saved work.
+
+    `settings`: of the search. `worlds`: which variants of each scenario. Raises ScenarioError for one that cannot run.
     """
     named = [f"{scenario.name} ({digest_of(scenario, base)[:DIGITS]})" for scenario, base in scenarios]
     return {
@@ -46,7 +47,7 @@ def head(
 
 
 def digest_of(scenario: Scenario, base: Path | None) -> str:
-    """Of a scenario's text, and of the file that it names."""
+    """Returns the digest of a scenario's text and of the file that it names."""
     digest = hashlib.sha256(dump_scenario(scenario).encode())
     if scenario.file is not None:
         digest.update(_bytes_of((base or Path()) / scenario.file))
@@ -54,7 +55,7 @@ def digest_of(scenario: Scenario, base: Path | None) -> str:
 
 
 def _of_program(scenario: Scenario, base: Path | None) -> str:
-    """Names and digest of the sources of a protocol that do not come with dpsim."""
+    """Returns name and digest of a protocol's sources that do not come with dpsim."""
     origin = Subject.of(scenario, base).origin
     assert origin is not None
     own = [Path(one.file) for one in origin.modules() if one.file]
@@ -82,7 +83,7 @@ def _digest(files: Iterable[Path]) -> str:
 
 
 def _bytes_of(file: Path) -> bytes:
-    """Empty for a file that cannot be read: who needs it says so."""
+    """Returns the content of a file; empty if it cannot be read, because its user reports that."""
     try:
         return file.read_bytes()
     except OSError:

@@ -1,14 +1,14 @@
-"""Failures of earlier runs, kept in files: a scenario each, whose first line is the command that shows the failure.
+"""Saved: finds failures that earlier tests saved. Each file is a scenario, and its first line is the failing command.
 
     # replay: pytest tests/test_mine.py::test_mine --dpsim-replay=dpsim1.qz0NPXjaVY5...
     name: drawn
     protocol: mine
 
-`holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
-failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to
-find and to shrink is seen at once, on every machine that has the file. Once the failure is mended, the file is a
-regression test until a user deletes it or moves it to the scenarios. The search for files imports nothing but the
-standard library, and does not read the scenarios in them.
+`holds` writes the scenario. If the test then fails, the pytest plugin adds the line (a test may also expect a failure).
+Before pytest runs the test again, the plugin tries its files. So a failure that Hypothesis needed a minute to find and
+shrink appears at once, on every machine that has the file. Once the failure is fixed, the file is a regression test
+until a user deletes it or moves it to the scenarios. Finding the files needs only the standard library and their first
+lines.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ COMMAND = "# replay: "
 OPTION = "--dpsim-replay="
 LONGEST_LINE = 1 << 16
 MOST = 100
-"""At most this number of files is looked at, those that were written last."""
+"""The largest number of files that are read, those that were written last."""
 
 
 class SavedFailure(NamedTuple):
-    """A file, the test that it is of, and the word that stands for the failure."""
+    """A file, its test, and the token of the failure."""
 
     file: Path
     test: str
@@ -35,7 +35,7 @@ class SavedFailure(NamedTuple):
 
 
 def name_command(file: Path, replay: str) -> None:
-    """Make the command the first line of a file. One that cannot be written stays as it is."""
+    """Makes the command the first line of a file. A file that cannot be written stays as it is."""
     from dpsim.trace.appearing import appearing
 
     with suppress(OSError), appearing(file) as new:
@@ -43,7 +43,7 @@ def name_command(file: Path, replay: str) -> None:
 
 
 def saved_failures(folder: Path) -> list[SavedFailure]:
-    """Those of all tests, in the order of their names. What is no such file, or cannot be read, is passed over."""
+    """Returns the saved failures of all tests, sorted by file name. Skips other and unreadable files."""
     files = [(file.stat().st_mtime, file) for file in _files(folder)]
     newest = sorted(files, reverse=True)[:MOST]
     return [one for _, file in sorted(newest, key=lambda entry: entry[1].name) for one in _read(file)]

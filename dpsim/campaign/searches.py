@@ -1,11 +1,11 @@
-"""The search of a subject: run after run under a strategy, and what is noted of them.
+"""Searches: runs a program under one schedule after another, chosen by a strategy, and collects what the runs show.
 
     found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
     found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
-The search notes its failures and the probes that were reached. It also notes what is planted in the world and did not
-happen in a run that finished (`Exploration.injected`). Some runs are made again (`dpsim.campaign.repeats`). One that
-comes out differently is a failure like any other, and so is a schedule that the search cannot repeat.
+The result contains the failures, the probes that ranks reached, and planted faults that never happened in a finished
+run (`Exploration.injected`). The search also repeats some runs (`dpsim.campaign.repeats`). If a repetition differs, or
+if the search cannot repeat a schedule, this is a failure like any other.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
 
 
-@rare_collections()  # around all runs, up to when what they leave is gone: after each it would look through that
+@rare_collections()  # a collection after each run would scan all of its data
 def search_subject(
     subject: Subject,
     chosen: Search,
@@ -44,9 +44,7 @@ def search_subject(
     progress: Callable[[Exploration], None] | None = None,
     in_time: bool = False,
 ) -> Exploration:
-    """The search alone: failures are not confirmed. `expired` is asked within runs, too. `in_time`: the run in time is
-    judged before.
-    """
+    """Searches without confirming failures. Calls `expired` within runs, too. `in_time`: first judges the timed run."""
     runs = Runs(subject, expired)
     if in_time:
         runs.in_time()
@@ -56,18 +54,18 @@ def search_subject(
 
 
 WATCHED = 30
-"""In as many runs of a search what host threads share is watched, which takes several times as long."""
+"""The number of runs in which the search watches objects that host threads share, which takes several times as long."""
 
 
 class Runs:
-    """The runs of one search, and what is noted of them."""
+    """The runs of one search, and what they showed."""
 
     def __init__(self, subject: Subject, expired: Callable[[], bool]) -> None:
         self._subject = subject
         self._expired = expired
         self._before = state_of(subject.program, subject.prepared)
         self._repeats = Repeats(subject, self._tick)
-        self._waiting = planted(subject.world)  # what did not happen yet, each with the world that has it alone
+        self._waiting = planted(subject.world)  # faults that have not happened, each with a separate world
         self._injected: dict[Planted, str] = {}
         self._reached = Reached()
         self._known: set[str] = set()
@@ -79,7 +77,7 @@ class Runs:
         self._raced: tuple[SimRun, list[str]] | None = None
 
     def in_time(self) -> None:
-        """The run of the world as it is written."""
+        """Judges the timed run of the scenario as it is written."""
         try:
             self._in_time = failure_in_time(self._subject, self._tick)
         except OutOfTime as error:
@@ -88,7 +86,7 @@ class Runs:
             self._lose(error)
 
     def _lose(self, error: Exception) -> None:
-        """The machine took away what a run needs. Raises what is no trouble of the machine."""
+        """Notes that the machine cannot run the program. Raises any other exception again."""
         self._lost = str(error) if isinstance(error, Lost) else trouble(error)
         if not self._lost:
             raise error
@@ -98,7 +96,7 @@ class Runs:
             raise OutOfTime
 
     def once(self, asked: Strategy) -> list[Problem]:
-        """One run, and what is wrong with it."""
+        """Makes one run, and returns its problems."""
         try:
             return self._once(asked)
         except (Lost, MemoryError, OSError) as error:
@@ -127,7 +125,7 @@ class Runs:
         return problems if unlike is None else [self._differs(unlike)]
 
     def _note(self, run: SimRun) -> None:
-        """Of a whole run."""
+        """Collects the facts of a whole run."""
         note(self._did, run)
         self._polls.note(run.journals)
         self._idle += run.vacuous
@@ -145,11 +143,13 @@ class Runs:
         return with_services(self._polls.text, world.size, world.services)
 
     def diverged(self, error: Unrepeatable, current: Picker) -> Problem:
-        """A schedule that the search cannot repeat."""
+        """Returns the problem of a schedule that the search cannot repeat."""
         return self._differs(self._repeats.diverged(error, current.schedule))
 
     def _differs(self, unlike: Unlike) -> Problem:
-        """A run that did not come out the same again: it is its own evidence, since another one might."""
+        """Returns the problem of a run that differed from its repetition. The run is its own evidence, because another
+        one may not differ.
+        """
         finding = unlike.finding
         try:
             refuse_changes(self._subject.program, self._subject.prepared, self._before)
@@ -158,7 +158,7 @@ class Runs:
         return Problem(finding.klass, identity(finding), evidence=(unlike.run, [finding]))
 
     def conclude(self, found: Exploration, chosen: Search) -> None:
-        """Make the last run again, and add what was noted."""
+        """Repeats the last run, and adds all facts to the result."""
         unlike = None
         try:
             with suppress(OutOfTime):
@@ -172,7 +172,7 @@ class Runs:
         if self._raced is not None and not found.failures and not self._lost:
             run, schedule = self._raced
             findings, _ = switch_off(unordered.of(run.unordered), self._subject.switched_off)
-            if findings:  # another run along this schedule is not watched, and shows nothing
+            if findings:  # this run is the evidence, because only watched runs show it
                 one = Problem(findings[0].klass, identity(findings[0]), evidence=(run, findings))
                 found.failures[one.what] = Failure(one, schedule, schedule, 1, chosen.current.name)
                 found.verdict = "violated"
@@ -190,7 +190,7 @@ class Runs:
 
 
 def _stood(error: CutOff) -> str:
-    """Where the ranks of a run stood that was cut off."""
+    """Returns where the ranks were when a run was cut off, in words."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
     runs_on = [str(error)] if isinstance(error, OutOfTime) and str(error) else []
     return "\n".join([f"a run stood here {when}:", *runs_on, whereabouts(error.run.journals, FEW)])

@@ -1,9 +1,10 @@
-"""At which gates a run on real processes stands, and for whom.
+"""Stalled: lists the gates at which a run on real processes hangs, and what each waits for.
 
     stalled(gates_of(simulated), real)
     # ["rank 0: adder stands at its turn before added[0], behind main at join[0]; main never was there"]
 
-The simulated run got past all its gates. A real one stands at a gate only if the program does something else there.
+A gate makes a call wait until it can return the same as in a simulated run (`dpsim.campaign.gates`). The simulated run
+passed all of them. So a real run hangs at a gate only if the program behaves differently there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from dpsim.contract.world import Run
 
 
 def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
-    """A line for each call of a blocked rank that its gate holds. Messages have a separate finding."""
+    """Returns a line for each call of a blocked rank that waits at its gate. Gates of messages have a
+    separate finding.
+    """
     begun, ended = set[Address](), set[Address]()
     for rank, journal in enumerate(run.journals):
         for raw in journal:
@@ -36,7 +39,7 @@ def stalled(gates: Sequence[AnyGate], run: Run) -> list[str]:
 
 
 def _turn(gate: Turn, begun: set[Address], ended: set[Address]) -> str:
-    """Of the turn that is next, as the one before it has not been."""
+    """Returns a line about a call whose turn is next, if the turn before it has not happened; otherwise empty."""
     done = ended if gate.end or gate.of == "store" else begun
     missing = gate.before not in (ended if gate.before_end else begun) and gate.before[2] != ""
     stands = gate.at in begun and gate.at not in ended if gate.of == "store" or gate.end else gate.at not in done

@@ -1,4 +1,4 @@
-"""Where the ranks of a run that goes on stand, for `dpsim replay` with --until, --break and --step.
+"""Standing: describes where each rank of an unfinished run is, for `dpsim replay` with --until, --break and --step.
 
 rank 0  step 5: waits in dp_cpu #5, for ranks 1 to 3
 rank 1  step 5: is at poll look[0]                        # it takes a message or nothing, and waits for no rank
@@ -35,7 +35,7 @@ NO_STEP = 1_000_000
 
 
 def standing_lines(world: World, journals: Sequence[Sequence[RawRecord]]) -> list[str]:
-    """Where the ranks of a run that goes on stand, a line for those that stand alike."""
+    """Returns where the ranks of an unfinished run are, with one line for ranks in the same state."""
     ended: dict[Any, End] = {"finished": "finished", "raised": "raised"}
     ends = [ended.get(own[-1][KIND], "blocked") if own else "blocked" for own in journals]
     size, services = world.size, world.services
@@ -54,8 +54,7 @@ _PLURAL = {"has": "have", "is": "are", "waits": "wait", "sleeps": "sleep", "stan
 
 
 def _of_many(said: str) -> str:
-    """The same of several ranks.
-
+    """Returns a state in the plural, for several ranks.
     >>> _of_many("has ended"), _of_many("raised")
     ('have ended', 'raised')
     """
@@ -64,14 +63,14 @@ def _of_many(said: str) -> str:
 
 
 def _said(state: ActorState) -> tuple[str, str]:
-    """The step of a rank, and where it stands."""
+    """Returns the step of a rank, and where it is."""
     raw = None if state.since is None else state.since.raw
     step = "" if raw is None or not 0 <= raw[STEP] < NO_STEP else f"step {raw[STEP]}: "
     if state.state == "stopped":
         place = "before its first op" if raw is None else f"past {raw[SITE]}[{raw[ORDINAL]}]"
         return step, f"is {place}, free to go on"
     if raw is not None and state.what and state.what == look_of(raw):
-        # chain() has the look among the waits, for its rank stands there; but a look returns at once
+        # chain() counts this call as a wait, because it is the last record; but it returns at once
         how = {"take": TAKE_HOW, "store": STORE_HOW, "ask": ASK_HOW}[raw[KIND]]
         return step, f"is at {raw[how]} {raw[SITE]}[{raw[ORDINAL]}]"
     waits = f", for {ranks_text(state.waits_for)}" if state.waits_for else ""
@@ -79,7 +78,9 @@ def _said(state: ActorState) -> tuple[str, str]:
 
 
 def look_of(raw: RawRecord) -> str:
-    """What `chain` calls a look, an op that never waits: a poll, a get or join with time-out 0, a query. Else empty."""
+    """Returns what `chain` calls a call that never waits: a poll, a get or join with timeout 0, a query. Otherwise
+    empty.
+    """
     if raw[KIND] == "take" and (raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] == 0):
         return str(raw[TAKE_MAILBOX])
     if raw[KIND] == "store" and raw[STORE_HOW] in ("get", "join") and raw[STORE_VALUE] == 0:

@@ -1,10 +1,10 @@
-"""Looking on at a replay: stop at a step, open a debugger at an op, and tell who waits for whom after each choice.
+"""Stepping: stops a replay at a step, opens a debugger at an op, or prints who waits for whom after each choice.
 
     looks = Stepping(world, at=break_address("rank 1 dp.agree[5]"), debug=open_debugger)
     with looking_on(looks):
         subject.run(follow)
 
-Only the first run that begins is looked at: a replay makes further runs for its report.
+This affects only the first run that begins, because a replay makes further runs for its report.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ADDRESS = re.compile(r"(?:(?:rank )?(\d{1,9})(?:/(\S+))? )?([^\s\[\]]+)(?:\[(\d
 
 
 class StoppedAt(RunStopped):
-    """The run stopped before a step. `lines`: where it stands."""
+    """The run stopped before a step. `lines`: where each rank is."""
 
     def __init__(self, step: int, lines: Sequence[str]) -> None:
         super().__init__(f"step {step}")
@@ -37,7 +37,7 @@ class StoppedAt(RunStopped):
 
 
 class BreakAddress(NamedTuple):
-    """An op. `rank`, `ordinal`: None for any; the first that comes counts."""
+    """The address of an op. `rank` and `ordinal` are None for any; then the first such op counts."""
 
     rank: int | None
     thread: str
@@ -51,7 +51,7 @@ class BreakAddress(NamedTuple):
 
 
 def break_address(text: str) -> BreakAddress:
-    """An address as reports and schedules have it. Raises BadInput.
+    """Returns the address in a text, in the form of reports and schedules. Raises BadInput.
 
     >>> str(break_address("1 dp.agree[5]")), str(break_address("rank 0/ubatch.1 turn")), str(break_address("dp.agree"))
     ('rank 1 dp.agree[5]', 'rank 0/ubatch.1 turn', 'dp.agree')
@@ -66,9 +66,11 @@ def break_address(text: str) -> BreakAddress:
 
 
 class Stepping:
-    """What looks on. `until`: the step before which the run stops. `at`: the op at which `debug` is called, with the
-    frame of the program, this object and the rank. Its answer is whether the user quits. `say`: gets the lines of each
-    choice, after it; None for no lines.
+    """A debugger of a replay.
+
+    `until`: the step before which the run stops. `at`: the op at which it calls `debug`, with the frame of the program,
+    this object and the rank. `debug` returns whether the user quits. `say`: receives the lines after each choice; None
+    for no lines.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Stepping:
             self._over = True
 
     def noted(self, rank: int, raw: RawRecord) -> BaseException | None:
-        """Stop here, or open the debugger, if this is the place."""
+        """Stops here, or opens the debugger, if this is the place."""
         machine = self._machine
         if self._over or machine is None or raw[KIND] in ("learned", "injected", "finished"):
             return None
@@ -107,17 +109,17 @@ class Stepping:
         return None
 
     def lines(self) -> list[str]:
-        """Where each rank stands, and for whom it waits."""
+        """Returns where each rank is, and for which ranks it waits."""
         if self.world is None or self._journals is None:
             return []
         return standing_lines(self.world, self._journals)
 
     def follow(self, steps: Sequence[str], strict: bool) -> ScheduleReplay:
-        """The strategy that follows a schedule, and tells of each choice where that is wanted."""
+        """Returns the strategy that follows a schedule, and prints each choice if the user wants that."""
         return ScheduleReplay(steps, strict) if self.say is None else _Told(steps, strict, self)
 
     def chosen(self, number: int, of: int, word: str, possible: int) -> None:
-        """A choice was made, and the run went on from it."""
+        """Prints a choice, once the run has continued after it."""
         if self.say is not None:
             others = f"  (of {counted(possible, 'possible op')})" if possible > 1 else ""
             named = word if self.world is None else with_services(word, self.world.size, self.world.services)
@@ -125,12 +127,12 @@ class Stepping:
             self.say("\n".join([first, *(f"  {line}" for line in self.lines())]))
 
     def frame_of(self, rank: int) -> FrameType | None:
-        """The innermost line of a rank's program at which it stands; None where there is no coroutine."""
+        """Returns the innermost frame in which a rank's program is; None if there is no coroutine."""
         return _innermost(self.programs[rank]) if 0 <= rank < len(self.programs) else None
 
 
 class _Told(ScheduleReplay):
-    """Follows a schedule, and tells of each choice when the next one is due."""
+    """Follows a schedule, and prints each choice when the next one is due."""
 
     def __init__(self, noted: Sequence[str], strict: bool, looks: Stepping) -> None:
         super().__init__(noted, strict)
@@ -164,7 +166,7 @@ def _is_at(at: BreakAddress, rank: int, raw: RawRecord) -> bool:
 
 
 def _program_frame(frame: FrameType) -> FrameType:
-    """The frame of the program that made the call, above those of the backend."""
+    """Returns the frame of the program that made the call, outside of the backend."""
     inner: FrameType | None = frame
     while inner is not None and is_own_code(inner):
         inner = inner.f_back
@@ -182,7 +184,7 @@ def _innermost(program: Any) -> FrameType | None:
 
 
 def _outcome(word: str, journals: Sequence[Sequence[RawRecord]]) -> str:
-    """What the look of a choice took, if its op is a look that has returned; else empty."""
+    """Returns the message that a get or poll of this choice took; empty if it is none or has not returned."""
     try:
         at = break_address(word)
     except BadInput:

@@ -1,12 +1,14 @@
-"""A program on a world, as exploration runs it: once under each schedule, judged by all checks.
+"""Subject: a program in one world, which exploration runs under many schedules. All checks judge each run.
 
     subject = Subject(world, program)                       # or Subject.of(scenario)
     run, findings = subject.run(strategy)
     problem(findings[0], run)                               # as exploration sees it
 
-The simulation runs without time. If the checks look for races, a search does not reorder accesses of memory. The
-reason: in a run without a race, their order does not change the result, and a run with a race is a failure already. If
-a scenario switches the race check off, a search reorders accesses, and a race shows as a wrong result.
+A world contains the communicators, planted faults and limits of a scenario. The simulation runs it without time.
+
+If the check for races is on, a search does not reorder accesses of memory. In a run without a race, their order does
+not change the result, and a run with a race is a failure already. If a scenario switches this check off, a search
+reorders accesses as well, and a race shows as a wrong result.
 """
 
 from __future__ import annotations
@@ -40,14 +42,16 @@ AnyRun = TypeVar("AnyRun", bound=Run)
 
 @dataclass(frozen=True)
 class Origin:
-    """What another process makes the program of: its protocol, the arguments, and the environment before any run."""
+    """The data from which another process makes the program: protocol, arguments, and the environment
+    before any run.
+    """
 
     protocol: str
     args: Any
-    environment: dict[str, str] = field(repr=False)  # it may hold secrets, and a repr ends in logs
+    environment: dict[str, str] = field(repr=False)  # it may contain secrets, which must not get into logs
 
     def modules(self) -> list[Module]:
-        """The modules that register the protocol, its variant and its forms."""
+        """Returns the modules that register the protocol, its variant and its forms."""
         owners: list[type[Any]] = [registry.protocol(self.protocol).program]
         variant = self.args.variant if isinstance(self.args, Arguments) else None
         owners += [] if variant is None else [registry.variant(variant).make]
@@ -58,11 +62,12 @@ class Origin:
 
 @dataclass(frozen=True)
 class Subject:
-    """A program on a world. `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are
-    cut off after this number of steps. `expected`: what has to come of it. `make`: gives the program and
-    what it prepared anew; without it they are copied. `repeats`: some runs are made again (`dpsim.campaign.repeats`).
-    `origin`: of a program that another process can make, too; `alone`: its ranks run alone whatever that costs
-    (`dpsim.campaign.lone_ranks`).
+    """A program in a world.
+
+    `switched_off`: suppressed classes of findings. `name`: for messages. `longest`: runs are cut off after this number
+    of steps. `expected`: the expected result. `make`: makes the program and what it prepares anew; without it they are
+    copied. `repeats`: repeat some runs (`dpsim.campaign.repeats`). `origin`: for a program that another process can
+    make. `alone`: run its ranks alone at any cost (`dpsim.campaign.lone_ranks`).
     """
 
     world: World
@@ -79,7 +84,7 @@ class Subject:
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
-        """A scenario's. Raises ScenarioError for what cannot be read or run."""
+        """Returns the subject of a scenario. Raises ScenarioError for one that cannot be read or run."""
         environment = dict(os.environ)
         program, args, prepared = prepare(scenario, base)
         off, expected = tuple(scenario.checks.switched_off), scenario.expected_of_all
@@ -100,7 +105,7 @@ class Subject:
         )
 
     def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:
-        """Makes instances of the program that no run has touched since now. What cannot be copied is shared."""
+        """Returns a function that makes unused instances of the program. They share objects that cannot be copied."""
         if self.make is not None:
             return self.make
         kept = _copied((self.program, self.prepared))
@@ -108,13 +113,13 @@ class Subject:
 
     @property
     def probes(self) -> tuple[str, ...]:
-        """Labels that some schedule of this world should reach."""
+        """The labels that some schedule of this world should reach."""
         return self.program.reachable(self.prepared)
 
     def run(
         self, strategy: Strategy, tick: Progress | None = None, sharing: bool = False
     ) -> tuple[SimRun, list[Finding]]:
-        """One run, judged. `tick` is called now and then within it. `sharing`: what host threads share is watched, too.
+        """Makes one run and judges it. Calls `tick` now and then. `sharing`: watches objects that host threads share.
         Raises Lost.
         """
         run = kept(self.backend(strategy, sharing).run_program(self.world, self.program, self.prepared, tick))
@@ -122,21 +127,21 @@ class Subject:
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
 
     def backend(self, strategy: Strategy, sharing: bool = False) -> SimBackend:
-        """The simulation without time."""
+        """Returns the simulation without time."""
         races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
         memory = any(can_match(race, off) for race in races for off in self.switched_off)
         return SimBackend(choose=strategy, memory=memory, sharing=sharing)
 
 
 def kept(run: AnyRun) -> AnyRun:
-    """The run. Raises Lost, with where every rank stood, if the machine took something away from it."""
+    """Returns the run. Raises Lost, with the place of every rank, if the machine could not finish it."""
     if run.lost:
         raise Lost(f"{run.lost}\n{whereabouts(run.journals)}")
     return run
 
 
 def planted(world: World) -> dict[Planted, World]:
-    """Each fault, kill, message and delay of a world, and the world with it alone."""
+    """Returns each fault, kill, message and delay of a world, with a world that has only this one."""
     if not (world.faults or world.kills or world.delays or world.messages):
         return {}
     nothing = replace(world, faults=(), kills=(), delays=(), messages=())
@@ -152,12 +157,14 @@ def planted(world: World) -> dict[Planted, World]:
 def _copied(program: tuple[Program[Any], Any]) -> tuple[Program[Any], Any]:
     try:
         return copy.deepcopy(program)
-    except Exception:  # a lock, an iterator: whatever a program may hold
+    except Exception:  # the program may contain a lock, an iterator or the like
         return program
 
 
 def problem(finding: Finding, run: SimRun) -> Problem:
-    """A finding as exploration sees it. A hang depends on everything, all else on what the ranks knew in its step."""
+    """Returns a finding as exploration uses it: a hang may have any cause, and others what the ranks knew in their
+    step.
+    """
     if finding.klass.startswith(("HANG", "DEATH")):
         return Problem(finding.klass, identity(finding))
     causes = 0
@@ -167,6 +174,8 @@ def problem(finding: Finding, run: SimRun) -> Problem:
 
 
 def identity(finding: Finding) -> str:
-    """Equal for the same mistake in two schedules: class, and who did it where; steps and ordinals are left out."""
+    """Returns a text that is equal for the same mistake in two schedules: class, culprit and site, without step and
+    ordinal.
+    """
     culprit = finding.culprit
     return finding.klass if culprit is None else f"{finding.klass} {culprit.who} {culprit.site}"

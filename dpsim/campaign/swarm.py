@@ -1,4 +1,4 @@
-"""A swarm of a scenario: the ops that its healthy run reaches, and the worlds that are drawn from them.
+"""Swarm: makes variants of a scenario, with random faults at the ops that its healthy run reaches.
 
 worlds = swarm_of(scenario, base, swarm("100"), seed=0)
 """
@@ -16,12 +16,13 @@ from dpsim.scenario.swarm import Drawn, Place, Swarm, swarm_scenarios
 from dpsim.sim.backend import SimBackend, SimRun
 
 HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take", "sleep", "store"})
-"""Kinds of record of ops at which a rank can die."""
+"""The kinds of op at which a rank can die."""
 
 
 def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0) -> list[Drawn]:
-    """The worlds of a swarm. `base`: the folder of the scenario's files. Raises ScenarioError, also where the scenario
-    does not finish without any fault.
+    """Returns the variants. `base`: the folder of the scenario's files.
+
+    Raises ScenarioError, also if the scenario does not finish without any fault.
     """
     subject = Subject.of(scenario, base)
     run = SimBackend().run_program(subject.world, subject.program, subject.prepared)
@@ -31,7 +32,7 @@ def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0)
 
 
 def places(world: World, run: SimRun) -> list[Place]:
-    """The starts of all, and the ops that a run reached."""
+    """Returns the places for faults: the start of each actor, and the ops that a run reached."""
     found: dict[Place, None] = {}
     for number, journal in enumerate(run.journals):
         who = number if number < world.size else world.actor(number)

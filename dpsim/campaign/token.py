@@ -1,18 +1,18 @@
-"""A failure as one word, for a command line: a scenario, the schedule that broke it, and how it was explored.
+"""Token: encodes a failure as one word for a command line: the scenario, the failing schedule, and how it was explored.
 
     dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
 
-The word and the protocol's source are enough to make the failure again: no file is needed. It is for logs of other
-machines. `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` make the run again.
+The word and the protocol's source suffice to repeat the failure, without any file. So it is useful in logs of other
+machines. `pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` repeat the run.
 
-A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes of the SHA-256 of a JSON object and
-the object itself, compressed. A word from a log may hold anything, so `read_token` checks it as it checks a file. It
-has at most `LONGEST` characters, which expand to at most `MOST_BYTES`, whatever they say of themselves. The scenario in
-it is the text of a scenario file, and the reader of such files reads it. Every other field is checked, and is
-printable. A few bytes may ask for a huge world, so `read_token` bounds its size before it makes anything of it
-(`beyond`). The word of a stranger opens no file, so a scenario that names one is refused. A file is the user's own if
-the test that is replayed names it (`own_files`). Whatever the word is, the outcome is a `Token` or a `TokenError` in
-one line.
+A token is data and never code. It consists of "dpsim1." and a part in URL-safe base64: four bytes of the SHA-256 of a
+JSON object, and the compressed object. The object contains the text of the scenario and a few other fields.
+
+A word from a log may be malicious, so `read_token` trusts nothing in it. It limits the length to `LONGEST` characters
+and the decompressed size to `MOST_BYTES`. It validates each field, and reads the scenario like a scenario file. A short
+text may describe a huge program, so it checks the size before it builds anything (`beyond`). It refuses a scenario that
+names a file, unless the replayed test names the same file (`own_files`). The result is a `Token` or a `TokenError` with
+one line of text.
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):
@@ -42,7 +42,9 @@ from dpsim.scenario.params.files import allow, files_of
 
 PREFIX = "dpsim1."
 LONGEST = 16_384
-"""Characters: of what is printed, and of what is read. A word of a command line may be longer, a log is not to be."""
+"""The largest number of characters of a printed or read token. A command line allows more, but a log should not have
+it.
+"""
 
 MOST_BYTES = 1 << 20
 MOST_SCHEDULES = 100_000
@@ -51,12 +53,12 @@ CHECKED = 4
 
 
 class TokenError(BadInput):
-    """A word that is no token, or none that can be run here. The text is one line."""
+    """A word that is no token, or none that can run here. The text is one line."""
 
 
 class Token(NamedTuple):
-    """A failure. `steps`: the schedule that shows it, word by word. `klass`: that of its finding. `strategy` and
-    `schedules`: how it was found, and how it is looked for again.
+    """A failure. `steps`: the failing schedule. `klass`: the class of its finding. `strategy`, `schedules`: how it was
+    found.
     """
 
     scenario: Scenario
@@ -66,7 +68,7 @@ class Token(NamedTuple):
     schedules: int
 
     def __str__(self) -> str:
-        """The word; empty where it would be refused: too long, not printable, or of too large a world."""
+        """Returns the word; empty if it would be refused: too long, not printable, or of too large a program."""
         if beyond(self.scenario) or not all(map(_is_word, self.steps)):
             return ""
         fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
@@ -77,13 +79,14 @@ class Token(NamedTuple):
 
 
 def is_token(word: str) -> bool:
-    """Whether a word means to be a token, of whatever version."""
+    """Returns whether a word looks like a token of any version."""
     return re.match(r"dpsim\d+\.", word) is not None
 
 
 def read_token(word: str, test: Path | None = None) -> Token:
-    """The failure that a word stands for. `test`: the file of the test that it replays. Raises TokenError, which is one
-    line: where the protocol of the scenario is not registered, too.
+    """Returns the failure in a token. `test`: the file of the test that it replays.
+
+    Raises TokenError with one line, also if the scenario's protocol is not registered.
     """
     fields = fields_of(word)
     try:
@@ -99,7 +102,7 @@ def read_token(word: str, test: Path | None = None) -> Token:
 
 
 def own_files(scenario: Scenario, test: Path) -> list[str]:
-    """Files of a scenario that a test names in its text, itself, and modules that it has imported."""
+    """Returns the files of a scenario that a test names in its text, is, or has imported."""
     imported = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
     text = test.read_text("utf-8", "replace")
     return [
@@ -108,13 +111,14 @@ def own_files(scenario: Scenario, test: Path) -> list[str]:
 
 
 def beyond(scenario: Scenario) -> str:
-    """What of a scenario is too large for a token; empty if nothing is. No file is opened."""
+    """Returns what in a scenario is too large for a token; empty if nothing is. Opens no file."""
     return scenario.beyond() or above_token(protocol(scenario.protocol.name).program, scenario.arguments(None))
 
 
 def fields_of(word: str) -> dict[str, Any]:
-    """What is in a word, each field checked but for the scenario, whose names may not be registered yet. Raises as
-    `read_token` does.
+    """Returns the fields of a token. All but the scenario are validated, because its names may not be registered yet.
+
+    Raises like `read_token`.
     """
     return _checked(word, _unpacked(word))
 
@@ -145,7 +149,7 @@ def _unpacked(word: str) -> Any:
 
 
 def _checked(word: str, fields: Any) -> dict[str, Any]:
-    """The fields, each of which is what it has to be, but for the scenario, which is text."""
+    """Returns the validated fields of a token. The scenario is still text."""
     named = f"the token {shown(word, 40)}"
     if not isinstance(fields, dict) or fields.keys() != set(Token._fields):
         raise TokenError(f"{named} has other fields; expected {', '.join(Token._fields)}")
@@ -168,5 +172,5 @@ def _checked(word: str, fields: Any) -> dict[str, Any]:
 
 
 def _is_word(value: object) -> bool:
-    """Whether a text may be printed as it is: no line breaks, nothing that a terminal obeys."""
+    """Returns whether a text can be printed safely: without line breaks and control characters."""
     return isinstance(value, str) and len(value) <= LONGEST_WORD and value.isprintable()

@@ -1,4 +1,4 @@
-"""The trace of a judged run: with its scenario, its verdict, and the versions of what made it.
+"""Traces: writes the trace of a judged run, with its scenario, its verdict, and the versions of dpsim and Python.
 
     write_judged(Path("x.jsonl"), result.run, result.scenario, klass="HANG:COLLECTIVE:MISSING_RANK")
 
@@ -21,7 +21,7 @@ from dpsim.version import version
 def write_judged(
     path: Path, run: Run, scenario: Scenario, klass: str | None, schedule: Schedule | None = None
 ) -> Header:
-    """Write a trace. `klass`: that of the primary finding, None if all held. Raises as `write_trace` does."""
+    """Writes a trace. `klass`: the class of the primary finding; None without one. Raises like `write_trace`."""
     return write_trace(
         path,
         run,

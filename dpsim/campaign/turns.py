@@ -1,10 +1,11 @@
-"""The turning of a failure: what to swap so that the run finishes, and the point of no return, in a world at hand.
+"""Turns: finds which events to swap so that a failing run finishes, and the point after which every run fails.
 
     turned = turning_of(subject, shown.schedule)        # of a schedule that an exploration found
     turned = turning_in_time(subject)                   # of the run in time, as `dpsim run` makes it
 
-The search is bounded by steps, not by a clock: a long run gets fewer tries. A run in time is followed without time in
-the order in which its ops fired. If that run holds, as a run with a passed time-out may, nothing is known.
+Each try is one run with some steps of the failing schedule in another order. The number of steps of all tries is
+bounded, so a long run gets fewer tries. For a timed run, the tries follow the order in which its ops executed, without
+time. If the untimed run does not fail, for example because a timeout mattered, the result is None.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dpsim.explore.turning import RUNS, Turning, turning
 from dpsim.sim.backend import SimBackend
 
 STEPS = 60_000
-"""Steps that all tries together may take. 120 runs of 500 steps are a second or two."""
+"""The largest number of steps of all tries together. 120 runs of 500 steps take a second or two."""
 
 FEWEST = 8
-"""A world in which fewer runs fit is not searched."""
+"""If fewer tries than this are possible, there is no search."""
 
 
 def turning_of(subject: Subject, schedule: Sequence[str]) -> Turning | None:
-    """Of a failing schedule; None if it is too long, or if a run along it holds."""
+    """Returns the result for a failing schedule; None if it is too long, or if its run does not fail."""
     runs = min(RUNS, STEPS // max(len(schedule), 1))
     if runs < FEWEST:
         return None
@@ -36,12 +37,12 @@ def turning_of(subject: Subject, schedule: Sequence[str]) -> Turning | None:
 
     try:
         return turning(once, schedule, runs=runs, longest=subject.longest)
-    except Unended:  # the machine took something away, or a run is no function of its schedule
+    except Unended:  # the machine cannot run it, or the schedule does not determine the run
         return None
 
 
 def turning_in_time(subject: Subject) -> Turning | None:
-    """Of the run in time."""
+    """Returns the result for the timed run."""
     program, prepared = subject.fresh()()
     try:
         run = SimBackend(keep_order=True).run_program(subject.world, program, prepared)

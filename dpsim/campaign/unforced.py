@@ -1,8 +1,9 @@
-"""What of a run of the simulation no gate can force on real processes, by name and with the reason.
+"""Unforced: lists which races of a simulated run no gate can decide on real processes, with the reason.
 
     unforced(scenario, run, "gloo")      # NotForced, or None
 
-A replay on a real backend refuses these, and does not run something else instead.
+Gates make a run on real processes follow the order of a simulated one (`dpsim.campaign.gates`). If they cannot, a
+replay on a real backend refuses, because it would make another run.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ _RACES = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
 
 
 class NotForced(BadInput):
-    """A real backend cannot repeat an order of this run."""
+    """A real backend cannot repeat the order of this run."""
 
 
 def unforced(
     scenario: Scenario, run: Run, findings: Sequence[Finding], words: Sequence[str], backend: str
 ) -> NotForced | None:
-    """Why a run cannot be repeated on a backend; None if it can. `words`: of its schedule."""
+    """Returns why a backend cannot repeat a run; None if it can. `words`: its schedule."""
     for what, why in _unforced(scenario, run, findings, words):
         said = f"{scenario.name}: the {backend} backend cannot force {what}: {why}"
         return NotForced(f"{said}; replay it on the simulation (--backend sim)")
@@ -47,6 +48,6 @@ def _unforced(
 
 
 def _streams(run: Run) -> int:
-    """The most streams that a rank puts kernels on."""
+    """Returns the largest number of streams on which a rank launches kernels."""
     used = [{raw[STREAM] for raw in journal if raw[KIND] == "launch"} for journal in run.journals]
     return max(map(len, used), default=0)

@@ -1,4 +1,4 @@
-"""A process that does units, and says now and then how many runs it has made.
+"""Unit process: a worker process that executes units (some schedules each), and reports its number of runs.
 
 worker = UnitProcess(subjects, end=None)
 worker.give(unit)
@@ -21,11 +21,11 @@ from dpsim.campaign.units import Unit, do, lost_by, portable
 TOLD_EVERY_S = 0.2
 
 LATE_SECONDS = 60.0
-"""A process that has not answered so long after the time was up does not end its run, and is lost."""
+"""A process that does not answer for this time after the end of the exploration is lost."""
 
 
 class UnitProcess:
-    """A process that does units."""
+    """A worker process, seen from the exploring process."""
 
     def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
         context = multiprocessing.get_context("fork")  # programs need not be picklable
@@ -38,17 +38,17 @@ class UnitProcess:
         self.runs = 0
 
     def how_it_ended(self) -> str:
-        """Once it was stopped."""
+        """Returns how the stopped process ended, in words."""
         code = self.process.exitcode or 0
         return f"by signal {-code}" if code < 0 else f"with exit code {code}"
 
     def give(self, unit: Unit) -> None:
         self.unit = unit
-        with suppress(OSError):  # dead: seen when its end of the connection is read
+        with suppress(OSError):  # it is dead, which reading the connection will show
             self.connection.send(unit)
 
     def answered(self, answer: object) -> None:
-        """It has said how many runs it has made, or that its unit is over."""
+        """Handles an answer: a number of runs, or the end of its unit."""
         if isinstance(answer, int):
             self.runs = answer
         else:
@@ -75,6 +75,6 @@ def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subje
             unit = connection.recv()
             try:
                 answer: Any = do(unit, subjects[unit.subject], end, tick)
-            except Exception as error:  # dealt with where the units are given out
+            except Exception as error:  # the exploring process handles it
                 answer = lost_by(error) or portable(error)
             connection.send(answer)

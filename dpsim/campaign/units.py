@@ -1,12 +1,12 @@
-"""Units of exploration: some schedules of one subject under one strategy, done anywhere, and their results merged.
+"""Units: executes a unit (some schedules of one program under one strategy) in any process, and merges the results.
 
     result = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
     merge(total, result)
 
-A unit and its result travel between processes as plain data: the state of DPOR, and classes of schedules as labels.
-Labels mean the same in every process. The merged results of all units equal those of one search in one process. A class
-that two units saw counts once, and so does a failure. The merged result also has every event, such as a planted fault,
-that happened in a run of some unit.
+Units and results travel between processes as plain data. They contain the state of DPOR, and classes of equivalent
+schedules as labels, which mean the same in every process. The merged results of all units equal those of one search in
+one process. If two units find the same class or the same failure, it counts once. A planted fault that happened in any
+unit counts as happened.
 """
 
 from __future__ import annotations
@@ -37,9 +37,11 @@ from dpsim.sim.hosts.overtime import interrupted
 
 @dataclass
 class Unit:
-    """Some schedules of a subject, `schedules` of them. `state`: where DPOR goes on, or the nodes of a search within
-    bounds. `in_time`: the run in time comes first. `number`: its place in the order of the subject's units. `branch`:
-    of the tree of DPOR, or of the frontier.
+    """A part of an exploration: `schedules` schedules of one subject.
+
+    `state`: where DPOR continues, or the nodes of a search within bounds. `in_time`: first judge the timed run.
+    `number`: its position in the order of units. `branch`: of the tree of DPOR, or of the frontier. `lost`: how often
+    its process died.
     """
 
     subject: int
@@ -56,9 +58,11 @@ class Unit:
 
 @dataclass
 class UnitResult:
-    """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left.
-    `asked`: what has to be tried at places that other branches share. `share`: log2 of the runs' share of DPOR's tree.
-    `whole`: neither the clock nor the machine cut the unit short, so the same unit gives the same result again.
+    """The result of a unit.
+
+    `keys`: the class of each whole run. `over`: the strategy has nothing left. `asked`: what to try at nodes that other
+    branches share. `share`: log2 of the runs' share of DPOR's tree. `whole`: neither the clock nor the machine cut the
+    unit short, so a repetition gives the same result.
     """
 
     unit: Unit
@@ -77,7 +81,9 @@ class UnitResult:
 def do(
     unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None
 ) -> UnitResult:
-    """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` receives the runs so far."""
+    """Executes a unit in this process. `end`: a monotonic time after which it begins no further run. `tick` receives
+    the number of runs so far.
+    """
     begun = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, (Dpor, Within)) and unit.state is not None:
@@ -121,19 +127,21 @@ def do(
 
 
 def bare(state: Any) -> Any:
-    """What a unit starts with, without what follows from the results of others."""
+    """Returns the initial state of a unit, without what follows from the results of others."""
     return state.bare() if isinstance(state, WithinState) else state
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
-    """A class by its labels: the same in every process. Of the causes of a step, only the last are written: those that
-    are causes of no other cause. These say the rest, and a run of thousands of steps stays cheap.
+    """Returns a digest of a class by its labels, which is equal in every process.
+
+    For each step it includes only the last causes: those that are causes of no other cause. The others follow from
+    these.
     """
-    ordered = sorted(key, key=lambda step: step[1].bit_count())  # a step has more causes than each of them
+    ordered = sorted(key, key=lambda step: step[1].bit_count())  # a step has more causes than any of its causes has
     steps, known = 0, list[tuple[int, int]]()
     lines = list[tuple[str, list[str]]]()
     for bit, causes in ordered:
-        left, last = causes & ~bit & steps, causes & ~bit & ~steps  # draws are no steps: all of them are written
+        left, last = causes & ~bit & steps, causes & ~bit & ~steps  # random choices are no steps, so all are included
         for other, before in reversed(known):
             if not left:
                 break
@@ -148,7 +156,7 @@ def in_words(key: ClassKey, labels: Labels) -> bytes:
 
 
 def merge(total: Exploration, result: UnitResult) -> None:
-    """Add what a unit found."""
+    """Adds the result of a unit."""
     for key in result.keys:
         total.fresh.append(key not in total.classes)
         total.classes.add(key)
@@ -156,7 +164,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
 
 
 def join(total: Exploration, one: Exploration) -> None:
-    """Add what was found, but for classes."""
+    """Adds a result without its classes."""
     total.fresh += one.fresh
     for what, failure in one.failures.items():
         failure.first += total.runs
@@ -180,21 +188,21 @@ def join(total: Exploration, one: Exploration) -> None:
     total.races.update(one.races)
     total.probes.update(one.probes)
     total.decided.update(one.decided)
-    for planted, why in one.injected.items():  # the empty text is the least: it happened
+    for planted, why in one.injected.items():  # an empty text, the smallest, means that it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
 
 
-# ---- what is raised in another process
+# ---- exceptions of other processes
 
 
 def lost_by(error: Exception) -> Lost | None:
-    """What the machine took away where this was raised; None if it is no trouble of the machine."""
+    """Returns what the machine lacked when this was raised; None if it is no problem of the machine."""
     lacked = str(error) if isinstance(error, Lost) else trouble(error)
     return Lost(lacked) if lacked else None
 
 
 def portable(error: Exception) -> Exception:
-    """The same exception, or what can be sent of it; with the lines of its traceback, which do not travel."""
+    """Returns the exception, or a picklable replacement, with the lines of its traceback as a note."""
     try:
         if type(pickle.loads(pickle.dumps(error))) is not type(error):
             raise TypeError

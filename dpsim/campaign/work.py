@@ -1,18 +1,19 @@
-"""A folder with what an exploration has done, from which it goes on after Ctrl-C, a kill or a power cut.
+"""Work: a folder with the results of an exploration, so that it can resume after Ctrl-C, a kill or a power cut.
 
     with WorkFolder.begin(folder, head) as work:          # or .resume(folder, head)
         explore_all(subjects, store=work.of(digests))
 
-The folder has `work.json`, which says what is explored (`dpsim.campaign.sameness`), and in `units` a file for each unit
-that was done. A file is named after what the unit is: subject, strategy, seed, schedules, and where DPOR stands. There
-is no list of open units. An exploration that goes on makes its plan again from the first unit. It takes the result of a
-unit from the folder where the folder has it. So a file that is missing or damaged costs its unit, which is done
-again, and nothing is ever proven with fewer.
+A unit is a part of an exploration: some schedules of one program. The folder contains a file `work.json`, which
+identifies what is explored (`dpsim.campaign.sameness`). Its subfolder `units` has a file for each finished unit. The
+name of such a file is a digest of program, strategy, seed, schedules, and the state of DPOR.
 
-Only the exploring process writes. A file is on disk, and so is its name in the folder, before its result counts. What
-the clock or the machine cut short is not kept, nor is a failure whose evidence is a run: such units are done again.
+There is no list of open units. A resumed exploration makes the same plan from the first unit on, and reads each result
+that the folder has. If a file is missing or damaged, the exploration repeats its unit. So a proof never lacks a unit.
 
-A file is a pickle of plain data and of the classes in `PLAIN`; reading makes nothing else (SECURITY.md).
+Only the exploring process writes. It syncs the file and its name to disk before the result counts. It does not save a
+unit that the clock or the machine cut short, nor a failure whose evidence is a run. Such units are repeated.
+
+A file is a pickle of plain data and of the classes in `PLAIN`, and reading it creates nothing else (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -49,28 +50,28 @@ PLAIN = {
     ("builtins", "set"): set,
     ("builtins", "frozenset"): frozenset,
 }
-"""What a file may name."""
+"""The classes that a file may name."""
 
 
 class WorkRefused(BadInput):
-    """This folder cannot be used so."""
+    """This folder cannot be used in this way."""
 
 
 class WorkFolder:
-    """A folder, locked by this process."""
+    """A folder that this process has locked."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._lock = (folder / LOCK).open("w")
         try:
-            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # which a worker does not inherit
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # worker processes do not inherit this lock
         except OSError:
             self._lock.close()
             raise WorkRefused(f"{folder}: another process explores with this folder; wait for its end") from None
 
     @classmethod
     def begin(cls, folder: Path, head: Mapping[str, Any]) -> WorkFolder:
-        """A new folder, or an empty one. Raises WorkRefused for one that has work, and OSError."""
+        """Creates a folder, or uses an empty one. Raises OSError, and WorkRefused for a folder that has work."""
         if (folder / HEAD).exists():
             raise WorkRefused(f"{folder}: has the work of an earlier exploration; --resume goes on with it")
         if folder.is_dir() and not _is_new(folder):
@@ -84,7 +85,9 @@ class WorkFolder:
 
     @classmethod
     def resume(cls, folder: Path, head: Mapping[str, Any]) -> WorkFolder:
-        """A folder that has work. Raises WorkRefused with what differs, if that is the work of something else."""
+        """Opens a folder that has work. Raises WorkRefused with the difference if the work is of another
+        exploration.
+        """
         try:
             text = (folder / HEAD).read_text()
         except (FileNotFoundError, NotADirectoryError):
@@ -99,12 +102,12 @@ class WorkFolder:
             raise WorkRefused(f"{folder}: has the work of another {key}: {_short(before)}; this is {_short(now)}")
         (folder / UNITS).mkdir(exist_ok=True)
         work = cls(folder)
-        for left in (folder / UNITS).glob(".*.tmp"):  # of a process that was killed
+        for left in (folder / UNITS).glob(".*.tmp"):  # a killed process left it
             left.unlink(missing_ok=True)
         return work
 
     def of(self, digests: Sequence[str]) -> UnitFiles:
-        """The results of subjects, each known by a digest of its world."""
+        """Returns the files of the results of programs, each identified by a digest."""
         return UnitFiles(self.folder / UNITS, digests)
 
     def __enter__(self) -> Self:
@@ -124,20 +127,20 @@ class UnitFiles:
         self._digests = digests
 
     def known(self, unit: Unit) -> UnitResult | None:
-        """The result of a unit; None if the folder has none, or a damaged one."""
+        """Returns the result of a unit; None if the folder has none or a damaged one."""
         key = self._key(unit)
         try:
             result = unpacked((self._folder / key).read_bytes())
         except (OSError, Damaged):
             return None
-        result.unit.subject = unit.subject  # its number, where worlds come in parts
+        result.unit.subject = unit.subject  # its number differs if programs are explored in parts
         if self._key(result.unit) != key:
             return None
         result.unit = unit
         return result
 
     def keep(self, result: UnitResult) -> None:
-        """When this returns, the file and its name are on disk. Raises OSError that names the file."""
+        """Writes a result. File and name are on disk when this returns. Raises an OSError that names the file."""
         data = packed(result)
         if data is None:
             return
@@ -160,11 +163,11 @@ class UnitFiles:
 
 
 class Damaged(Exception):
-    """What is read is no result as it was written."""
+    """The content of a file is no result."""
 
 
 def packed(result: UnitResult) -> bytes | None:
-    """A result as a file; None if its evidence is more than plain data."""
+    """Returns a result as the content of a file; None if its evidence is more than plain data."""
     try:
         body = zlib.compress(pickle.dumps(result, protocol=5), 6)
         data = hashlib.sha256(body).hexdigest().encode() + b"\n" + body
@@ -175,13 +178,13 @@ def packed(result: UnitResult) -> bytes | None:
 
 
 def unpacked(data: bytes) -> UnitResult:
-    """The result in a file. Raises Damaged."""
+    """Returns the result in a file. Raises Damaged."""
     digest, _, body = data.partition(b"\n")
     if hashlib.sha256(body).hexdigest().encode() != digest:
         raise Damaged
     try:
         result = _Plain(io.BytesIO(zlib.decompress(body))).load()
-    except Exception as error:  # a pickle that was made by hand raises anything
+    except Exception as error:  # a forged pickle may raise any exception
         raise Damaged from error
     if not isinstance(result, UnitResult):
         raise Damaged
@@ -197,7 +200,7 @@ class _Plain(pickle.Unpickler):
 
 
 def in_order(value: Any) -> Any:
-    """Plain data whose `repr` is the same in every process: sets are sorted.
+    """Returns plain data whose `repr` is equal in every process: sets are sorted.
 
     >>> in_order(({"b", "a"}, {"x": frozenset({2, 1})}))
     [['a', 'b'], [('x', [1, 2])]]
@@ -212,13 +215,13 @@ def in_order(value: Any) -> Any:
 
 
 def _is_new(folder: Path) -> bool:
-    """Whether a folder is empty, or was left before its head was written."""
+    """Returns whether a folder is empty, or was left before its `work.json` was written."""
     names = {one.name for one in folder.iterdir() if not one.name.endswith(".tmp")} - {LOCK}
     return not names or (names == {UNITS} and not any((folder / UNITS).iterdir()))
 
 
 def _sync(folder: Path) -> None:
-    """Let the names in a folder be on disk."""
+    """Syncs the names in a folder to disk."""
     number = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(number)

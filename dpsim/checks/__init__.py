@@ -2,6 +2,7 @@
 
 A journal is the list of ops that one rank issued. Simulated runs and runs on gloo and NCCL have the same journals, so a
 check judges every backend alike.
+
 judge.py             runs all checks on a run, sorts the findings by cause, and drops classes that are switched off
 certificate.py       finds the checks that a run certainly passes, in one cheap pass
 finding.py           defines findings, culprits and the list of all classes
@@ -30,7 +31,7 @@ nondeterminism.py    compares a run with its repetition; judge does not call it,
 unordered.py         reports unordered uses of host objects; judge does not call it, because journals do not show them
 behind_loss.py       whether a rank may have noticed that the machine lost a process
 limits.py            finds hosts that a launch queue, an allocation or a first use blocks; a part of deadlock
-crossed_transfers.py ranks that all send first, or all receive first; a part of deadlock
+crossed_transfers.py finds ranks that all send first, or all receive first; a part of deadlock
 standing.py          finds the op at the head of each stream, and a cycle of such ops
 first_use.py         finds hosts that wait for peers in their first use of a communicator; a part of limits
 order_inversion.py   finds device collectives that block each other; a part of deadlock

@@ -14,8 +14,9 @@ from dpsim.contract.words import ranks_text
 
 
 def folded(findings: Sequence[Finding], size: int) -> list[Finding]:
-    """Returns the findings with one for all ranks that hang in the same way. `size` is the number of ranks and
-    services.
+    """Returns the findings, with one finding in place of several about ranks that hang in the same way.
+
+    `size` is the number of ranks and services.
     """
     alike: dict[object, list[Finding]] = {}
     for finding in findings:

@@ -1,4 +1,4 @@
-"""Completed: adds what only several records together show, so that checks see ordinary transfers and communicators.
+"""Completed: rewrites journals before the checks read them. A receive from any source becomes an ordinary transfer.
 
 A rank journals a receive from any source when it calls it, before it has a sender. The record of the result contains
 the sender. So this module replaces the receive by an ordinary transfer from that sender, with the next sequence number.

@@ -3,8 +3,8 @@
     rank 0   all_reduce on dp #3   abort dp       the abort broke #3 off, so the ledger ignores it
     rank 1   ended                                without the abort, rank 1 left #3 out
 
-Call #3 of rank 0 never completes, because rank 0 aborted its communicator. So the ledger does not blame rank 1 for #3.
-Peers that had joined a collective with the aborting rank may still wait in it. The deadlock check then blames the
+A call never completes if its rank aborts the communicator. So the ledger does not blame peers for leaving out this
+call. Peers that had joined a collective with the aborting rank may still wait in it. The deadlock check then blames the
 abort.
 """
 

@@ -1,4 +1,5 @@
 """Ledger: checks that all members of a group make the same collectives in the same steps (invariants I-ES-1, I-DP-2).
+
 If a rank leaves out one collective, its next call silently pairs up with the skipped call of its peers, perhaps for an
 hour. So the ledger does not compare the calls that paired up. It compares the calls of one **step**, a number that the
 program sets. Within a step, the lists of (op, count, dtype, root, reduction, sizes) of all members must be equal. If a
@@ -8,7 +9,8 @@ member's list is shorter, the member may still be in this step. If it has moved 
     rank 0   agree(16)   agree(16)   agree(16)
     rank 1   agree(16)       -       agree(16)
 
-Rank 1 left out agree in step 5, although the run hangs only at its end.
+In this example, rank 1 left out agree in step 5, although the run hangs only at its end.
+
 A rank may also hang *within* the step in which it left a call out, because its next collective is on another
 communicator. Then the order of communicators in other steps shows that the rank is past the call (`usual_step`).
 

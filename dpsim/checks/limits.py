@@ -1,4 +1,4 @@
-"""Limits: finds hosts that hang in a call that normally returns at once, such as a kernel launch. A part of deadlock.
+"""Limits: finds hosts that hang in a call that normally returns at once, such as a launch. Deadlock checks use it.
 
 Such a call may block because the launch queue is full, or because an allocation synchronises with the device. It may
 also create a communicator, and wait for its members (`first_use`). If the device waits for a peer, and the peer waits
@@ -7,9 +7,9 @@ for a later op of this host, the run hangs:
     rank 0   all_reduce on dp #0, launch more[1]     its queue is full; the message to rank 1 is never sent
     rank 1   get go                                  waits for that message before it joins dp #0
 
-So rank 0 did not leave out the message; it never reached that op. Only the simulated machine records which ranks are
-blocked so (`Run.standing`), and their last record is the blocking call. For a first use, the journals of every backend
-suffice, because a rank waits in it until all members have made theirs.
+The blocked host did not leave out that later op; it never reached it. Only the simulated machine records which ranks
+are blocked in this way (`Run.standing`), and their last record is the blocking call. For a first use, the journals of
+every backend suffice, because a rank waits in it until all members have made theirs.
 
 A device may also limit how many collectives run on it at a time (`World.residency`). The machine records which ops
 occupy these slots (`Run.occupied`). `takes_part` adds them to the report of each hang, whatever its cause.

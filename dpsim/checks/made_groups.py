@@ -26,8 +26,8 @@ def unlike(run_index: RunIndex) -> list[Finding]:
 
 
 def apart(run_index: RunIndex) -> set[str]:
-    """Returns the communicators of these groups. The ledger skips them, because missing members follow from this
-    mistake.
+    """Returns the communicators of groups that members create differently. The ledger skips them, because missing
+    members follow from this mistake.
     """
     by_name = _by_name(run_index)
     return {entry.raw[GROUP_COMMUNICATOR] for own in by_name.values() if _differ(own) for entry in own.values()}

@@ -1,11 +1,11 @@
-"""Mail: finds ranks that wait at a mailbox without end. A part of deadlock.
+"""Mail: finds ranks that wait at a mailbox without end. A part of the deadlock check.
 
     rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
     rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
 
-A get with a timeout returns by itself, so it never hangs. The second line is about a run that repeats an earlier run. A
-gate (`World.gates`) names the message that a get or poll took in the earlier run. If this message does not arrive, the
-two runs differ.
+A get with a timeout returns by itself, so it never hangs. HANG:MAILBOX:GATE concerns a run that repeats an earlier one.
+A gate (`World.gates`) names the message that a get or poll took in the earlier run. If this message does not arrive,
+the two runs differ.
 """
 
 from __future__ import annotations

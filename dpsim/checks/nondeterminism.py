@@ -10,7 +10,7 @@ journal of a rank is only shorter than the other, the rank probably waits for an
 only if there is no other. The second run may stop because its schedule no longer fits. Then the check compares the
 records up to this place.
 
-`shared_state` makes the finding for a related comparison: `dpsim.alone` runs one rank alone in a fresh process.
+`shared_state` makes a related finding: a rank behaves differently if it runs alone in a fresh process (`dpsim.alone`).
 """
 
 from __future__ import annotations

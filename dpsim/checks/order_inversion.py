@@ -5,7 +5,8 @@ Hosts run ahead of their devices. So a run can hang on its streams while every c
     rank 0, stream main:   all_reduce on dp, all_reduce on ep
     rank 1, stream main:   all_reduce on ep, all_reduce on dp
 
-The device of rank 0 executes dp and waits for rank 1; the device of rank 1 executes ep and waits for rank 0.
+Here the device of rank 0 executes the collective on dp and waits for rank 1. The device of rank 1 executes the one on
+ep and waits for rank 0.
 
 On one stream per rank, this hangs in every run. The journals prove it, because they show which op is first on each
 stream. On two streams per rank, it hangs only if a device cannot run both collectives at a time. (A waiting collective

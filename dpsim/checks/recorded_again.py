@@ -2,8 +2,8 @@
 
     main        record e   side waits for f   record e again on side   synchronize e   set f: it never reaches this
 
-`event.synchronize()` waits for the most recent record of the event. In the example, this record is on stream side,
-behind a wait for flag f. The host sets f only after `synchronize` returns. So stream and host wait for each other.
+`event.synchronize()` waits for the most recent record of the event. In this case, that record is on a stream behind a
+wait for flag f. The host sets f only after `synchronize` returns. So stream and host wait for each other.
 Without the second record, the host would continue, because the first record is before the wait.
 
 The module reads the journal of one rank in order. It follows the order within streams and the waits for events. Device

@@ -180,7 +180,7 @@ def _origin(alloc: RawRecord) -> tuple[str, str, str]:
 
 
 def _kept(lives: Lifetimes, buffer: int) -> str:
-    """Returns the rule that a use after the free breaks."""
+    """Returns the rule that a use of memory after its free breaks, in words."""
     at = lives.allocs.get(buffer)
     if at is not None and "@" in lives.journal[at][STREAM]:
         return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"

@@ -4,9 +4,9 @@
     rank 1 waits for key k, which no rank sets                    ->   HANG:STORE:NO_VALUE, culprit rank 1
     rank 1 waits for key address, and rank 0 sets adress          ->   the same, culprit rank 0
 
-In the third case, the keys differ by one letter, and no rank waits for `adress`. So the check assumes a spelling error
-of rank 0. A wait with a timeout returns by itself, so it is no hang. If a rank joined a port that no rank opened, the
-check assumes that a program outside the run listens there.
+A rank may have set a key whose spelling differs only a little. If no rank waits for that key, the check assumes a
+spelling error and blames the setting rank. A wait with a timeout returns by itself, so it is no hang. If a rank joined
+a port that no rank opened, the check assumes that a program outside the run listens there.
 """
 
 from __future__ import annotations

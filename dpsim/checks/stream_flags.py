@@ -1,4 +1,4 @@
-"""Stream flags: finds streams that wait for a flag which no host thread of their rank sets. A part of deadlock.
+"""Stream flags: finds streams that wait for a flag which no host thread sets. A part of the deadlock check.
 
     main   stream s waits for ready; read behind it       no thread sets it                        HANG:FLAG:NEVER_SET
     main   stream s waits for ready       u1  set ready, clear ready: the stream may be late       HANG:FLAG:CLEARED

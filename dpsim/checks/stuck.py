@@ -1,4 +1,4 @@
-"""Stuck: lists the incomplete ops of a hung run: collectives that a member did not join, and transfers without a peer.
+"""Stuck: lists the incomplete ops of a hung run: collectives that a member did not join, and unmatched transfers.
 
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0

@@ -1,4 +1,4 @@
-"""Thread hangs: finds host threads of one rank that wait for each other. A part of deadlock.
+"""Thread hangs: finds host threads of one rank that wait for each other. A part of the deadlock check.
 
 A host thread waits for a flag, or joins another thread. The following threads may end this wait:
 

@@ -1,4 +1,4 @@
-"""Undecided: finds members that did not decide a label although other members of the group did. A part of agreement.
+"""Undecided: finds members that did not decide a label although other members did. A part of the agreement check.
 
 A decision is a value that a rank records under a label (`Rank.decide`). If one member decides a label in a step, every
 member that issued an op in this step has to decide it. So the check also finds misspelt labels and wrong communicators:

@@ -1,6 +1,7 @@
 """Diagnose: turns findings into reports, pictures and advice that an engineer can act on.
 
 A finding is what a check reports about a run: a class such as HANG:COLLECTIVE:MISSING_RANK, a message, and a culprit.
+
 report.py        the report of a run with findings: its first screen, and the rest
 first_screen.py  at most ten lines: verdict, culprit, consequences, waits, commands to type
 evidence.py      the facts of a report, for both text and JSON

@@ -5,7 +5,7 @@
     >>> kind_words("STALE:FREED"), kind_words("CRASH:WRONGTOKEN", "WrongToken"), kind_words("CRASH:KEYERROR")
     ('STALE MEMORY', 'WRONG TOKEN', 'KEYERROR')
 
-The first function describes the event, and the second one names the kind of failure.
+`class_words` describes the event, and `kind_words` names the kind of failure.
 """
 
 from __future__ import annotations

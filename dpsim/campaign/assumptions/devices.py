@@ -1,4 +1,4 @@
-"""Rows: host and device, and the threads of a host."""
+"""Devices: rows of the table of assumptions about host and device, and about host threads."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DEVICES = Section(
     "Host and device",
     (
         Assumption(
-            "hold a host up in a launch, as its queue is full (CUDA: after about 1024)",
-            "option, for each stream, counting kernels, reads, collectives and transfers (on CUDA events and waits "
-            "take room as well); else an unlimited launch queue",
+            "hold a host up in a launch, because the launch queue is full (CUDA: after about 1024 ops)",
+            "option, for each stream. It counts kernels, reads, collectives and transfers (CUDA also counts events and "
+            "waits). Without it, an unlimited launch queue",
             "`limits.launch_queue`, `World.launch_queue`",
             (LAUNCH_QUEUE,),
         ),
         Assumption(
-            "hold a host up in an allocation that takes new memory from the device (`cudaMalloc`) until all is done",
-            "option: allocations wait where this layout takes new memory, and with other blocks about others may; "
-            "else no allocation waits",
+            "hold a host up in an allocation that takes new memory (`cudaMalloc`) until the device has no work left",
+            "option: those allocations wait that take new memory in the simulated layout of blocks. In another layout, "
+            "other allocations may wait. Without the option, no allocation waits",
             "`limits.alloc_synchronises`, `World.alloc_synchronises`",
             (
                 Says("no allocation waits", lambda on: on.did("alloc") and not on.world.alloc_synchronises),
@@ -33,11 +33,11 @@ DEVICES = Section(
             ),
         ),
         Assumption(
-            "give out any freed block of a stream, whole or split or merged",
-            "always: no program may count on a certain block, so checks judge reuse without regard to it",
+            "reuse any freed block of a stream, whole or split or merged",
+            "always: the checks of reused memory cover every possible choice of a block",
         ),
         Assumption(
-            "run out of memory, and free cached blocks to go on",
+            "run out of memory, and free cached blocks to continue",
             "no",
             "",
             (Says(OTHERWISE, lambda on: on.did("alloc")),),
@@ -56,59 +56,59 @@ DEVICES = Section(
         ),
         Assumption("run kernels of two streams at once, in either order", "always"),
         Assumption(
-            "run kernels of two streams one after the other, because there is no room for both",
-            "always, where there is no time; a kernel waits for no other, so this hangs nothing",
+            "run kernels of two streams one after the other, because the device cannot run both at once",
+            "always, in untimed runs; a kernel never waits for another one, so this cannot cause a hang",
         ),
         Assumption(
             "let streams share a hardware queue (`CUDA_DEVICE_MAX_CONNECTIONS`), so that a kernel waits for a "
             "collective of another stream",
-            "no: streams hold up one another in slots alone",
+            "no: streams delay each other only by `limits.residency`",
             "",
             (Says(OTHERWISE, lambda on: len(on.streams) > 1),),
         ),
         Assumption(
-            "answer no to a query of an event when the work before it is done (its record is work too)",
-            "always both ways, where there is no time, until the host knows. It knows when it has waited for the "
-            "event, found it passed, or waited for something behind it. A time-out passes behind all that could pass, "
-            "so it counts. With time the answer is yes as soon as that work is done",
+            "answer no to a query of an event although all work before it is done (its record is work too)",
+            "always both ways, in untimed runs, until the host has certain knowledge. The host has it after it waited "
+            "for the event, found it completed, waited for later work on the stream, or had a time-out. In a timed run "
+            "the answer is yes as soon as the work is done",
         ),
         Assumption(
-            "see a flag late that a host sets or clears for a stream, or miss one that was cleared soon after",
-            "always, where there is no time; with time a stream sees it at once",
+            "let a stream read a flag late after a host set or cleared it, or miss a flag that was cleared soon",
+            "always, in untimed runs; in a timed run a stream reads it at once",
             "`Stream.wait_flag`",
         ),
         Assumption(
             "reorder a device's writes as other devices see them",
-            "no: what an op wrote is there when it has ended",
+            "no: all writes of an op are visible when the op has completed",
             "",
             (Says(OTHERWISE, lambda on: on.meets_on_devices),),
         ),
         Assumption(
-            "fail a kernel: the host sees the error where it next waits, and what other streams had under "
-            "way ends or does not",
+            "fail a kernel. The host receives the error in its next wait, and the unfinished ops of other streams "
+            "complete or not",
             "always, for a kernel that raises",
         ),
         Assumption(
-            "hold a host thread up before each of its calls, while other threads of its rank go on",
-            "always, where there is no time and the program has threads; with time a thread goes on until it waits",
+            "preempt a host thread before each of its calls, while other threads of its rank continue",
+            "always, in untimed runs of a program with threads; in a timed run a thread continues until it waits",
         ),
         Assumption(
-            "take any order of the calls of two host threads where what they share in Python depends on it",
-            "always; but a program may promise that flags order what host threads share, and then orders of calls on "
-            "different things are not tried",
+            "take any order of the calls of two host threads, if Python objects that they share depend on the order",
+            "always. But a program may promise that flags order all uses of shared objects. Then exploring does not "
+            "try other orders of calls that concern different objects",
             "`Program.ordered_by_flags`, `Program.ordered_by_objects`",
             (Says("flags order what host threads share", lambda on: on.by_flags),),
         ),
         Assumption(
-            "switch host threads between two calls, in the midst of Python code",
-            "option, at a call of `turn`; else Python between two calls is one step. A race on a Python variable "
-            "within it is not seen",
+            "switch host threads between two calls, in the middle of Python code",
+            "option, at a call of `turn`; without it, the Python code between two calls is one step. Then dpsim does "
+            "not find a race on a Python variable within this code",
             "`Rank.turn`",
             (Says("Python between two calls is one step", lambda on: on.did("thread")),),
         ),
         Assumption(
             "give each host thread a thread of the system (`threading.local`, `get_ident`, the owner of an `RLock`)",
-            "no: the threads of a rank run in one thread of Python",
+            "no: all host threads of a rank run in one thread of Python",
             "",
             (Says("host threads share one thread of Python", lambda on: on.did("thread") and not on.apart),),
         ),

@@ -1,6 +1,6 @@
-"""The facts of an exploration that decide which rows of the table a verdict prints.
+"""Facts: which facts about an exploration decide which assumptions its verdict prints.
 
-A fact of a run is a tuple: the kind of a record, then the fields of that record that some row asks for (`PARTS`).
+A fact about a run is a tuple. It has the kind of a record, and the fields that a row of the table needs (`PARTS`).
 
     ("launch", "main")                   a rank launched a kernel on its stream main
     ("collective", None, "dp_cpu")       a rank was in a collective of a host communicator
@@ -8,7 +8,7 @@ A fact of a run is a tuple: the kind of a record, then the fields of that record
     ("time-out",)                        a rank waited with a time-out
     ("sums",)                            a floating-point sum would differ with its terms in another order
 
-`note` looks at all records of a run. It calls no function of Python for a record, so exploring stays as fast as it is.
+`note` reads all records of every run. It calls no Python function for a record, so that it hardly slows exploring.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ TIMEOUT: Fact = ("time-out",)
 
 SUMS: Fact = ("sums",)
 OLD_CONTENTS: Fact = ("old contents",)
-"""A replay read what the replay before it had read."""
+"""The fact that a replay read what the replay before it had read."""
 
 MEETINGS = ("collective", "transfer")
-"""Kinds of record where ranks meet. The fact has the stream, None for hosts, and the communicator."""
+"""Kinds of record with a peer. The fact has the stream (None for hosts) and the communicator."""
 
 _ON_STREAM = slice(STREAM, STREAM + 1)
 
@@ -44,13 +44,13 @@ PARTS: dict[str, slice] = {
     "store": slice(STORE_HOW, STORE_HOW + 1),
     "probe": slice(SITE, SITE + 1),
 }
-"""By kind of record: the fields that belong to the fact."""
+"""The fields that belong to a fact, by kind of record."""
 
 FAULTS_OF_A_CALL = ("raise", "hang")
 
 
 def note(facts: set[Fact], run: SimRun) -> None:
-    """Add what this run did."""
+    """Adds the facts of a run."""
     replays = False
     for journal in run.journals:
         for raw in journal:
@@ -72,10 +72,11 @@ def note(facts: set[Fact], run: SimRun) -> None:
 
 
 class Facts(NamedTuple):
-    """`runs`: what the runs of the exploration did. `by_flags`: as the program says (`Program.ordered_by_flags`).
-    `by_program`: what the program takes for granted (`Program.assumes`).
-    `apart`: each rank has its own process (`Program.apart`).
-    `not_alone`: where ranks did not run alone in all schedules, how many or why (`dpsim.campaign.lone_ranks`).
+    """The facts about an exploration.
+
+    `runs`: the facts of all its runs. `by_flags`: the program promises `Program.ordered_by_flags`. `by_program`:
+    assumptions of the program itself (`Program.assumes`). `apart`: each rank has its own process (`Program.apart`).
+    `not_alone`: why, or in how many schedules, ranks did not run alone (`dpsim.campaign.lone_ranks`).
     """
 
     world: World
@@ -87,12 +88,12 @@ class Facts(NamedTuple):
 
     @staticmethod
     def of(world: World, program: Program[Any], prepared: Any, runs: Collection[Fact]) -> Facts:
-        """With what the program says."""
+        """Returns the facts of an exploration, with those that its program declares."""
         said = tuple(program.assumes(runs, prepared))
         return Facts(world, runs, program.ordered_by_flags, by_program=said, apart=program.apart)
 
     def did(self, *kinds: str) -> bool:
-        """Whether some rank did one of these."""
+        """Returns whether any rank had an op of one of these kinds."""
         return any(fact[0] in kinds for fact in self.runs)
 
     @property
@@ -102,28 +103,28 @@ class Facts(NamedTuple):
 
     @property
     def only_some_die(self) -> str:
-        """Which ranks die, in words."""
+        """The ranks that may die, in words."""
         return f"only {ranks_text(self.mortal)} die{'s' * (len(self.mortal) == 1)}"
 
     @property
     def few_timeouts(self) -> str:
-        """How many time-outs pass early, in words."""
+        """The bound on early timeouts, in words."""
         few = self.world.early_timeouts
         return f"at most {counted(few, 'time-out')} of a run pass{'es' * (few == 1)} early"
 
     @property
     def meets(self) -> bool:
-        """Whether ranks met in collectives or transfers."""
+        """Whether ranks made collectives or transfers."""
         return self.did(*MEETINGS)
 
     @property
     def meets_on_devices(self) -> bool:
-        """Whether they met there on devices."""
+        """Whether ranks made collectives or transfers on devices."""
         return any(fact[0] in MEETINGS and fact[1] is not None for fact in self.runs)
 
     @property
     def mixed(self) -> bool:
-        """Whether one device communicator had both collectives and transfers."""
+        """Whether a device communicator had both collectives and transfers."""
         on_devices = [fact for fact in self.runs if fact[0] in MEETINGS and fact[1] is not None]
         collectives, transfers = ({fact[2] for fact in on_devices if fact[0] == kind} for kind in MEETINGS)
         return bool(collectives & transfers)
@@ -140,5 +141,5 @@ class Facts(NamedTuple):
 
     @property
     def faulty_call(self) -> bool:
-        """Whether a call that raises or never returns is planted."""
+        """Whether the scenario plants a call that raises or never returns."""
         return any(fault.kind in FAULTS_OF_A_CALL for fault in self.world.faults)

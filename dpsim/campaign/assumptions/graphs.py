@@ -1,4 +1,4 @@
-"""Rows: captured graphs."""
+"""Graphs: rows of the table of assumptions about captured CUDA graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dpsim.campaign.assumptions.row import OTHERWISE, Assumption, Says, Section
 REPLAYED = Says(OTHERWISE, lambda on: on.did("replay"))
 
 CHOSEN = "graphs are chosen, not captured"
-"""What a program assumes whose ranks choose graphs, and run the same calls eagerly."""
+"""The assumption of a program whose ranks choose graphs without capturing them, and run the same calls eagerly."""
 
 NEITHER = "graphs are neither chosen nor captured"
 """What a program assumes that runs eagerly where its engine chooses a graph."""
@@ -19,60 +19,61 @@ GRAPHS = Section(
     (
         Assumption(
             "run the nodes of a graph in any order that its edges allow, on whatever streams",
-            "always. A stream that joined a capture is a branch. Only the events of the capture and the end of the "
-            "replay order it, and the calls of one stream keep their order",
+            "always. A stream that joined a capture becomes a branch of the graph. Only events of the capture and the "
+            "end of the replay order branches. The calls of one stream keep their order",
         ),
         Assumption(
-            "run replays of one graph one after the other (CUDA: an instantiated graph has at most one launch under "
-            "way)",
-            "always, on whatever streams they are put",
+            "run replays of one graph one after the other (CUDA executes an instantiated graph at most once at a time)",
+            "always, on whatever streams the replays are",
         ),
         Assumption(
             "pair a captured collective with an eager one, or with one of another capture (NCCL with "
             "`NCCL_GRAPH_MIXING_SUPPORT`, its default)",
-            "always: they pair as they come, and the check `graph_lint` tells of it",
+            "always: they pair up in order, and the check `graph_lint` reports it",
         ),
         Assumption(
-            "hang or corrupt where eager and captured collectives are mixed (NCCL without it)",
-            "no: that they are mixed is the finding",
+            "hang or corrupt data if eager and captured collectives are mixed (NCCL without that setting)",
+            "no: the mixture itself is a finding",
             nothing="the mixture is a finding",
         ),
         Assumption(
-            "give out the memory of a graph's pool again, to this graph or others of the pool. It stays on one stream "
-            "of the capture and one kind of blocks",
-            "always: no program may count on a certain block, so any block that was given back before may be it",
+            "reuse the memory of a graph's pool, for this graph or others of the pool. A block stays with one stream "
+            "of the capture, and is small or large",
+            "always: the checks of reused memory cover every block that was freed before",
         ),
         Assumption(
-            "let kernels and collectives of a graph take memory of its pool and give it back at once. Each replay then "
-            "overwrites there what was taken later or given back before (seen on H200: 41 where 2 was)",
-            "always: each call takes some; the numbers of a run do not show it, the finding does",
+            "let kernels and collectives of a graph allocate memory of its pool and free it at once. Each replay then "
+            "overwrites later or freed buffers there (on an H200, a buffer with 2 then had 41)",
+            "always: each call counts as if it did so. The values of a simulated run do not change, but a finding "
+            "reports it",
         ),
         Assumption(
             "allow a second capture on another stream of the thread (CUDA does, torch has one a process)",
-            "no: 902",
+            "no: the call raises CUDA error 902",
             nothing="the call is refused",
         ),
         Assumption(
-            "let a host collective or a look into a mailbox pass in a capture, since CUDA does not see it; no replay "
-            "makes it",
-            "no: it is refused with 900 where it is called",
+            "accept a host collective or a get from a mailbox in a capture, because CUDA does not see it. No replay "
+            "repeats it",
+            "no: the call raises CUDA error 900",
             nothing="the call is refused",
         ),
         Assumption(
-            "let a replay read what a host meant to write anew before it, and did not",
-            "option: a finding for buffers that say so; else a replay may read old contents, as it may read weights",
+            "let a replay read input that the program should have written again before it, and did not",
+            "option: a finding for buffers that the program marks. Any other buffer may keep its contents over several "
+            "replays, as weights do",
             "`Stream.alloc` with `per_replay=True`",
             (Says("replays may read old contents", lambda on: OLD_CONTENTS in on.runs),),
         ),
         Assumption(
             "fuse, leave out or move kernels of a graph",
-            "no: a replay is the kept calls, one by one",
+            "no: a replay executes the captured calls one by one",
             "",
             (REPLAYED,),
         ),
         Assumption(
             "take a replay apart for a fault, a delay or a death of its host",
-            "no: a replay is issued as one; its device may stop anywhere in it",
+            "no: a host issues a replay as one op; its device may stop anywhere in it",
             "",
             (
                 Says(
@@ -82,8 +83,9 @@ GRAPHS = Section(
             ),
         ),
         Assumption(
-            "hold a host up in a replay, as the launch queue is full",
-            "option: a replay takes one place, its branches none; else an unlimited launch queue",
+            "hold a host up in a replay, because the launch queue is full",
+            "option: a replay takes one place in the queue, and its branches none. Without it, an unlimited launch "
+            "queue",
             "`limits.launch_queue`",
             (LAUNCH_QUEUE,),
         ),
@@ -92,8 +94,8 @@ GRAPHS = Section(
         ),
         Assumption(
             "replay the graph that ranks choose for a step",
-            "option: a program may capture the graphs that it chooses; else its ranks make the calls eagerly. "
-            "Then no check sees to which graph a call would belong",
+            "option: a program may capture the graphs that it chooses. Without it, its ranks make the calls eagerly, "
+            "and no check knows to which graph a call would belong",
             "the keys of the program: `config: {capture_graphs: true}`",
             (
                 Says(CHOSEN, lambda on: CHOSEN in on.by_program),

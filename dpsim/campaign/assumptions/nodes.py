@@ -1,4 +1,4 @@
-"""Rows: nodes, ports and services, and the time-outs of those who wait."""
+"""Nodes: rows of the table of assumptions about nodes, ports, services and timeouts."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ NODES = Section(
     "Nodes, ports, services and time-outs",
     (
         Assumption(
-            "give a port to another program, before a group binds it or between its being found and bound",
-            "option; else no other program listens",
+            "give a port to another program before a group binds it, perhaps after the group found it free",
+            "option; without it, no other program listens",
             "`ports` (`late: true`: at some time), `World.strangers`",
             (
                 Says("no other program listens", lambda on: _opens(on) and not on.world.strangers),
                 Says("only the named ports are taken", lambda on: _opens(on) and bool(on.world.strangers)),
             ),
         ),
-        Assumption("give a port back some time after its process is gone", "always, where there is no time"),
+        Assumption("free a port some time after its process is gone", "always, in untimed runs"),
         Assumption(
-            "keep a port for a while after it was closed (TIME_WAIT), or share one",
-            "no: a rank that closes a port gives it back",
+            "keep a port for a while after a rank closed it (TIME_WAIT), or share one",
+            "no: a port is free as soon as a rank closes it",
             "",
             (Says("a closed port is free at once", lambda on: ("store", "close") in on.runs),),
         ),
         Assumption(
-            "bring values of two processes to a store in either order, and as late as it likes",
-            "always, where there is no time",
+            "deliver values of two processes to a store in either order, and with any delay",
+            "always, in untimed runs",
         ),
         Assumption(
-            "let a time-out pass before what lies behind a sleep or a planted delay, through any number of messages, "
-            "collectives, stores, ports or flags",
-            "always, where there is no time: a time-out passes when nothing but sleeps and deaths can happen, and no "
-            "sleep under way ends before it. A sleep and a time-out last from the latest end among the sleeps and "
-            "time-outs before them, and all else takes no time. The time-out whose time is up first passes first, and "
-            "several at one time pass in any order. A time-out of 0 is a poll, which may always be too early",
+            "let a time-out pass before an event that follows a sleep or a planted delay, directly or through "
+            "messages, collectives, stores, ports or flags",
+            "always, in untimed runs. A time-out passes only when nothing but sleeps and deaths can happen, and no "
+            "running sleep ends before it. Only sleeps and time-outs take time, each from the latest end of those "
+            "before it. The time-out that is due first passes first, and several that are due at once pass in any "
+            "order. A time-out of 0 is a poll, which may always be too early",
             "`Rank.sleep`, `delays`",
         ),
         Assumption(
-            "let a time-out pass while what it is for is under way, or before it was begun (a peer is slow)",
-            "option; else such a time-out passes after all else. The run in time, which is judged before a search, "
-            "lets it pass when it is up",
+            "let a time-out pass while the awaited event is on its way, or before its cause began (a peer is slow)",
+            "option. Without it, such a time-out passes only after everything else. The timed run, which dpsim judges "
+            "before each search, lets it pass when it is due",
             "`limits.early_timeouts`, `World.early_timeouts`",
             (
                 Says("no time-out passes early", lambda on: TIMEOUT in on.runs and not on.world.early_timeouts),
@@ -57,8 +57,8 @@ NODES = Section(
             ),
         ),
         Assumption(
-            "preempt hosts, deliver messages late, or kill ranks as often as it likes",
-            "always; the option of a bound explores part of it, and the verdict is then bounded and names the bound",
+            "preempt hosts, deliver messages late, or kill ranks any number of times",
+            "always. With the option of a bound, exploring tries only a part, and the verdict names the bound",
             "`limits.preemptions`, `limits.late_deliveries`, `limits.deaths`",
             (),
         ),
@@ -70,8 +70,8 @@ NODES = Section(
         ),
         Assumption(
             "end a child when its parent ends",
-            "no: a program has to see to that. Services (`World.services`) and ranks end by themselves, and a rank "
-            "that watches one learns of its end (`Rank.watch`)",
+            "no: the program has to end its children. Services (`World.services`) and ranks end by themselves, and a "
+            "rank that watches one is notified of its end (`Rank.watch`)",
             "",
             (Says("services end by themselves", lambda on: bool(on.world.services)),),
         ),

@@ -1,4 +1,4 @@
-"""Rows: ranks that die, are late or do wrong."""
+"""Ranks: rows of the table of assumptions about ranks that die, are late, or make a wrong call."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RANKS = Section(
         Assumption(
             "kill a rank at any time",
             "option; else no rank dies",
-            "`faults` of the kind `kill` (`at`: from which op on; `time`: when, in a run with time), `World.kills`, "
+            "`faults` of the kind `kill` (`at`: from which op on; `time`: when, in a timed run), `World.kills`, "
             "`Kill.rank`, `Kill.at`, `Kill.ns`",
             (NO_DEATH,),
         ),
         Assumption("kill more ranks than those that are named", "no: only the named ranks die", "", (ONLY_SOME,)),
         Assumption(
             "serve some peers of a collective or transfer and not others when a rank dies in it",
-            "option; else what the dead began goes on on hosts, and on devices what waits for all ends for all or "
-            "none. Parts that end early there (a broadcast's receivers, eager sends) may always end for some and "
-            "not for others",
+            "option. Without it, the ops that a dead rank had begun on its host complete. On its device, an op that "
+            "waits for all members completes for all or for none. An op that may complete early (of a broadcast's "
+            "receiver, or an eager send) may always complete for some peers only",
             "`faults` of the kind `kill` with `partial: true`, `Kill.partial`",
             (
                 Says(
@@ -42,7 +42,7 @@ RANKS = Section(
         ),
         Assumption(
             "lose messages that a dead rank had posted",
-            "option; else what the dead posted arrives",
+            "option; without it, all messages that a dead rank had posted arrive",
             "`faults` of the kind `kill` with `loses_mail: true`, `Kill.loses_mail`",
             (
                 Says(
@@ -58,21 +58,21 @@ RANKS = Section(
             (Says("no dead rank comes back", lambda on: bool(on.mortal)),),
         ),
         Assumption(
-            "leave a collective out, make it twice or otherwise",
+            "leave a collective out, make it twice, or make it with other arguments",
             "option, on every backend",
             "`faults` of the kinds `skip`, `repeat`, `alter`, `World.faults`",
-            nothing="the proof is of the program as it is written",
+            nothing="the proof is about the program as it is written",
         ),
         Assumption(
             "kill a process at an op",
-            "option, on every backend. In the simulation what it had begun on its host goes on, so what a death "
-            "loses there is for `kill` to show. Its device stops at any time after that",
+            "option, on every backend. In the simulation, the ops that the process had begun on its host complete; the "
+            "fault `kill` also covers deaths that lose them. Its device stops at any time after the death",
             "`faults` of the kind `die`, `World.faults`",
             (NO_DEATH, ONLY_SOME),
         ),
         Assumption(
             "raise in a process at an op, or hold it up there without end",
-            "option, on every backend; else no call does so",
+            "option, on every backend; without it, no call raises or hangs by itself",
             "`faults` of the kinds `raise`, `hang`, `World.faults`",
             (
                 NO_DEATH,
@@ -80,46 +80,46 @@ RANKS = Section(
             ),
         ),
         Assumption(
-            "let a rank learn at any time after it that another one is gone, or never of one that hangs",
-            "always, where there is no time; a rank that does not watch learns nothing",
+            "notify a rank of the end of another one at any time after it, and never of one that hangs",
+            "always, in untimed runs; only a rank that watches the other one is notified",
             "`Rank.watch`",
         ),
         Assumption(
-            "end what a rank that aborts a communicator had begun there for some peers and not for others, at any "
+            "complete the ops that a rank had begun before it aborted their communicator for some peers only, at any "
             "time after the abort",
-            "always, for a program that says that it aborts",
+            "always, for a program that declares that it aborts",
             "`Program.aborts`",
         ),
         Assumption(
             'raise an exception in peers of an aborted communicator, or of a dead member (gloo: "Connection closed '
             'by peer")',
-            "no: a dead peer raises nothing, and no survivor sees such an exception. A peer stands until it aborts "
-            "the communicator itself, on every backend. What an engine does after that exception is not tested",
+            "no: the death of a peer raises no exception in a survivor. On every backend, a survivor waits until it "
+            "aborts the communicator itself. So dpsim does not test what an engine does after such an exception",
             "",
             (Says("a dead peer raises nothing", lambda on: on.breaks_off and on.meets),),
         ),
         Assumption(
-            "let what was begun go on behind an abort, so that peers get through all the same (gloo)",
-            "always both ways, for a program that says that it aborts. What gloo has begun mostly goes on, so it "
+            "complete ops after an abort that were begun before it, so that peers do not hang (gloo)",
+            "always both ways, for a program that declares that it aborts. With gloo such ops mostly complete, so gloo "
             "hardly shows a `HANG:COLLECTIVE:ABORTED` that the simulation finds",
             "`Program.aborts`",
         ),
         Assumption(
-            "break off a collective in the midst of its elements, so that a buffer has some of them",
-            "no: the buffer has all of them, or what was there before",
+            "break off a collective in the middle, so that a buffer has only some of its elements",
+            "no: the buffer has all new elements, or its old contents",
             "",
             (Says(OTHERWISE, lambda on: on.breaks_off and on.meets),),
         ),
         Assumption(
             "stop a host anywhere for any time (preemption, a garbage collection)",
-            "always, where there is no time; but a host's call and what it reads are one step",
-            "`delays` for a run with time",
+            "always, in untimed runs; but a call of a host and its result are one step",
+            "`delays` for a timed run",
         ),
         Assumption(
             "run each rank in its own Python process, with other process ids, hashes and addresses",
-            "always: each rank of a run that holds runs once more alone in a process, along up to 8 schedules. "
-            "Of many worlds only some are looked at, and their summary says how many. Where a program cannot be made "
-            "in another process, no",
+            "always: if a run holds, each rank runs once more alone in a process, along up to 8 schedules. Of many "
+            "worlds only some are tested so, and their summary prints how many. A program that another process cannot "
+            "construct is not tested",
             "",
             (
                 Says(
@@ -131,7 +131,7 @@ RANKS = Section(
         ),
         Assumption(
             "run on clocks that differ, or jump",
-            "no: nothing in the contract reads a clock; `step` and `sleep` are the only times",
+            "no: no call of the contract reads a clock; programs have only steps and `sleep`",
             nothing="no call of the contract reads a clock",
         ),
     ),

@@ -1,4 +1,6 @@
-"""A row of the table: what hardware may do, what the simulation does, and the words that a verdict prints for it."""
+"""Row: one row of the table of assumptions: what hardware may do, what the simulation does, and what a
+verdict prints.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,13 @@ from dpsim.campaign.assumptions.facts import Facts
 HEADER = ("hardware may", "simulation", "how to ask for it", "a proof says")
 
 OTHERWISE = "no other effect of hardware"
-"""Many rows share these words, each where its own `when` holds. They come last."""
+"""Words that many rows share, each under its own condition. A verdict prints them once, at the end."""
 
 
 class Says(NamedTuple):
-    """The words that a verdict prints where `when` holds of its exploration. Several rows may share their words.
-    `exact`: the words of one exploration, where they name its ranks.
+    """Words that a verdict prints if the condition `when` is true of its exploration. Several rows may share words.
+
+    `exact` returns more exact words for one exploration, for example with the numbers of ranks.
     """
 
     words: str
@@ -23,15 +26,18 @@ class Says(NamedTuple):
     exact: Callable[[Facts], str] | None = None
 
     def of(self, facts: Facts) -> str:
-        """The words of this exploration; empty if it took nothing for granted here."""
+        """Returns the words for this exploration; empty if the condition is not true."""
         if not self.when(facts):
             return ""
         return self.words if self.exact is None else self.exact(facts)
 
 
 class Assumption(NamedTuple):
-    """`does` begins with "always" where the simulation does it wherever it may, with "option" where a world asks for
-    it, else with "no". Then a proof takes something for granted and `says` so, or `nothing` is the reason why not.
+    """A row of the table.
+
+    `may`: what hardware may do. `does`: what the simulation does. It begins with "always" if the simulation tries each
+    way, with "option" if a scenario has to ask for it (`ask`), and with "no" otherwise. A row that is not always
+    covered has words for the verdict (`says`), or the reason why it needs none (`nothing`).
     """
 
     may: str
@@ -41,7 +47,7 @@ class Assumption(NamedTuple):
     nothing: str = ""
 
     def line(self) -> str:
-        """As a line of the document."""
+        """Returns the row as a line of the document."""
         printed = "; ".join(f'"{one.words}"' for one in self.says)
         last = printed or (f"nothing: {self.nothing}" if self.nothing else "")
         return " | ".join(["", self.may, self.does, self.ask, last, ""]).strip().replace("  |", " |")

@@ -1,4 +1,6 @@
-"""The table: all sections, the words that a verdict prints, and docs/assumptions.md."""
+"""Table: combines all sections of the table of assumptions, and writes the words of a verdict and
+docs/assumptions.md.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +19,34 @@ SECTIONS: tuple[Section, ...] = (RANKS, COLLECTIVES, TRANSFERS, DEVICES, GRAPHS,
 OPENING = """\
 # What hardware may do, and what the simulation does
 
-A verdict is about a world, and about what the runs of this world did. The line `assumes:` below a proof names what the
-proof takes for granted, and this page says what each of its words means. The line has only what matters for the calls
-that the ranks made. If no rank chooses or replays a graph, it says nothing of graphs.
+A proof by `dpsim explore` covers what the simulation does. Hardware may do more. The line `assumes:` below a proof
+lists the effects of hardware that the proof does not cover, and this page explains its words. The line contains only
+effects that concern calls which the ranks made. For example, it mentions graphs only if a rank chooses or replays one.
 
-*Always* means that the simulation does it wherever it may, and exploring tries each way. *Option* means that a world
-has to ask for it. *No* means that a proof says nothing of it. The last column has the words that `assumes:` prints;
-*nothing* means that a proof takes nothing for granted there. Many rows share the words "no other effect of hardware".
-Options that are keys of a scenario exist on the simulation only. Gloo and NCCL refuse such a scenario (exit code 2).
+The second column begins with one of three words:
+
+* *always*: the simulation does this, and exploring tries each possible outcome;
+* *option*: the simulation does it only if the scenario asks for it, as the third column shows;
+* *no*: the simulation never does it.
+
+The last column has the words that `assumes:` prints. *nothing* means that a proof assumes nothing there, for the given
+reason. Many rows share the words "no other effect of hardware".
+
+A *timed* run has a clock, and its calls, messages and kernels take time: `dpsim run` makes one. The runs of
+`dpsim explore` are *untimed*: a schedule decides the order of steps, and no step takes time. Gloo and NCCL refuse a
+scenario with options that only the simulation has (exit code 2).
 
 `python -m dpsim.campaign.assumptions` writes this page from the table in `dpsim/campaign/assumptions`.
 """
 
 
 def rows() -> Sequence[Assumption]:
-    """Of all sections."""
+    """Returns the rows of all sections."""
     return [row for section in SECTIONS for row in section.rows]
 
 
 def assumed(facts: Facts) -> tuple[str, ...]:
-    """What a verdict takes for granted, in a few words each, in the order of the table. A proof says nothing of what
-    hardware may do beyond the world that it is about, so the verdict names it.
-
+    """Returns what a verdict assumes, in a few words each, in the order of the table.
     >>> from dpsim.contract.world import Kill, World
     >>> launched = {("launch", "main"), ("alloc",), ("collective", "main", "dp")}
     >>> "; ".join(assumed(Facts(World(2, (), residency=1, lazy=True), launched))[:3])
@@ -53,12 +61,12 @@ def assumed(facts: Facts) -> tuple[str, ...]:
 
 
 def unsaid(facts: Facts) -> tuple[str, ...]:
-    """Effects of hardware that a verdict only sums up as "no other effect of hardware"."""
+    """Returns the effects of hardware that a verdict only sums up as "no other effect of hardware"."""
     return tuple(row.may for row in rows() if any(says.of(facts) == OTHERWISE for says in row.says))
 
 
 def document() -> str:
-    """docs/assumptions.md."""
+    """Returns the text of docs/assumptions.md."""
     parts = [OPENING]
     for section in SECTIONS:
         header = [f"| {' | '.join(HEADER)} |", "|---" * len(HEADER) + "|"]

@@ -1,16 +1,16 @@
-"""One night of campaigns, a file of its rows, and what is new in it against the nights before.
+"""Nights: runs many campaigns in one night, writes the results to a file, and compares them with earlier nights.
 
     run_night(Night(Path("nights"), "2026-11-27"))      # nights/2026-11-27.jsonl
     report_of(Path("nights")).new                       # failures that no earlier night had
 
-    rows.py       a row of a night, and the files of nights
-    sizes.py      how much a night does
-    idle.py       the parts that ran nothing, and why
-    worlds.py     the parts that explore worlds: scenarios, swarm, small worlds
-    mistakes.py   the part that visits the museum
-    pytest_report.py  the part that reads what pytest reports of fuzzers, soaks and planted mistakes
-    night.py      all parts, one after another
-    report.py     the newest night against the nights before
+    rows.py       a row of a night (one result), and the files of nights
+    sizes.py      how much work a night does
+    idle.py       explains why a part of a night ran nothing
+    worlds.py     the parts that explore scenarios as written, with random faults, and in all small sizes
+    mistakes.py   the part that runs the museum of known bugs
+    pytest_report.py  the part that reads the results of a pytest run
+    night.py      runs all parts, one after another
+    report.py     compares the newest night with earlier ones
 
-Each file knows those above it.
+A file imports only files that are listed above it.
 """

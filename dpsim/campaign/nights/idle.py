@@ -1,4 +1,4 @@
-"""The parts of a night that ran nothing, and why: such a part is no part without failures.
+"""Idle: lists the parts of a night that ran nothing, with the reason, because such a part is no success.
 
 ran_nothing(("scenarios", "small"), rows)       # {"small": "no sizes: ..."}
 """
@@ -11,7 +11,7 @@ from dpsim.campaign.nights.rows import NightRow
 from dpsim.scenario import Scenario
 
 MOST = 100
-"""Larger values of a parameter are no example of a size."""
+"""A larger value of a parameter is not suggested as a size."""
 
 ENDED = "no row: the night ended before it"
 
@@ -22,16 +22,16 @@ WITHOUT_ROWS = {
     "museum": "no variant",
     "tests": "no test: --tests FILE names a report of pytest",
 }
-"""Why a part that is done made no row."""
+"""Why a finished part has no row."""
 
 
 def row_of_none(part: str) -> NightRow:
-    """The row of a part that is done and made no other."""
+    """Returns the row of a finished part that has no other row."""
     return NightRow(part=part, name=part, left_out=WITHOUT_ROWS[part])
 
 
 def without_sizes(scenario: Scenario) -> str:
-    """Why a scenario has no small worlds, with sizes that the user can give: the scenario's own values."""
+    """Returns why a scenario has no small worlds, with sizes that the user could give."""
     if scenario.protocol.params is None:
         return "no sizes: the protocol has no parameters"
     own = [(name, value) for name, value in scenario.protocol.params if type(value) is int and 0 < value <= MOST]
@@ -40,7 +40,7 @@ def without_sizes(scenario: Scenario) -> str:
 
 
 def ran_nothing(parts: Sequence[str], rows: Iterable[NightRow]) -> dict[str, str]:
-    """For each of the parts that left everything out, or that has no row: why."""
+    """Returns, for each part that left everything out or has no row, the reason."""
     own: dict[str, list[NightRow]] = {part: [] for part in parts}
     for row in rows:
         own.setdefault(row.part, []).append(row)

@@ -1,6 +1,6 @@
-"""The part of a night that visits the museum: every strategy looks for each known mistake, a row for each variant.
+"""Mistakes: the part of a night that runs the museum. Every strategy searches for each known bug, one row for each.
 
-A variant that is not found as it is registered is a failure, and so is a twin that does not hold.
+It is a failure if the searches do not find a bug as registered, or if the same scenario without the bug fails.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from dpsim.scenario import ScenarioError
 def visits(
     entries: Sequence[VariantEntry], files: Mapping[str, Path], size: Size, expired: Callable[[], bool]
 ) -> Iterator[NightRow]:
-    """One variant in `size.visited`. One without an exhibit is left out, and an exhibit that no run can use fails.
+    """Yields a row for one in `size.visited` variants (known bugs).
 
-    Raises OutOfTime once the time has `expired`.
+    A variant without an exhibit is left out, and an invalid exhibit is a failure. Raises OutOfTime once the time has
+    `expired`.
     """
     for entry in entries[:: size.visited]:
         file, begun, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()

@@ -1,4 +1,4 @@
-"""All parts of a night, one after another. Each row is in the file of the night before the next one begins.
+"""Night: runs all parts of a night, one after another. It writes each row to the night's file before the next begins.
 
 rows = run_night(Night(Path("nights"), "2026-11-27", size=SIZES["minute"]))
 """
@@ -28,16 +28,19 @@ from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_files
 
 PARTS = ("scenarios", "swarm", "small", "museum", "tests")
-"""In the order of a night."""
+"""The parts in the order of a night."""
 
 Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
-"""Visits the museum until the time has expired."""
+"""Runs the museum until the time has expired."""
 
 
 class Night(NamedTuple):
-    """The work of a night. `folder`: of all nights. `night`: a date. `scenarios`: None for all that come with dpsim.
-    `up_to`: the sizes of small worlds. `only`: patterns of variants. `exhibits`: more folders of the museum. `tests`:
-    the report of pytest. `seconds`: of the whole night. `modules`: that register protocols; commands to type need them.
+    """What a night should do.
+
+    `folder`: of all nights. `night`: a date. `scenarios`: None for all that come with dpsim. `up_to`: the sizes of
+    small worlds. `only`: patterns of variants. `exhibits`: further folders of the museum. `tests`: the report of
+    pytest. `seconds`: of the whole night. `modules`: modules that register protocols, which printed commands need as
+    well.
     """
 
     folder: Path
@@ -56,9 +59,9 @@ class Night(NamedTuple):
 
 
 def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, done: None) -> list[NightRow]:
-    """Do the parts, and return their rows. `progress` receives the part and the number of rows so far.
+    """Runs the parts, and returns their rows. `progress` receives the part and the number of rows so far.
 
-    Raises for bad input before the first row. A KeyboardInterrupt carries how many rows are in which file.
+    Raises for bad input before the first row. A KeyboardInterrupt carries the number of rows and the file.
     """
     file, end = file_of(asked.folder, asked.night), None
     if asked.seconds is not None:
@@ -84,13 +87,13 @@ def run_night(asked: Night, progress: Callable[[str, int], None] = lambda part, 
 
 
 def bundled() -> list[Base]:
-    """The scenarios that come with dpsim, without the museum's."""
+    """Returns the scenarios that come with dpsim, without those of the museum."""
     files = bundled_files().items()
     return [(load_scenario(file), file.parent) for name, file in files if not name.startswith(museum.FOLDER)]
 
 
 def _entries(asked: Night) -> list[VariantEntry]:
-    """The variants to visit: those of the patterns, or of the protocols of scenarios that the user named, or all."""
+    """Returns the variants to run: those of the patterns, or of the protocols that the user named, or all."""
     entries = museum.chosen(asked.only)
     if asked.scenarios is None or asked.only:
         return entries
@@ -99,7 +102,7 @@ def _entries(asked: Night) -> list[VariantEntry]:
 
 
 def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]) -> NightRow:
-    """What the worlds of this night may reach, and none has reached yet."""
+    """Returns the first row, which declares with count 0 what the worlds of this night may reach."""
     coverage = Coverage()
     for name in sorted({scenario.protocol.name for scenario, _ in bases} | {entry.protocol for entry in entries}):
         coverage.declare(name)
@@ -109,7 +112,7 @@ def _begins(asked: Night, bases: Sequence[Base], entries: Sequence[VariantEntry]
 
 
 def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
-    """Its commands of dpsim import what the night imported."""
+    """Returns the row, whose dpsim commands import the same modules as the night."""
     words = [word for module in modules for word in ("--module", module)]
     if not words:
         return row
@@ -123,7 +126,9 @@ def _with_modules(row: NightRow, modules: Sequence[str]) -> NightRow:
 def _rows(
     asked: Night, bases: Sequence[Base], visit: Visit, tests: Sequence[NightRow], end: float | None
 ) -> Iterator[NightRow]:
-    """Those of all parts, at least one of each. Raises OutOfTime after the row during which the time ended."""
+    """Yields the rows of all parts, at least one for each. Raises OutOfTime after the row during which the
+    time ended.
+    """
 
     def expired() -> bool:
         return end is not None and time.monotonic() > end

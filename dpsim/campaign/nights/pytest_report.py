@@ -1,4 +1,4 @@
-"""The part of a night that pytest has run: fuzzers, soaks, planted mistakes. It reads the file of `pytest --junitxml`.
+"""Pytest report: the part of a night that pytest ran, such as fuzzers. It reads the file of `pytest --junitxml`.
 
 <testcase classname="tests.test_a" name="test_b[3]" time="1.5"><failure message="..."/></testcase>
 """
@@ -16,7 +16,7 @@ LONGEST = 500
 
 
 def rows_of_tests(file: Path) -> Iterator[NightRow]:
-    """A row for each test. Raises NightRefused for a file that pytest did not write, and OSError."""
+    """Yields a row for each test. Raises OSError, and NightRefused for a file that pytest did not write."""
     try:
         cases = [*ElementTree.parse(file).getroot().iter("testcase")]
         seconds = [float(case.get("time", "0")) for case in cases]

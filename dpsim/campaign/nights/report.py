@@ -1,11 +1,12 @@
-"""The newest night against the nights before: failures that are new, and what no world of it reached.
+"""Report: compares the newest night with earlier ones: which failures are new, and what no world of it reached.
 
     report = report_of(Path("nights"))
     report.new          # failures that no earlier night had
     report.coverage     # of the newest night; `reached_on` says when an earlier night reached a name last
 
-Two failures are the same if part, name and `what` are: class, culprit and site of a world's, the test of a test's. A
-failure of the night before is gone only if its part looked at its scenario, variant or test again.
+Two failures are the same if their part, name and `what` are equal. For a scenario, `what` contains the class, the
+culprit and the site. A failure of the previous night is gone only if the newest night ran its scenario, variant or test
+again.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ class NightFailure(NamedTuple):
     since: str
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Returns the failure as plain data."""
         found = self.failure
         of = {"part": self.part, "name": self.name, "since": self.since}
         return {**of, "what": found.what, "message": found.message, "show": found.show or None}
 
 
 class PartTotal(NamedTuple):
-    """What a part of the newest night did. `looked_at`: scenarios, variants or tests; `left_out`: of these."""
+    """The totals of a part of the newest night. `looked_at`: the number of scenarios, variants or tests; `left_out`:
+    how many of them did not run.
+    """
 
     part: str
     looked_at: int
@@ -50,9 +53,11 @@ class PartTotal(NamedTuple):
 
 @dataclass
 class Report:
-    """`before`: the dates of the nights before. `new`, `known`: failures of the newest night. `gone`: those of the
-    night before that were looked for and not found. `reached_on`: by kind and name, the last earlier night that reached
-    it. `ran_nothing`: for each part that the night began and that did nothing, why.
+    """The newest night, compared with earlier ones.
+
+    `before`: the dates of earlier nights. `new`, `known`: failures of the newest night. `gone`: failures of the
+    previous night that no longer occur. `reached_on`: by kind and name, the last earlier night that reached it.
+    `ran_nothing`: the parts that did nothing, with the reason.
     """
 
     night: str
@@ -72,7 +77,7 @@ class Report:
         return all(one.part in self.ran_nothing for one in self.totals)
 
     def as_json(self) -> dict[str, Any]:
-        """As plain data."""
+        """Returns the report as plain data."""
         never = [
             {"kind": kind, "name": name, "reached_on": self.reached_on.get((kind, name))}
             for kind in KINDS
@@ -93,7 +98,7 @@ class Report:
 
 
 def report_of(folder: Path) -> Report:
-    """Raises NightRefused for a folder without nights, and for a damaged line."""
+    """Returns the report for a folder. Raises NightRefused for a folder without nights, and for a damaged line."""
     every = nights(folder)
     *before, night = every
     since = _since(every)
@@ -122,18 +127,18 @@ def report_of(folder: Path) -> Report:
 
 
 def _announced(rows: Iterable[NightRow]) -> list[str]:
-    """The parts that the runs of a night began with."""
+    """Returns the parts with which the runs of a night began."""
     return [*dict.fromkeys(part for row in rows if row.part == BEGINS for part in row.name.split())]
 
 
 def _failures(rows: Iterable[NightRow]) -> list[tuple[tuple[str, str], Found]]:
-    """Each once, with part and name: a second run of the same night finds some again."""
+    """Returns each failure once, with part and name: a second run of the same night may repeat some."""
     found = {(row.part, row.name, one.what): one for row in rows for one in row.failures}
     return [((part, name), one) for (part, name, _), one in found.items()]
 
 
 def _since(every: dict[str, list[NightRow]]) -> dict[tuple[tuple[str, str], str], str]:
-    """The first night of each failure."""
+    """Returns the first night of each failure."""
     since: dict[tuple[tuple[str, str], str], str] = {}
     for date, rows in every.items():
         for key, found in _failures(rows):

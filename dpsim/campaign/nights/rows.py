@@ -1,10 +1,10 @@
-"""A row of a night, and the files of nights. A folder has one file a night, named by its date; a line is a row.
+"""Rows: reads and writes the files of nights. Each night has one file, named by its date, with one result in each line.
 
     append(Path("nights/2026-11-27.jsonl"), NightRow(part="swarm", name="wake", verdict="held"))
     nights(Path("nights"))      # {"2026-11-26": [NightRow(...), ...], "2026-11-27": [...]}
 
-A row is on disk before the next part begins, and no row is ever changed: a second run of the same night adds rows. The
-first row of a run says what it was to do; it declares what worlds may reach, with zero worlds each.
+A row is on disk before the next one begins, and no row ever changes. A second run of the same night appends rows. The
+first row of a run lists the parts that it should run, and declares with count 0 what worlds may reach.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, NonNegative
 from dpsim.contract.words import BadInput, printable
 
 SCHEMA_VERSION = 1
-"""It rises if a key changes its meaning."""
+"""The version increases if a key changes its meaning."""
 
 DATE = re.compile(r"\d{4}-\d\d-\d\d")
 LONGEST_LINE = 1 << 26
@@ -28,11 +28,11 @@ BEGINS = "begin"
 
 
 class NightRefused(BadInput):
-    """A folder or a line that has no night in it."""
+    """A folder or a line is no night."""
 
 
 class Found(BaseModel):
-    """A failure. `what`: equal for the same failure in two nights. `show`: the command that shows it, or nothing."""
+    """A failure. `what` is equal for the same failure in two nights. `show` is the command that shows it, or empty."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -42,8 +42,10 @@ class Found(BaseModel):
 
 
 class NightRow(BaseModel):
-    """What a part did with one scenario, variant or test. `lost`: what the machine took away. `left_out`: why it did
-    nothing. `reached`: by kind and name, in how many worlds (`dpsim.campaign.coverage`). `seed`: of what was drawn.
+    """The result of a part for one scenario, variant or test.
+
+    `lost`: what the machine could not do. `left_out`: why it did nothing. `reached`: by kind and name, in how many
+    worlds (`dpsim.campaign.coverage`). `seed`: that of random choices.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -63,14 +65,16 @@ class NightRow(BaseModel):
 
 
 def file_of(folder: Path, night: str) -> Path:
-    """Of a date. Raises NightRefused for what is none."""
+    """Returns the file of a night. Raises NightRefused for a text that is no date."""
     if not DATE.fullmatch(night):
         raise NightRefused(f"--night: {night!r} is no date; expected one such as 2026-11-27")
     return folder / f"{night}.jsonl"
 
 
 def append(file: Path, row: NightRow) -> None:
-    """Add a row, which is on disk when this returns. A line that a cut left open is closed first. Raises OSError."""
+    """Appends a row, which is on disk when this returns. Closes a line that an interrupted run left open. Raises
+    OSError.
+    """
     file.parent.mkdir(parents=True, exist_ok=True)
     line = row.model_dump_json(exclude_defaults=True).removeprefix("{")
     with file.open("a+b") as out:
@@ -82,7 +86,9 @@ def append(file: Path, row: NightRow) -> None:
 
 
 def nights(folder: Path) -> dict[str, list[NightRow]]:
-    """By date, the earliest first. Raises NightRefused for a folder without nights, and for a damaged line."""
+    """Returns the rows by date, the earliest first. Raises NightRefused for a folder without nights, or a
+    damaged line.
+    """
     if not folder.is_dir():
         raise NightRefused(f"{folder}: no such folder; expected one in which `dpsim campaign nightly` wrote nights")
     files = sorted(file for file in folder.glob("*.jsonl") if DATE.fullmatch(file.stem))
@@ -92,7 +98,7 @@ def nights(folder: Path) -> dict[str, list[NightRow]]:
 
 
 def read(file: Path) -> list[NightRow]:
-    """The rows of a night. Raises NightRefused for a damaged line, and OSError."""
+    """Returns the rows of a night. Raises OSError, and NightRefused for a damaged line."""
     rows = []
     with file.open("rb") as lines:
         for number, line in enumerate(iter(lambda: lines.readline(LONGEST_LINE), b""), 1):

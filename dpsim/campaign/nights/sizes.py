@@ -1,4 +1,4 @@
-"""How much a night does.
+"""Sizes: how much work a night does.
 
 SIZES["night"].worlds     # 1,000
 """
@@ -9,9 +9,11 @@ from typing import NamedTuple
 
 
 class Size(NamedTuple):
-    """`worlds`: of the swarm, in all. `schedules`: that each world may have. `seconds`: that each scenario may take in
-    each part, so on a busy machine it has fewer schedules. `visited`: of the museum, one variant in this number.
-    `museum_schedules`: that each search there may run. `small`: the most small worlds of a scenario; None for all.
+    """The amount of work of a night.
+
+    `worlds`: with random faults, in all. `schedules`: of each world. `seconds`: of each scenario in each part, so a
+    busy machine runs fewer schedules. `visited`: one in this number of known bugs runs. `museum_schedules`: of each
+    search for a known bug. `small`: the largest number of small worlds of a scenario; None for all.
     """
 
     worlds: int = 1_000
@@ -27,4 +29,4 @@ SIZES = {
     "hour": Size(worlds=200, schedules=50, seconds=40.0, visited=4),
     "minute": Size(worlds=24, schedules=5, seconds=30.0, visited=60, museum_schedules=20, small=16),
 }
-"""By the names that users type."""
+"""The sizes by the names that users type."""

@@ -1,12 +1,12 @@
-"""The parts of a night that explore worlds, a row for each scenario.
+"""Worlds: the three parts of a night that explore scenarios, with one row for each scenario.
 
     scenarios   each scenario as it is written
     swarm       worlds like a scenario that holds, with drawn faults
     small       every world like it with parameters up to sizes, as far as its seconds suffice
 
-Some scenarios plant a death and expect that the run holds: their protocols survive deaths. A swarm of such a scenario
-removes the planted fault, and draws deaths and delays. All other swarms draw delays and early time-outs. In each swarm,
-a failure of one world does not end the others.
+A swarm is a set of copies of a scenario, each with random faults. If a scenario plants a death and expects that the run
+holds, its protocol survives deaths. Its swarm then draws deaths and delays in place of the planted death. All other
+swarms draw delays and early timeouts. If one world of a swarm fails, the others run all the same.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ Base: TypeAlias = tuple[Scenario, Path]
 """A scenario, and the folder of its files."""
 
 Limits: TypeAlias = Callable[[], Options]
-"""How to explore from now on: what is left of the night's seconds shrinks."""
+"""Returns the options from now on, because the remaining seconds of the night decrease."""
 
 AT_ONCE = 16
-"""Worlds that are explored together."""
+"""The number of worlds that are explored together."""
 
 DEATHS, LATE = ("die", "kill", "delay"), ("delay", "timeout")
-"""Kinds of fault that swarms draw."""
+"""The kinds of fault that swarms draw: the first for protocols that survive deaths."""
 
 
 def as_written(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
-    """Each scenario. It has to come out as it expects, as far as its schedules go: a proof may need more of them."""
+    """Yields a row for each scenario as it is written. A missing proof is no failure if only schedules were lacking."""
     for scenario, folder in bases:
         yield _row("scenarios", scenario.name, [scenario], 1, folder, size, options, _unmet)
 
 
 def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[NightRow]:
-    """The worlds of the swarm, dealt out to the scenarios that have to hold."""
+    """Yields a row for each swarm. The worlds of the night are shared among the scenarios that should hold."""
     healthy = [base for base in bases if _holds(base[0])]
     for number, (scenario, folder) in enumerate(healthy):
         worlds = size.worlds // len(healthy) + (number < size.worlds % len(healthy))
@@ -68,7 +68,9 @@ def swarms(bases: Sequence[Base], size: Size, options: Limits) -> Iterator[Night
 
 
 def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str | None) -> Iterator[NightRow]:
-    """The small worlds of the scenarios that have to hold. `sizes`: of all; None for those of their parameters."""
+    """Yields a row for the small worlds of each scenario that should hold. `sizes`: None for the scenario's
+    own sizes.
+    """
     for scenario, folder in bases:
         up_to = sizes or scenario.small_sizes
         if not _holds(scenario):
@@ -87,7 +89,7 @@ def small_worlds(bases: Sequence[Base], size: Size, options: Limits, sizes: str 
 
 
 def without_faults(scenario: Scenario) -> Scenario:
-    """The same world with nothing planted in it."""
+    """Returns the same scenario without faults, delays and messages."""
     nothing: dict[str, tuple[()]] = {"faults": (), "delays": (), "messages": ()}
     return scenario_from({**dict(scenario), **nothing, "expect": scenario.expect.of_small_worlds()})
 
@@ -102,7 +104,7 @@ def _unmet(one: Explored) -> str | None:
 
 
 def _violates(one: Explored) -> str | None:
-    """What is planted in a world may not happen in it, and a world may be vacuous."""
+    """Returns the failure of a world. Planted faults need not happen in it, and it may be vacuous."""
     return one.unmet_where(()) if one.verdict == "violated" else None
 
 
@@ -116,7 +118,7 @@ def _row(
     limits: Limits,
     unmet: Callable[[Explored], str | None],
 ) -> NightRow:
-    """Explore worlds until all are done or the time is up."""
+    """Explores worlds until all are done or the time is used up, and returns the row."""
     begun, coverage, options = time.monotonic(), Coverage(), limits()
     end = begun + min(size.seconds, options.seconds or size.seconds)
     verdicts: Counter[str] = Counter()
@@ -159,7 +161,7 @@ def _row(
 
 
 def _verdict(verdicts: Counter[str], total: int) -> str:
-    """That of the worst world; where some were not explored, no more than sampled."""
+    """Returns the verdict of the worst world; at most "sampled" if some were not explored."""
     for word in ("lost", "violated", "sampled", "bounded", "proven", "vacuous"):
         if verdicts[word]:
             return "sampled" if word in ("bounded", "proven", "vacuous") and verdicts.total() < total else word
@@ -167,7 +169,7 @@ def _verdict(verdicts: Counter[str], total: int) -> str:
 
 
 def _failures(name: str, scenario: Scenario, one: Explored, problem: str, options: Options) -> Iterator[Found]:
-    """What is not as expected: each failure with the command that replays it. `name`: of the row."""
+    """Yields each failure with the command that replays it. `name` is that of the row."""
     if not one.shown:
         yield Found(what=problem, message=problem)
         return

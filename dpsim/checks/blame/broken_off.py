@@ -4,9 +4,9 @@
     rank 0 stood in obey.blocks, until engine.0 closed the store, and ended
     engine.0 gave up: its time was up in hear.kv_cache_memory, for engine.1       ->   no culprit, and these two named
 
-In this example, engine.0 closed the store because its own wait timed out (`witnesses` recognizes this). engine.0 waited
-for engine.1, and engine.1 may itself wait for rank 1, which hangs. So no record shows which actor failed first, and the
-pass removes the culprit. The message then names the rank and the actor that gave up.
+The actor that closed the store gave up because its own wait timed out (`witnesses` recognizes this). It waited for a
+third actor, which may itself wait for the hanging rank. So no record shows which actor failed first, and the pass
+removes the culprit. The message then names the rank that ended and the actor that gave up.
 """
 
 from __future__ import annotations

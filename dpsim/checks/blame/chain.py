@@ -1,4 +1,5 @@
 """Chain: the state of each actor (rank or service) at the end of a run, and the actors that it waits for.
+
     for one in chain(run_index).values():
         one.state, one.what, one.waits_for       # "waits", "dp_cpu #0", (0,)
 

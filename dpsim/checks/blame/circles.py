@@ -5,8 +5,8 @@
     ranks 0, 1 wait in g2, rank 2 in g1,
     all at one site, with equal members     ->   the same, culprit rank 2
 
-In the second case, the ranks wait at one site (one call in the source), but in two groups that have the same members.
-The program meant one group there. So the culprits are the ranks in the group in which fewer ranks wait.
+If the ranks wait at one site (one call in the source), but in two groups with the same members, the program meant one
+group. Then the culprits are the ranks in the group in which fewer ranks wait.
 """
 
 from __future__ import annotations

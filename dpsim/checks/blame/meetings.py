@@ -5,7 +5,7 @@ Both sides of a transfer pair up, and so do all members of a collective. Each ca
     step 1, 2   size.send meets size.receive, text.send meets text.receive
     step 3      text.send meets size.receive      strange: each of the two meets a different one elsewhere
 
-Both sides made equally many calls in step 3. But the strange pair shows that each side left out a call before it.
+A strange pair shows that each side left out a call before it, even if both sides made equally many calls in the step.
 """
 
 from __future__ import annotations

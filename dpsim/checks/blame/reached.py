@@ -3,7 +3,7 @@
     rank 0    size.receive, hidden.receive, answer      size.receive, hidden.receive, answer
     rank 1    size.receive, hidden.receive, answer      size.receive, hidden.receive          <- it died here
 
-In this example rank 1 was about to issue `answer`, because ranks always issue it after the two receives (`places`).
+Here rank 1 died when it was about to issue `answer`, because ranks always issue it after these two receives (`places`).
 
 If `places` finds no such op, the actor may owe a message: another actor sleeps in a mailbox that never got a post. An
 actor of the same role must have posted to a mailbox of that name:

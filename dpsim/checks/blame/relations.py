@@ -14,7 +14,7 @@ The module looks for three kinds of relation, in this order.
    here, the count should have it as well.
 3. The count is equal in all steps in which another number, or a value that the host received, is equal.
 
-The sizes that the call itself contains are no relation, because they are a part of the same call.
+The module does not use the sizes that the call itself contains, because they would only repeat its count.
 """
 
 from __future__ import annotations

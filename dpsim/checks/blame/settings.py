@@ -3,8 +3,8 @@ differ.
 
     ranks of dp_cpu differ in plan in step 0; rank 1 alone has enable_dbo true (config: false)
 
-A scenario may give single ranks their own settings, which the world lists (`World.own_settings`). The pass only adds
-them to the message. It blames no rank for them, because the setting of the single rank may be the right one.
+A scenario may give single ranks different settings (`World.own_settings`). The pass only adds these to the message. It
+blames no rank for them, because the setting of the single rank may be the right one.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Happens-before: rebuilds from the journals of a run which access to memory came before which other one.
 
 The walk is one pass over the journals of all ranks together.
+
 walk.py        the rules of the order, and the walk through all hosts and streams of a run
 hosts.py       a host during the walk: its vector clock, and its position in the journal
 threads.py     a host with several threads: a clock for each of them, flags and joins

@@ -7,7 +7,7 @@ The test uses only orders that the rank creates by itself. Its streams order the
 two streams. The host orders what it issues after a result, and its ops on one device communicator. All of this is a
 part of happens-before (`dpsim.checks.happens_before`). Three conditions exclude a race and a stale access:
 
-* Each two conflicting accesses are ordered so.
+* This order covers each two conflicting accesses.
 * Each read comes after a write, and finds the tag that it expects.
 * All accesses of a freed buffer come before all writes of later buffers from its pool. An access that `record_stream`
   protects is exempt.

@@ -244,7 +244,11 @@ class Reuse:
         )
 
     def _may(self, conflict: Conflict) -> bool:
-        """Returns whether the memory may have returned before the newer buffer was allocated. All marks are reached."""
+        """Returns whether the old buffer's memory may have returned to the pool before the allocation of the newer
+        buffer.
+
+        The walk must have reached all marks of the old buffer.
+        """
         host, marks, clocks = self._host, conflict.old.marks.values(), conflict.access[BY_STREAM].clocks
         if host is None or not marks:
             return True

@@ -8,8 +8,8 @@ The ranks of one program make equal calls, each in its own groups. A group of tw
 ranks together have one. This module compares calls by source line, operation and kind of group. If a ring buffer has
 overwritten calls, all lists begin at a call that every rank made.
 
-Ranks with different roles differ as early as in their first step, and this is no mistake. So the others' call must have
-occurred earlier on the differing rank, too.
+Ranks with different roles differ as early as in their first step, and this is no mistake. So the differing rank must
+have made the call of the others at least once before.
 """
 
 from __future__ import annotations

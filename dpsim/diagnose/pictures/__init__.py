@@ -1,4 +1,5 @@
 """Pictures: draws the ops of a run or a job on a time axis, with waits between ranks and missing calls.
+
 op.py             the elements of a picture: ops with their times, holes (missing calls), arrows
 logical_time.py   computes when each op begins and ends, in ticks
 journal_ops.py    turns the journal of one rank into ops

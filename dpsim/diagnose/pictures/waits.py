@@ -1,4 +1,4 @@
-"""Waits: describes what a host or stream waits for at the end of a run. An arrow leads to the op that would end this.
+"""Waits: describes what a host or stream waits for at the end of a run. An arrow leads to the op that would end it.
 
     say_own_waits(index, ranks)     # a label for each such op, and the arrows
 
