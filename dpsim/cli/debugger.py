@@ -4,8 +4,8 @@
     (dpsim) rank 2               # the variables of rank 2 in its current frame
     (dpsim) rank 2 batch.tokens  # an expression in that frame
 
-All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The program has made the call, but the op has not happened
-yet.
+All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The debugger stops inside of a call of the program, before
+the op of that call has any effect.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ TEMPLATE = "#/definitions/{model}"
 def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
     """Returns the schema for programs without `Params` and for those of `protocols` that have them.
 
-    It omits a program with invalid `Params` or without a schema, because a scenario of that program shows the error.
+    The schema omits a program with invalid `Params` or without a schema, because a scenario of that program shows the
+    error.
     """
     named = {}
     for entry in (one for one in protocols if one.program.Params is not None):

@@ -11,7 +11,8 @@ A thread that waits without limit waits on a flag, and a new flag for each wait.
 receives from a mailbox, because only a mailbox has time-outs in dpsim.
 
 When the main thread ends, a daemon thread that waits for another thread ends too. If a daemon thread waits in a
-collective, the rank aborts the process group once nothing else can happen.
+collective, the rank first lets everything else in the simulation happen. Then it aborts the process group, which ends
+the wait.
 """
 
 from __future__ import annotations
