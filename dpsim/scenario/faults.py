@@ -1,7 +1,7 @@
 """The sections `faults` and `delays`: faults break the protocol, and a correct protocol must tolerate delays.
 
-An op is one call of a rank, such as a collective, a launch or a read. A fault or delay happens at an op of one rank,
-and the address of an op means the same op in the simulation and on GPUs:
+An op is one call of a rank, such as a collective, a launch or a read. A fault or delay happens at one op of one rank.
+The address of an op means the same op in the simulation and on GPUs:
 
     faults:
       - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 5}}               # at its sixth visit of the site

@@ -5,9 +5,9 @@ For example, pydantic reports "Input should be a valid integer, unable to parse 
 
     path ('faults', 0, 'rank')    message: expected a whole number, got the text 'one'
 
-In the example, 'skip' is the tag of a union and no key of the file. `_walk` follows the place through the models, so it
-drops such tags, and it finds the allowed keys. For an unknown key, the message suggests the nearest allowed key, or
-names the section to which the key belongs.
+In the example above, 'skip' is the tag that pydantic adds for a union, and no key of the file. `_walk` follows the
+place through the models, so it drops such tags, and it finds the allowed keys. For an unknown key, the message suggests
+the nearest allowed key, or names the section to which the key belongs.
 
 Prior art: NeMo-Agent-Toolkit 2248 shows the mistakes to avoid (it used only the first part of a place, and crashed on
 an empty one).
