@@ -43,7 +43,7 @@ class RankDebugger(pdb.Pdb):
         number, _, expression = words.strip().partition(" ")
         frame = self._frame(number)
         if frame is None:
-            self.error(f"{number or 'rank'}: no rank that stands in its program; expected rank N [EXPRESSION]")
+            self.error(f"{number or 'rank'}: no rank that runs its program; expected rank N [EXPRESSION]")
             return
         if not expression:
             self.message(f"{frame.f_code.co_filename}:{frame.f_lineno}")
