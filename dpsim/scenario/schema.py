@@ -6,7 +6,7 @@ A test compares docs/scenario.schema.json with this module. The command that wri
 
     python -m dpsim.scenario.schema > docs/scenario.schema.json
 
-`dpsim schema --module my_protocols` also includes the parameters of programs with `Params`.
+`dpsim schema --module my_protocols` prints the schema with the parameters of the programs in that module.
 
 The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
 neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. The schema
