@@ -9,9 +9,10 @@ is written three times:
     program.py       as a dpsim program on the simulated machine: addresses, memory, numbers, a full journal
     flattened.py     by hand for this one step, with a tenth of the events: the limit of SimPy
 
-All three end at the same simulated time. One process runs them in turn, many times, and the report has the ratios of
-CPU times within a turn. No ratio fails the benchmark, because the instruction cache of a processor affects ratios as
-well. But a count of function calls is equal on every processor, so one more call in each step fails the benchmark.
+The three programs end at the same simulated time. One process runs them in turn, many times, and the report has the
+ratios of CPU times within a turn. No ratio fails the benchmark, because the instruction cache of a processor affects
+ratios as well. But a count of function calls is equal on every processor, so one more call in each step fails the
+benchmark.
 
     counts.py        function calls per rank-step and per schedule
     instructions.py  instructions per rank-step, if valgrind is installed

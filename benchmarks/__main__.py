@@ -1,7 +1,8 @@
 """`python -m benchmarks [--lower] [--repetitions N] [--folder FOLDER]`: counts and measures, and writes the results.
 
-It writes RESULTS.md and results.json, and compares the counts with their floors, the lowest counts so far. If a count
-is above its floor, it prints a line and exits with 1. `--lower` lowers the floors to the counts.
+The command writes RESULTS.md and results.json, and compares the counts of function calls with their floors, the lowest
+counts so far. If a count is above its floor, it prints a line and exits with 1. `--lower` lowers the floors to the
+counts.
 """
 
 from __future__ import annotations

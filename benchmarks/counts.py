@@ -1,4 +1,4 @@
-"""Counts function calls per rank-step and per schedule. A count is equal on every machine with the same Python.
+"""Counts function calls per rank-step (one step of one rank) and per schedule. The same Python gives the same counts.
 
 Times depend on the processor: one commit has 0.98 of the baseline's speed on one processor and 0.79 on another. A count
 only depends on the code. `sys.setprofile` sees each call of a Python function, each resumption of a coroutine, and each

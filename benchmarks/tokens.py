@@ -6,7 +6,8 @@ for four:
 * the scenario that dpsim ships, prepared once and proven repeatedly;
 * a sample of the small worlds with one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
 
-No figure fails the benchmark. They show the cost of a real protocol beside the small example of `benchmarks.exploring`.
+The rates show the cost of a real protocol beside the small example of `benchmarks.exploring`. No rate fails the
+benchmark.
 """
 
 from __future__ import annotations

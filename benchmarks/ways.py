@@ -3,9 +3,9 @@
     python -m benchmarks.ways               # prints the tables after some minutes; needs the extra ray
     python -m benchmarks.ways engines       # only this world
 
-Each way must find the same verdict, schedules, classes, failures and traces, byte for byte. Otherwise the script exits
-with 1. Two worlds are proven, and one has failures. CPU seconds are those of all processes of a way, including the
-daemons of Ray.
+Each of the eight ways must find the same verdict, schedules, classes, failures and traces, byte for byte. Otherwise the
+script exits with 1. Two worlds are proven, and one has failures. CPU seconds are those of all processes of a way,
+including the daemons of Ray.
 """
 
 from __future__ import annotations

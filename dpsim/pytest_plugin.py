@@ -525,7 +525,7 @@ def require_gpus(wanted: int) -> None:
 def gpus_wanted(item: pytest.Item) -> int | None:
     """Returns the count of the closest marker `gpu`, or None.
 
-    It returns None for a test of another plugin, and for a marker with other arguments, which belongs to another
+    The result is None for a test of another plugin, and for a marker with other arguments, which belongs to another
     plugin.
     """
     marker = item.get_closest_marker("gpu")

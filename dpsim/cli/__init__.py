@@ -39,8 +39,8 @@
     hooks.py                         the classes of a program that a variant may replace
     new.py        new_files.py       writes a new protocol
 
-These modules import only typer at their top, so that `dpsim --help` starts fast. A command imports the rest when a user
-calls it.
+The modules of this package import only typer at their top, so that `dpsim --help` starts fast. A command imports other
+modules when a user calls it.
 """
 
 from dpsim.cli.ending import main

@@ -6,7 +6,8 @@
               and 17 more
     reached   probes 5 of 5, modes 3 of 4, branches 30 of 48, rows 2 of 2
 
-The text fits on a screen, and `--json` prints all of it.
+A program names its probes, modes and rows of tables. A branch is an order of two sites that race
+(`dpsim.campaign.coverage`). The text fits on a screen, and `--json` prints all of it.
 """
 
 from __future__ import annotations

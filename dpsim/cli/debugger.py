@@ -4,8 +4,8 @@
     (dpsim) rank 2               # the variables of rank 2 in its current frame
     (dpsim) rank 2 batch.tokens  # an expression in that frame
 
-All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The program has made the call, but the op has not happened
-yet.
+All other commands are pdb's own: `w`, `p`, `up`, `n`, `c`. The debugger stops inside of a call of the program, before
+the op of that call has any effect.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class RankDebugger(pdb.Pdb):
         number, _, expression = words.strip().partition(" ")
         frame = self._frame(number)
         if frame is None:
-            self.error(f"{number or 'rank'}: no rank that stands in its program; expected rank N [EXPRESSION]")
+            self.error(f"{number or 'rank'}: no rank that runs its program; expected rank N [EXPRESSION]")
             return
         if not expression:
             self.message(f"{frame.f_code.co_filename}:{frame.f_lineno}")

@@ -55,7 +55,7 @@ SCHEDULES = 1_000
 UNBOUNDED = sys.maxsize
 """No bound on schedules: with a budget of seconds, DPOR searches until the budget ends, and may complete the search."""
 
-STOPPED = "the search stopped at the first failure; --keep-going goes on"
+STOPPED = "the search stopped at the first failure; --keep-going continues it"
 STOPPED_WORLD = "the search stopped at the first world that failed"
 """Lines above the coverage that say why later schedules or worlds are missing in it."""
 

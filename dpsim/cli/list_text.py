@@ -3,7 +3,8 @@
 >>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
 [['default']]
 
-A scenario file with an error is listed as well, with its error as description.
+A form is a published version of a protocol, and a variant is a form with one known mistake. The list also has scenario
+files with an error, and shows the error as description.
 """
 
 from __future__ import annotations

@@ -50,9 +50,9 @@ def museum(
         from dpsim.cli import museum_text as text
 
         if names and only:
-            raise typer.BadParameter("a NAME says what a variant is, --only explores it: give one of them")
+            raise typer.BadParameter("a NAME describes a variant, and --only explores it: give one of them")
         if names and quiet:
-            raise typer.BadParameter("a NAME says what a variant is, and --quiet leaves that out: give one of them")
+            raise typer.BadParameter("a NAME describes a variant, and --quiet omits that: give one of them")
         if names and cluster is not None:
             fail("--cluster: a NAME explores nothing; leave one of them out", BAD_INPUT)
         import_modules(module)

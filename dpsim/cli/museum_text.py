@@ -1,4 +1,4 @@
-"""Prints the table of `dpsim.campaign.museum`: for each mistake, what finds it and after how many schedules.
+"""Prints the table of the museum, a collection of known mistakes: what finds each, and after how many schedules.
 
     entry    class                         by      twin                schedules until found
     M-DP-1   HANG:COLLECTIVE:MISSING_RANK  ledger  proven, 1 schedule  1 by every strategy

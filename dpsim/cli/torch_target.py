@@ -3,8 +3,8 @@
     dpsim run --torch train.py --ranks 4 -- --steps 3
     dpsim explore --torch train.py:main --ranks 2 --order nccl
 
-With this option, the words after `--` are the arguments of the program and no scenarios. dpsim creates a scenario
-without faults, which expects that the run holds.
+With `--torch`, the words after `--` are the arguments of the program, and the user names no scenario. dpsim creates a
+scenario without faults, which expects that the run holds.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@
     descriptions.py    reads the meaning of a field from the docstring below it
     swarm.py           draws scenarios like a given one, with random faults
 
-This package exports only the names that other packages use most. The rest is imported from the modules.
+`dpsim.scenario` exports only the names that other packages use most. Other names are imported from the modules.
 """
 
 from dpsim.scenario.edit import scenario_from

@@ -2,9 +2,9 @@
 
     output_tokens: 16000000     ->  about 16,000,000 steps, 256,000,000 records, 107 GB; expected at most 8 GB
 
-A program estimates the memory from its arguments (`Program.estimate`). dpsim refuses a run above the limit. This also
-applies to the run of a trace, or of a replay token from another person. It prints a line before a large run within the
-limit.
+A program estimates the memory from its arguments (`Program.estimate`). dpsim refuses a run above the limit, whether a
+scenario file, a trace or a replay token from another person describes it. It prints a line before a large run within
+the limit.
 
     allow(16_000_000_000, note)     # what `--memory 16GB` does; None: the default limit
     refuse_enormous("big", program, args)

@@ -6,8 +6,8 @@
     scenario_path("quickstart")         # a scenario that comes with dpsim, with or without .yaml
     scenario_path("museum/stale_slot")  # a scenario in a subfolder
 
-A clone has these scenarios in `scenarios/` beside the package. A wheel has them in the package, in `_scenarios/`. An
-editable installation imports from the clone. This module does not read the files.
+In a clone, the scenarios that come with dpsim are in `scenarios/` beside the package. In a wheel, they are in the
+package, in `_scenarios/`. An editable installation imports from the clone. This module does not read the files.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ A test compares docs/scenario.schema.json with this module. The command that wri
 
     python -m dpsim.scenario.schema > docs/scenario.schema.json
 
-`dpsim schema --module my_protocols` also includes the parameters of programs with `Params`.
+`dpsim schema --module my_protocols` prints the schema with the parameters of the programs in that module.
 
 The schema uses draft 07, the newest draft that all YAML language servers support. It only helps while typing: it checks
 neither registered names nor rules that span several fields. Every file that `dump_scenario` writes is valid. The schema
@@ -42,7 +42,8 @@ TEMPLATE = "#/definitions/{model}"
 def schema(protocols: Iterable[ProtocolEntry] = ()) -> dict[str, Any]:
     """Returns the schema for programs without `Params` and for those of `protocols` that have them.
 
-    It omits a program with invalid `Params` or without a schema, because a scenario of that program shows the error.
+    The schema omits a program with invalid `Params` or without a schema, because a scenario of that program shows the
+    error.
     """
     named = {}
     for entry in (one for one in protocols if one.program.Params is not None):

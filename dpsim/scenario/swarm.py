@@ -9,9 +9,9 @@ The faults stop, and then the run must end (`limits.progress` bounds how many op
         one.scenario.faults, one.scenario.delays    # one or two of these
         one.scenario.description                    # "Possible here: die, delay."
 
-Each fault is at an op that a run without faults reaches (`Place`), and two faults are on different ranks or services. A
-seed always gives the same worlds. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012; TigerBeetle's
-simulator.
+A swarm plants each fault at an op that a run without faults reaches (`Place`), and two faults at different ranks or
+services. A seed always gives the same worlds. Prior art: Groce, Zhang, Eide, Chen, Regehr, "Swarm testing", 2012;
+TigerBeetle's simulator.
 """
 
 from __future__ import annotations

@@ -120,8 +120,8 @@ def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = N
 def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
     """Returns the problems of `misnamed` for a scenario that was just read. `base`: the folder of its file.
 
-    It ignores other errors of the program, because the run reports them. It does not call the program if the scenario
-    names no service and no node.
+    Other errors of the program are ignored, because the run reports them. If the scenario names no service and no node,
+    the function does not call the program.
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []

@@ -10,10 +10,12 @@ follows the contract of `dpsim.contract.interface`. It tests sim, gloo, nccl and
     def test_mine(case):
         check_backend(MyBackend(), only=case)
 
-Each case runs small programs on the backend and on the simulation, and compares decisions, learned values and how ranks
-end. It also compares the ops on each communicator and stream, in order. Cases do not compare times. A case that plants
-a fault also requires the right finding with the right culprit. Then the backend must run another world. An
-`AssertionError` names the backend, the case with its rule, the rank, and the expected and the actual value.
+`CONFORMANCE` names the cases of `check_backend`. Each case runs small programs on the backend and on the simulation. It
+compares decisions, learned values, how ranks end, and the ops on each communicator and stream, in order. No case
+compares times. A case that plants a fault also requires the right finding with the right culprit. Then the backend must
+run another world.
+
+An `AssertionError` names the backend, the case with its rule, the rank, and the expected and the actual value.
 
     suite.py         check_backend: runs the cases one after the other
     cases.py         the cases; the docstring of each is the rule that it checks

@@ -1,5 +1,7 @@
 """Runs a world on a backend and on the simulation, and raises an error that names the broken rule.
 
+A world lists the ranks, the communicators and the planted faults of a run.
+
 The bench compares the journals of the two runs, rank by rank and op by op. A journal lists what a rank issued, learned
 and decided, in order. The bench ignores places in the source, because backends may differ there, the records of planted
 faults, and time.

@@ -92,7 +92,7 @@ def queries(bench: Bench) -> None:
     """Before a wait, a query of an event may return True or False. Once True, it stays True, and it is True after
     synchronize.
 
-    So the bench does not compare the runs.
+    The results depend on time, so the bench does not compare the runs.
     """
     bench.conforms("queries", same=False)
     bench.conforms_without_time("queries", same=False)
@@ -116,7 +116,7 @@ def transfers(bench: Bench) -> None:
 def any_source(bench: Bench) -> None:
     """A receive from any source takes the next message of one member, and returns the sender. Any member may be first.
 
-    So the bench does not compare the runs.
+    The results depend on time, so the bench does not compare the runs.
     """
     bench.conforms("any_source", same=False)
     bench.conforms_without_time("any_source", same=False)
@@ -127,7 +127,7 @@ def looks(bench: Bench) -> None:
     """A query of a host collective or transfer returns False while it cannot be over, and True after an await. Between,
     it may return either, and once True, it stays True.
 
-    So the bench does not compare the runs.
+    The results depend on time, so the bench does not compare the runs.
     """
     bench.conforms("looks", same=False)
     bench.conforms_without_time("looks", same=False)

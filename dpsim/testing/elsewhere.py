@@ -3,9 +3,10 @@
     def test_mine():
         same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
 
-Each run of the simulation yields gates for a run on the backend (`dpsim.campaign.gates`). With these gates, messages,
-threads, stores, events and sends have the same order as in the simulation, so races make no difference. Then `same_on`
-compares the traces: what each host thread issued, learned and decided, and how each actor ended.
+A *gate* fixes the outcome of a call that races, such as which message a poll takes (`dpsim.campaign.gates`). Each run
+of the simulation yields the gates for a run on the backend. So messages, threads, stores, events and sends have the
+same order in both runs, and races make no difference. Then `same_on` compares the traces: what each host thread issued,
+learned and decided, and how each actor ended.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cases of the conformance suite that plant a fault; see `dpsim.testing.cases`.
 
-They plant it in the last rank, in the middle of the program. These cases are slow on a backend with real processes,
+The cases plant a fault in the last rank, in the middle of the program. They are slow on a backend with real processes,
 because the backend has to detect a hang and to recover from it.
 """
 
@@ -56,28 +56,36 @@ def repeated(bench: Bench) -> None:
 
 @case
 def altered_count(bench: Bench) -> None:
-    """The journal has a collective of another size as the rank called it, whatever its effect. The next world runs."""
+    """If a fault changes the size of a collective, the journal records the changed call, whatever its effect. The next
+    world runs.
+    """
     alter = Fault("alter", bench.last, At("check.combine", ODD), {"count": 2})
     bench.finds("MISMATCH:COLLECTIVE:COUNT", "check.combine", alter, "device", same=False)
 
 
 @case
 def altered_dtype(bench: Bench) -> None:
-    """The journal has a collective of another type as the rank called it, whatever its effect. The next world runs."""
+    """If a fault changes the type of a collective, the journal records the changed call, whatever its effect. The next
+    world runs.
+    """
     alter = Fault("alter", bench.last, At("check.sum", ODD), {"dtype": "int64"})
     bench.finds("MISMATCH:COLLECTIVE:DTYPE", "check.sum", alter, "host", same=False)
 
 
 @case
 def altered_op(bench: Bench) -> None:
-    """The journal has another collective as the rank called it, whatever its effect. The next world runs."""
+    """If a fault replaces a collective, the journal records the other collective, whatever its effect. The next world
+    runs.
+    """
     alter = Fault("alter", bench.last, At("check.combine", ODD), {"op": "broadcast"})
     bench.finds("MISMATCH:COLLECTIVE:OP", "check.combine", alter, "device", same=False)
 
 
 @case
 def altered_root(bench: Bench) -> None:
-    """The journal has a broadcast from another root as the rank called it, whatever its effect. The next world runs."""
+    """If a fault changes the root of a broadcast, the journal records the changed call, whatever its effect. The next
+    world runs.
+    """
     alter = Fault("alter", bench.last, At("check.tell", ODD), {"root": bench.last})
     bench.finds("MISMATCH:COLLECTIVE:ROOT", "check.tell", alter, "root", same=False)
 

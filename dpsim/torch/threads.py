@@ -7,11 +7,12 @@
     ["joins", thread, site]             it waits for the end of another thread
     ["ended"]                           its function has returned
 
-A thread that waits without limit waits on a flag, and a new flag for each wait. A thread that waits with a time-out
-receives from a mailbox, because only a mailbox has time-outs in dpsim.
+If a thread waits for another one without a time-out, its host thread waits on a new flag of the rank. If it waits with
+a time-out, its host thread receives from a mailbox, because in dpsim only a mailbox has time-outs.
 
 When the main thread ends, a daemon thread that waits for another thread ends too. If a daemon thread waits in a
-collective, the rank aborts the process group once nothing else can happen.
+collective, the rank first lets everything else in the simulation happen. Then it aborts the process group, which ends
+the wait.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def test_small_worlds_together() -> None:
 
 def test_a_search_that_stopped_says_so_first() -> None:
     """The twins go on after the failure, or have none."""
-    stopped = "\n\nthe search stopped at the first failure; --keep-going goes on\nnever reached by 1 world:\n"
+    stopped = "\n\nthe search stopped at the first failure; --keep-going continues it\nnever reached by 1 world:\n"
     write_file("T-COVERED-BREAKS")
     answer = dpsim_("explore", "covered.yaml", *MODULE, "--coverage")
     assert (answer.code, stopped in answer.out) == (1, True)

@@ -148,7 +148,7 @@ def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.Monke
         f"dpsim: {trace}: step 1 of 4 of the schedule: expected 'rank 0 first[0]', "
         f"possible are {', '.join(map(repr, possible))}. Likely causes: the protocol or the scenario has changed since "
         "the schedule was noted. Or the run depends on something beside the schedule (a clock, an unseeded random "
-        "number, state that outlives a run). --fallback goes on all the same\n"
+        "number, state that outlives a run). --fallback continues anyway\n"
     )
 
 

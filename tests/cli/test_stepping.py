@@ -56,7 +56,7 @@ def test_the_debugger_stands_in_the_program_and_knows_every_rank(trace: str) -> 
     assert "tests/agreeing.py" in answer.out
     assert answer.out.count("ranks 0, 1  step 1: wait in world_cpu #1, for rank 2") == 2
     assert "(1, 1)" in answer.out
-    assert "*** 7: no rank that stands in its program" in answer.out
+    assert "*** 7: no rank that runs its program" in answer.out
     assert "prepared = " in answer.out
     assert answer.out.endswith("the same run again\n")
     assert "dpsim/sim" not in answer.out

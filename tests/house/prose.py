@@ -7,7 +7,7 @@
 * In a Markdown file these are paragraphs, headings, list items and the cells of tables.
 * In a scenario these are the comments and the `description`. In TOML and in a Makefile, comments and messages.
 
-This module skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
+The module skips code: fenced blocks, indented blocks and doctests. Inline code counts as one word. A gap of two spaces
 separates two texts. So an entry of a map is a sentence, and a comment within an indented block is one too.
 """
 

@@ -8,7 +8,8 @@ them.
     nights.py   the objects of `campaign`, and the key of `--coverage`
     objects.py  all objects, by command
 
-`findings[].class` means the key `class` of each object in the list `findings`. `figures.*` means any key of the object
-`figures`, because the program chooses its names. Each object also has the key `schema_version`. A test compares this
-list with the objects that commands print. Commands of other packages describe their objects in those packages.
+In a key, `findings[].class` means the key `class` of each object in the list `findings`. `figures.*` means any key of
+the object `figures`, because the program chooses its names. Each object that a command prints also has the key
+`schema_version`. A test compares the listed keys with those objects. Commands of other packages describe their objects
+in their own packages.
 """

@@ -1,4 +1,4 @@
-"""The class of a key of a JSON object, and the keys of several objects."""
+"""The Python class that describes a key of a JSON object, and the keys of several objects."""
 
 from __future__ import annotations
 

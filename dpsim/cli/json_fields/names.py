@@ -42,8 +42,8 @@ SHOW = (
     JsonField("meanings[].family", "text, of a class", "the kind of trouble"),
     JsonField("meanings[].meaning", "text, of a class or key", "the event or the rule"),
     JsonField("meanings[].cure", "text, of a class", "what to do"),
-    JsonField("meanings[].outcome", "list of text, of an exit code", "what the code stands for"),
-    JsonField("meanings[].output", "text, of an exit code", "where the command says more"),
+    JsonField("meanings[].outcome", "list of text, of an exit code", "the meaning of the code"),
+    JsonField("meanings[].output", "text, of an exit code", "where the command prints details"),
 )
 
 CARDS = (

@@ -68,7 +68,7 @@ EXPLORED = (
         "progress.estimate_log2", "number or null", "estimate of all schedules, as a logarithm to the base of two"
     ),
     JsonField("progress.spread_log2", "list of numbers or null", "lower and upper end of this estimate"),
-    JsonField("stood", "text or null", "where each rank stood in the last run that was cut off or ran out of time"),
+    JsonField("stood", "text or null", "where each rank was in the last run that was cut off or ran out of time"),
     JsonField("new_per_hundred", "number", "new classes in the last hundred schedules"),
     JsonField("races", "object", "pairs of sites that race"),
     JsonField("races.pairs", "number", "all pairs"),
@@ -134,7 +134,7 @@ REPLAY = (
     JsonField("steps", "number", "choices of the schedule"),
     JsonField("skipped", "list of text", "choices of the trace that were not possible"),
     JsonField("added", "list of text", "choices that the trace does not have"),
-    JsonField("stalled", "list of text", "gates at which a run on real processes stands"),
+    JsonField("stalled", "list of text", "gates at which a run on real processes waits"),
     *EVIDENCE,
     JsonField("difference", "text or null", "the first difference to the trace"),
     JsonField("results", "text, may be absent", "the folder of report, picture, trace and scenario"),

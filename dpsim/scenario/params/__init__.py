@@ -9,5 +9,5 @@
     files.py       parameters that name files
     shapes.py      the values that a field can have, from its type and bounds
 
-`dpsim.scenario.small` enumerates such parameters, and `dpsim.testing.models` draws them at random.
+`dpsim.scenario.small` enumerates the parameters of such a model, and `dpsim.testing.models` draws them at random.
 """

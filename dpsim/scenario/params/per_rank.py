@@ -8,9 +8,9 @@
 
     args.params.slots[rank.rank]
 
-With this type, the model of a program declares that ranks may differ, and a scenario gives the values. pydantic
-validates each value as a field of the type in brackets, here `int`. dpsim refuses a scenario that names a rank which
-the world lacks.
+With the type `PerRank`, a program declares that a parameter may differ between ranks, and a scenario gives the values.
+pydantic validates each value as a field of the type in brackets, here `int`. dpsim refuses a scenario that names a rank
+which the world lacks.
 """
 
 from __future__ import annotations

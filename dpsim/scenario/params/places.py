@@ -34,7 +34,7 @@ def at_their_places(error: ValidationError, value: Any, more: list[InitErrorDeta
 
 
 def _place(loc: tuple[int | str, ...], value: Any) -> KeyPath:
-    """Returns the parts of a place that are keys or positions in `value`, and the tags that the YAML reader removes."""
+    """Returns the parts of `loc` that are keys or positions in `value`, and the tags that the YAML reader removes."""
     path: KeyPath = ()
     for part in loc:
         if part in (ALL_TAG, EACH_TAG, OF_A_KEY):

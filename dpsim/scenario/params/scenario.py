@@ -3,9 +3,11 @@
     name: two
     protocol: {name: waves, params: {interval: 2}}
 
-Such a scenario has only the sections of every scenario. `scenario_of` creates a class with the user's model as the type
-of `params`, so pydantic validates each parameter, and the JSON Schema includes it. If the program defines no groups,
-the world has two communicators of all ranks: `world` on devices and `world_cpu` on hosts, both of kind `world`.
+A scenario of a program with `Params` has only the sections that every scenario has. `scenario_of` creates its class,
+with the user's model as the type of `params`. So pydantic validates each parameter, and the JSON Schema includes it.
+
+If the program defines no groups, the world has two communicators of all ranks: `world` on devices and `world_cpu` on
+hosts, both of kind `world`.
 """
 
 from __future__ import annotations

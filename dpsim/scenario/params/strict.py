@@ -3,7 +3,7 @@
 By default, pydantic ignores such a key, so a misspelt parameter would silently have its default. A model with
 `ConfigDict(extra="allow")` still accepts extra keys.
 
-This module also refuses a model whose values a file cannot store. Otherwise, the saved scenario of a failure would
+The module also refuses a model with values that a file cannot store. Otherwise, the saved scenario of a failure would
 differ from the one that failed.
 """
 

@@ -1,4 +1,6 @@
-"""Enumerates every small world like a scenario, because a random search may miss a small world that fails.
+"""Enumerates every small world like a scenario, because a random search may miss a small one that fails.
+
+A world is a scenario with fixed parameters and faults.
 
     worlds.py    the worlds with parameters up to given sizes, for a program with `Params`
     values.py    the values of one parameter up to a size

@@ -14,7 +14,8 @@ from dpsim.scenario.model import Scenario
 def injected_within(base: Scenario, size: int) -> dict[str, list[Any]]:
     """Returns the faults, delays and messages of a scenario whose ranks are all below `size`.
 
-    It keeps those of services. If a smaller world lacks the service, the program refuses the scenario.
+    Faults, delays and messages of services stay. If a smaller world lacks the service, the program refuses the
+    scenario.
     """
 
     def there(*ranks: int | str) -> bool:

@@ -1,6 +1,10 @@
-"""Enumerates every world with parameters up to given sizes, because a random search may miss a small world that fails.
+"""Enumerates every world with parameters up to given sizes, because a random search may miss a small one that fails.
+
+A world is a scenario with fixed parameters and faults.
 
     all_up_to(scenario, "interval=3,slots=2").worlds()
+
+Each line shows a field of a model, its size in `--all-up-to`, and the values that the worlds then have:
 
     interval: int = Field(4, ge=1)          interval=3               1, 2, 3
     eager: bool = False                     eager                    false, true

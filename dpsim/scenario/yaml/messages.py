@@ -1,13 +1,13 @@
 """Words pydantic's errors for the author of a scenario: the place, what is wrong, what is expected, and a suggestion.
 
 For example, pydantic reports "Input should be a valid integer, unable to parse string as an integer" at ('faults', 0,
-'skip', 'rank'). This module turns it into
+'skip', 'rank'). From this error, the module makes
 
     path ('faults', 0, 'rank')    message: expected a whole number, got the text 'one'
 
-Here 'skip' is the tag of a union and no key of the file. `_walk` follows the place through the models, so it drops such
-tags, and it finds the allowed keys. For an unknown key, the message suggests the nearest allowed key, or names the
-section to which the key belongs.
+In the example above, 'skip' is the tag that pydantic adds for a union, and no key of the file. `_walk` follows the
+place through the models, so it drops such tags, and it finds the allowed keys. For an unknown key, the message suggests
+the nearest allowed key, or names the section to which the key belongs.
 
 Prior art: NeMo-Agent-Toolkit 2248 shows the mistakes to avoid (it used only the first part of a place, and crashed on
 an empty one).
@@ -56,7 +56,7 @@ def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Ex
     """Returns the problems of the first `MOST` pydantic errors. More lines help no user, and near names take time to
     find.
 
-    It omits the error that a list is too short if the list has wrong items, because these cause it.
+    If a list has wrong items, pydantic also reports it as too short, and that second error is omitted.
     """
     return [
         explained

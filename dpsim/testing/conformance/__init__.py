@@ -25,8 +25,8 @@ the sentence of the contract. All numbers are exact in their type.
     lazy.py          communicators that are created at their first use
     ground.py        shared code: data, expectations, kernels
 
-The program does not test that a backend reuses freed memory, but only that it does not reuse it too early. It tests
-neither durations nor the order of messages from two senders.
+The conformance program does not test that a backend reuses freed memory, but only that it does not reuse it too early.
+The program tests neither durations nor the order of messages from two senders.
 
 Worker processes import this package, so it imports only the contract, the registry and array libraries.
 """

@@ -1,7 +1,7 @@
 """The part `dtypes`: hosts and devices move every element type, and reduce those that the libraries reduce.
 
-Each round takes a third of the types. Every rank knows the bytes that each other rank sends. Neighbouring bytes differ,
-so a truncation or conversion shows.
+A round of the part tests a third of the types. Every rank knows the bytes that each other rank sends. Neighbouring
+bytes differ, so a truncation or conversion shows.
 
 The inputs of a reduction are 1, 2 or 3, and those of an average are multiples of the number of members. So each result
 is exact, although NCCL multiplies the terms of an average by a rounded 1/n, and gloo divides their sum by n.

@@ -1,7 +1,7 @@
 """Shared code of the parts of the conformance program: the data that ranks send, expectations, and kernels.
 
-All data are *lines*: rank r has start, start + 1, ... if r is even, and start, start - 1, ... if r is odd. So no single
-rank has the largest or smallest element at every position. Every rank can compute the lines of the others.
+All ranks send *lines*: rank r has start, start + 1, ... if r is even, and start, start - 1, ... if r is odd. So no
+single rank has the largest or smallest element at every position. Every rank can compute the lines of the others.
 
     expect("read", await buffer.read("site"), round.line(rank, 4, "int32"), "the content after all work so far")
 

@@ -1,9 +1,10 @@
 """The part `looks`: what a query of a host's collective or transfer may return.
 
 A rank may observe the end of a call some time after the call can be over. So a query may return False for any time, and
-this part accepts both values. After an await, or after a query that returned True, it returns True. While the call
-cannot be over, it returns False. A wait with a time-out returns True if all members arrive before the time-out.
-Otherwise it returns False.
+the part accepts both values. After an await, or after a query that returned True, each query returns True. While the
+call cannot be over, each query returns False.
+
+A wait with a time-out returns True if all members arrive before the time-out, and False otherwise.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The part `made_groups`: pairs of neighbours make groups during the run, each with communicators on host and device.
 
-Each member of a pair knows what the other one sends. Each round gives the pair another name.
+Each member of a pair knows what the other one sends, so it can check the results. Each round gives the pair another
+name.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ threads before every call, which costs more.
 
     protocol: {name: conformance}
 
-It uses the communicators that every world has: "dp_cpu" on the host, and "dp" and "ep" with the same ranks on the
-device. It runs on groups of any size.
+The program uses three communicators: "dp_cpu" on the host, and "dp" and "ep" with the same ranks on the device. It runs
+on groups of any size.
 """
 
 from __future__ import annotations

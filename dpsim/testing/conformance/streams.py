@@ -4,8 +4,8 @@ The part needs no clock to see whether streams run concurrently, and whether one
 a stream of the first rank: the peers call it only after the first rank's host has checked the other streams. At that
 time, all work that does not wait for the held stream must be done, and all work that does must not be.
 
-No kernel may run for the first time while a stream is held. A GPU loads a kernel and allocates pinned memory at the
-first use, and may wait for all of its streams to do so.
+While a collective holds a stream, no kernel may run for the first time. A GPU loads a kernel and allocates pinned
+memory at the first use, and may wait for all of its streams to do so.
 """
 
 from __future__ import annotations

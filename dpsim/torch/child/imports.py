@@ -21,7 +21,8 @@ def new() -> list[str]:
     """Returns the modules of installed packages since the last call. The user's own modules have state, so they are
     left out.
 
-    It reads only the end of `sys.modules`. To look at a module changes its reference count, which copies a memory page.
+    The function reads only the end of `sys.modules`. To look at a module changes its reference count, which copies a
+    memory page.
     """
     found = []
     for name in sorted(islice(reversed(sys.modules), max(len(sys.modules) - _had[0], 0))):

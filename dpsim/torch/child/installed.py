@@ -2,8 +2,8 @@
 
     install()           # once, in the warm parent, before any module imports names from torch.distributed
 
-A program may name any backend. Its groups are created by the backend `dpsim`, which this module registers with torch.
-`get_backend` returns the name that the program gave.
+A program may name any backend of torch.distributed. In each case, the backend `dpsim`, which this module registers with
+torch, creates the groups. `get_backend` returns the name that the program gave.
 """
 
 from __future__ import annotations

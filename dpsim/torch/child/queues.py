@@ -77,8 +77,8 @@ class Queue(queue.Queue):  # type: ignore[type-arg]
         return super().empty()
 
     def _choose(self, side: str, waits: bool) -> None:
-        """Makes a put or get conflict with others of its kind. One that does not block conflicts with the other kind,
-        too.
+        """Tells the explorer to try both orders of this call and others of its kind: puts or gets. If the call does not
+        block, the explorer also tries both orders with calls of the other kind.
         """
         for one in (side,) if waits else ("gets", "puts"):
             choose(f"{one}.{self._name}")

@@ -1,4 +1,5 @@
-"""The main function of a child: it sets up a rank, runs the user's program, and reports how the program ended.
+"""The main function of a child, the process of a rank: it sets up the rank, runs the user's program, and reports the
+end.
 
 The process has the environment variables of torchrun. A script runs as `__main__`. A function of a file is called with
 the rank and the number of ranks, or with fewer arguments if it takes fewer. For a function, this module creates the

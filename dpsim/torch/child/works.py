@@ -169,7 +169,7 @@ def joined(works: Sequence[Started], out: Any = None) -> Started:
 def from_library() -> bool:
     """Returns whether a library of torch makes the current call.
 
-    Then other code of torch lies between the user's frame and the function of torch.distributed.
+    If a library does, other code of torch is between the user's frame and the function of torch.distributed.
     """
     frame: Any = sys._getframe(1)
     while frame is not None and not is_users(frame.f_code):
