@@ -50,7 +50,7 @@ def drafts(settings: Settings) -> Drafts:
     number = given.get("speculative_config.num_speculative_tokens")
     if number is None:
         raise ScenarioError(
-            "--speculative-config has no num_speculative_tokens; expected it: only the model knows what it is otherwise"
+            "--speculative-config has no num_speculative_tokens; expected a number, as its default depends on the model"
         )
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ScenarioError(
