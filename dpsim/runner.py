@@ -1,8 +1,4 @@
-<<<<<<< HEAD
 """Runs a scenario once, and judges the run: it prepares the program, calls the backend, and compares the findings.
-=======
-"""Runner: runs a scenario on a backend, judges the run by all checks, and compares the result with the expectation.
->>>>>>> wp4
 
 >>> from dpsim.scenario import scenario_from
 >>> request = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 2}
@@ -33,19 +29,11 @@ from dpsim.scenario.to_world import only_simulated, prepare, world
 
 
 class UnknownBackend(BadInput):
-<<<<<<< HEAD
     """No backend with this name is installed."""
 
 
 class Graphs(NamedTuple):
     """Counts of CUDA graphs of all ranks: captures that ended without an error, and replays."""
-=======
-    """No backend of this name is installed."""
-
-
-class Graphs(NamedTuple):
-    """The CUDA graphs of all ranks together: successful captures, and replays."""
->>>>>>> wp4
 
     captured: int
     replayed: int
@@ -53,14 +41,9 @@ class Graphs(NamedTuple):
 
 @dataclass
 class Result:
-<<<<<<< HEAD
     """A judged run. `findings`: the violations, the primary one first. `figures`: numbers that the program reports.
 
     `switched_off`: how many findings each pattern suppressed. It does not count for checks that did not run.
-=======
-    """A judged run. `findings`: the primary one first. `switched_off`: the number of suppressed findings for each
-    pattern. If a check did not run, its number is unknown.
->>>>>>> wp4
     """
 
     scenario: Scenario
@@ -77,11 +60,7 @@ class Result:
 
     @property
     def graphs(self) -> Graphs | None:
-<<<<<<< HEAD
         """The counts of captures and replays, or None if there was no capture and the scenario requests none."""
-=======
-        """The numbers of captures and replays; None if there is none and the scenario does not ask for graphs."""
->>>>>>> wp4
         records = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
         replays = sum(raw[KIND] == "replay" for raw in records)
         captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in records)
@@ -106,16 +85,10 @@ class Result:
 
     @property
     def unmet(self) -> str | None:
-<<<<<<< HEAD
         """How the run differs from what the scenario expects, or None. A lost run is never as expected.
 
         If a run finishes without a planted fault or delay, it is not as the scenario describes, so it is not as
         expected.
-=======
-        """Why the run is not as the scenario expects it; None if it is. A lost run is never as expected.
-
-        A finished run in which a planted fault or delay did not happen is not as expected either.
->>>>>>> wp4
         """
         if self.run.lost:
             return f"lost: {self.run.lost}"
@@ -131,34 +104,20 @@ class Result:
 
     @property
     def unclaimed(self) -> str | None:
-<<<<<<< HEAD
         """Why the run cannot be compared with the expectation, or None. Then there is no finding, and the backend
         cannot show the expected one.
-=======
-        """Why the run cannot be compared with the expectation, or None.
-
-        The reason is that there is no finding, and the backend cannot show the expected one.
->>>>>>> wp4
         """
         klass = self.scenario.expected.klass
         return None if self.findings or klass is None else not_claimed(self.run, klass)
 
     @property
     def met(self) -> bool:
-<<<<<<< HEAD
         """Whether the run is as the scenario expects. A run with the expected finding is."""
-=======
-        """Whether the run is as the scenario expects it. This may be a certain finding after a planted fault."""
->>>>>>> wp4
         return self.unmet is None and self.unclaimed is None
 
 
 SIMULATION = "sim"
-<<<<<<< HEAD
 """The backend that supports all features of scenarios."""
-=======
-"""The name of the backend that supports all features of a scenario."""
->>>>>>> wp4
 
 _backends: dict[str, Backend] = {}
 
@@ -169,17 +128,10 @@ def backend_names() -> list[str]:
 
 
 def find_backend(name: str) -> Backend:
-<<<<<<< HEAD
     """Returns the backend called `name`. A process has one object of each, so that its worker processes stay alive.
 
     Raises UnknownBackend, ImportError if its module cannot be imported, and BackendUnavailable if its constructor fails
     or it lacks a method of `dpsim.contract.world.Backend`.
-=======
-    """Returns the backend of that name. Each process has one object for it, so that its worker pool stays warm.
-
-    Raises UnknownBackend, ImportError if its module cannot be imported, and BackendUnavailable if it cannot be made or
-    lacks a method of `dpsim.contract.world.Backend`.
->>>>>>> wp4
     """
     if name not in _backends:
         points = {point.name: point for point in entry_points(group="dpsim.backends")}
@@ -205,22 +157,14 @@ def _made(point: EntryPoint) -> Backend:
 
 
 def close_backends() -> None:
-<<<<<<< HEAD
     """Closes all backends and their worker processes."""
-=======
-    """Closes all worker pools."""
->>>>>>> wp4
     for backend in _backends.values():
         backend.close()
 
 
 @contextmanager
 def warm_backends() -> Iterator[None]:
-<<<<<<< HEAD
     """Closes all backends at the end of the block, also after an exception."""
-=======
-    """Closes all backends at the end, whatever happens."""
->>>>>>> wp4
     try:
         yield
     finally:
@@ -235,7 +179,6 @@ def run_scenario(
     progress: Callable[[int, int | None], None] | None = None,
     gates: Sequence[AnyGate] = (),
 ) -> Result:
-<<<<<<< HEAD
     """Runs a scenario and judges the run.
 
     `base`: the folder of the scenario's files. `gates`: the order of another run to repeat (`dpsim.campaign.gates`).
@@ -246,18 +189,6 @@ def run_scenario(
     BackendUnavailable if this machine lacks a resource, and Lost if the machine took one away before the run. If the
     machine takes one away during the run, `Run.lost` says so. A hang, a crash or a disagreement is a finding and no
     error.
-=======
-    """Runs a scenario and judges it.
-
-    `base`: the folder of the scenario file, for files that it names. `gates`: the order of another run
-    (`dpsim.campaign.gates`). Calls `progress(done, total)` now and then with numbers of steps; total is None if the
-    protocol does not know it.
-
-    Raises ScenarioError for a scenario that cannot be read or run, at all or on this backend, and UnknownBackend.
-    Raises BackendUnavailable if this machine lacks what the backend needs, and Lost if it loses that before the run
-    begins. If it loses it during the run, the reason is in `Run.lost`. A hang, a crash or a disagreement is a finding
-    and no error.
->>>>>>> wp4
     """
     program, args, prepared = prepare(scenario, base)
     on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates), times=True)

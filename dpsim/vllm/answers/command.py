@@ -25,13 +25,13 @@ def check_engine(
         bool, typer.Option("--stored", help="Compare the stored answers, also where vllm is installed.")
     ] = False,
     as_release: Annotated[
-        str, typer.Option("--as", metavar="RELEASE", help="Take the installed vllm for this release, e.g. 0.33.0.")
+        str, typer.Option("--as", metavar="RELEASE", help="Treat the installed vllm as this release, e.g. 0.33.0.")
     ] = "",
     draws: Annotated[
         int,
-        typer.Option(metavar="N", min=0, help="New questions to an installed vllm, of each kind that has some."),
+        typer.Option(metavar="N", min=0, help="The number of random questions of each kind to an installed vllm."),
     ] = 100,
-    seed: Annotated[int, typer.Option(metavar="N", help="Which new questions.")] = 0,
+    seed: Annotated[int, typer.Option(metavar="N", help="The seed of the random questions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Compare answers of vLLM's own functions with those of dpsim's model.
@@ -53,7 +53,7 @@ def check_engine(
     if as_release and not numbers(as_release):
         raise BadInput(f"--as {as_release}: expected a release of vllm, such as 0.33.0")
     if as_release and release is None:
-        raise BadInput("--as: takes an installed vllm for another release, and none is asked here")
+        raise BadInput("--as: treats an installed vllm as another release, but this check compares stored answers")
     place = folder(answers)
     with console.Progress("check-engine", unit="kind") as progress, redirect_stdout(sys.stderr):
         if release is None:

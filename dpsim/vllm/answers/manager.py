@@ -1,7 +1,8 @@
 """Compares the graph manager of source page 004 with that of release 0.17: sizes, choices and captures.
 
-Sections 5.2, 5.3 and 5.6 of the specification describe them. The inputs of a capture differ between the page and
-release 0.17. Both forms are compared with the answers of 0.17, and the page's form departs in named fields.
+Sections 5.2, 5.3 and 5.6 of the specification describe these sizes, choices and captures. The inputs of a capture
+differ between the page and release 0.17. Both forms are compared with the answers of 0.17, and the page's form departs
+in named fields.
 """
 
 from __future__ import annotations

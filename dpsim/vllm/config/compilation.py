@@ -30,7 +30,7 @@ class CompilationConfig(StrictModel):
     performance_mode: Literal["balanced", "interactivity"] = "balanced"
     """The profile by which the release chooses sizes, if none are given."""
     enforce_eager: Flag = False
-    """Whether ranks capture and replay no graph."""
+    """Whether ranks run all batches eagerly, without CUDA graphs."""
     capture_graphs: Flag = Field(
         default=False,
         description="Whether ranks capture graphs before the first step and replay them, or only choose among them. "

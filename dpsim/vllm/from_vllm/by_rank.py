@@ -42,7 +42,7 @@ def by_rank(
         if noticed:
             raise ScenarioError(f"{told[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
         if settings.get("nnodes", 1) > 1 or topology.pipeline_parallel_size > 1:
-            raise ScenarioError(f"{told[0]}; dpsim knows settings of whole replicas of dp_batch only")
+            raise ScenarioError(f"{told[0]}; dpsim models different settings only for whole replicas of dp_batch")
         ranks = [
             replica * topology.replica_size + rank
             for replica in sorted(replicas_of(settings, topology.data_parallel_size))

@@ -50,7 +50,7 @@ def drafts(settings: Settings) -> Drafts:
     number = given.get("speculative_config.num_speculative_tokens")
     if number is None:
         raise ScenarioError(
-            "--speculative-config has no num_speculative_tokens; expected it: only the model knows what it is otherwise"
+            "--speculative-config has no num_speculative_tokens; expected a number, as its default depends on the model"
         )
     if not isinstance(number, int) or isinstance(number, bool) or number < 1:
         raise ScenarioError(
@@ -78,13 +78,15 @@ def _method_of(model: str) -> str:
 def _kind(method: str) -> tuple[str, tuple[str, ...]]:
     """Returns dpsim's kind of a method, and notes about the replacement. Raises ScenarioError for an unknown method."""
     if method in HOST:
-        return "ngram", () if method == "ngram" else (f"speculative method {method} as ngram: the host proposes",)
+        return "ngram", () if method == "ngram" else (
+            f"speculative method {method} as ngram: the host proposes drafts",
+        )
     if method in HEADS:
         return "ngram", (f"speculative method {method} as ngram: ranks agree on none of its heads",)
     if method == "mtp" or method.endswith("_mtp"):
         return "mtp", ()
     if method in DRAFTERS:
-        return "mtp", (f"speculative method {method} as mtp: ranks agree on its layers; here these have experts",)
+        return "mtp", (f"speculative method {method} as mtp: ranks agree on its layers, which have experts in dpsim",)
     known = (*HOST, *HEADS, "mtp", *DRAFTERS)
     expected = f"expected one of {', '.join(known)}{did_you_mean(method, known)}"
     raise ScenarioError(f"--speculative-config: unknown method {method!r}; {expected}")

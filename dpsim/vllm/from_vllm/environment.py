@@ -26,8 +26,8 @@ REFUSED = {
 }
 """Variables that would make a deployment that dpsim does not model, with the reasons. VLLM_USE_V1=1 is allowed."""
 
-RUNNER = "which runner it is says the release, see --release"
-OTHER = "of the environment: kernels, logs, devices"
+RUNNER = "the release determines the runner, see --release"
+OTHER = "of the environment, such as kernels, logs and devices"
 
 
 def read_environment(

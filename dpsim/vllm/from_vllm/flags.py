@@ -104,8 +104,8 @@ USED: tuple[tuple[str, str, Reads], ...] = (
     ("--model=", "the name of the scenario", "word"),
 )
 
-_PLACE = "where ranks run: a scenario is the whole deployment"
-_REQUESTS = "who spreads requests over ranks: here they take turns"
+_PLACE = "the placement of ranks: a scenario contains the whole deployment"
+_REQUESTS = "the distribution of requests: in a scenario, ranks receive them in turn"
 
 CHECKED: tuple[tuple[str, str, Reads], ...] = (
     ("--prefill-context-parallel-size/-pcp=", "refused above 1: no protocol of dpsim has such ranks", "number"),
@@ -117,28 +117,28 @@ CHECKED: tuple[tuple[str, str, Reads], ...] = (
     ("--headless", _PLACE, "word"),
     ("--nnodes/-n=", _PLACE, "number"),
     ("--node-rank/-r=", _PLACE, "number"),
-    ("--ray-workers-use-nsight", "how workers are measured", "word"),
+    ("--ray-workers-use-nsight", "the profiler of workers", "word"),
     ("--runner=", "refused but for `auto` and `generate`: other models generate no tokens", "word"),
     ("--task=", "refused but for `auto` and `generate`: other models generate no tokens", "word"),
 )
 
-_OWN_CLASS = "your own class is another protocol than the one that dpsim knows"
+_OWN_CLASS = "dpsim does not model a class of yours"
 _ENGINE_0 = "of vLLM's engine V0, which has no such protocols"
 _DRAFTS = 'of vLLM\'s engine V0; expected --speculative-config \'{"method": ..., "num_speculative_tokens": N}\''
 
 REFUSED = (
-    ("--config=", "a file that is not read here; expected its lines as flags"),
+    ("--config=", "dpsim does not read this file; expected its lines as flags"),
     ("--scheduler-cls=", _OWN_CLASS),
     ("--worker-cls=", _OWN_CLASS),
     ("--worker-extension-cls=", _OWN_CLASS),
-    ("--additional-config=json", "read by plugins, which may change anything"),
-    ("--enable-elastic-ep", "the number of ranks would change while they run; dpsim has as many from start to end"),
+    ("--additional-config=json", "plugins read it, and may change any behavior"),
+    ("--enable-elastic-ep", "the number of ranks would change during a run, which dpsim does not model"),
     ("--num-scheduler-steps=", _ENGINE_0),
     ("--use-v2-block-manager", _ENGINE_0),
     ("--preemption-mode=", _ENGINE_0),
     ("--speculative-model=", _DRAFTS),
     ("--num-speculative-tokens=", _DRAFTS),
-    ("--help/-h", "asks for a text; expected the command that serves"),
+    ("--help/-h", "prints a help text; expected a command that serves"),
 )
 
 FLAGS: tuple[CommandFlag, ...] = (

@@ -28,7 +28,7 @@ IGNORED = {
         --logits-processor-pattern= --logits-processors=* --generation-config= --override-generation-config=json
         --max-logprobs= --logprobs-mode= --io-processor-plugin= --enable-return-routed-experts
     """,
-    "of the model and its weights: shapes and numbers are stand-ins here": """
+    "of the model and its weights: dpsim runs a stand-in for the model": """
         --tokenizer= --tokenizer-mode= --tokenizer-revision= --skip-tokenizer-init --trust-remote-code --dtype= --seed=
         --hf-config-path= --hf-token=? --hf-overrides=json --revision= --code-revision= --config-format=
         --quantization/-q= --quantization-config=json --allow-deprecated-quantization --load-format= --download-dir=
@@ -43,7 +43,7 @@ IGNORED = {
         --calculate-kv-scales --mamba-cache-dtype= --mamba-ssm-cache-dtype= --mamba-block-size= --mamba-cache-mode=
         --mamba-backend= --gdn-prefill-backend= --enable-flashinfer-autotune --mm-encoder-attn-backend=
     """,
-    "of memory, of which there is enough here": """
+    "of memory, which is never too small in dpsim": """
         --gpu-memory-utilization= --kv-cache-memory-bytes= --swap-space= --cpu-offload-gb= --cpu-offload-params=*
         --offload-backend= --offload-group-size= --offload-num-in-group= --offload-prefetch-step= --offload-params=*
         --kv-offloading-size= --kv-offloading-backend= --kv-sharing-fast-prefill --enable-sleep-mode
@@ -65,7 +65,7 @@ IGNORED = {
         --interleave-mm-strings --skip-mm-profiling --video-pruning-rate= --mm-tensor-ipc= --allowed-local-media-path=
         --allowed-media-domains=*
     """,
-    "of adapters: only whether there are any matters": """
+    "of adapters: dpsim models only whether a batch has any": """
         --lora-modules=* --max-loras= --max-lora-rank= --max-cpu-loras= --lora-dtype= --lora-extra-vocab-size=
         --lora-target-modules=* --fully-sharded-loras --default-mm-loras=json --enable-tower-connector-lora
         --specialize-active-lora
@@ -78,7 +78,7 @@ IGNORED = {
         --cudagraph-metrics --enable-mfu-metrics --enable-layerwise-nvtx-tracing --enable-logging-iteration-details
         --profiler-config=json
     """,
-    "of where ranks run and how they find each other: a scenario is the whole deployment": """
+    "of addresses and ports: a scenario contains the whole deployment": """
         --data-parallel-address/-dpa= --data-parallel-rpc-port/-dpp= --master-addr= --master-port=
     """,
 }

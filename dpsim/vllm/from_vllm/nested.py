@@ -67,7 +67,7 @@ KEYS: dict[str, dict[str, str]] = {
         "method": "used: config.speculative_method",
         "num_speculative_tokens": "used: config.num_speculative_tokens",
         "max_model_len": "used: config.speculative_max_model_len",
-        "disable_padded_drafter_batch": "used: config.async_scheduling, which is then off unless it is asked for",
+        "disable_padded_drafter_batch": "used: config.async_scheduling, which is then off unless a flag sets it",
         "disable_by_batch_size": "refused: the number of drafts would change from step to step",
         "num_speculative_tokens_per_batch_size": "refused: the number of drafts would change from step to step",
         **dict.fromkeys(
@@ -78,7 +78,7 @@ KEYS: dict[str, dict[str, str]] = {
                 *("suffix_decoding_min_token_prob", "speculative_token_tree", "parallel_drafting", "attention_backend"),
                 *("disable_logprobs", "rejection_sample_method", "use_local_argmax_reduction", "tensor_parallel_size"),
             ),
-            "of the drafter: what it proposes is a stand-in here",
+            "of the drafter: dpsim runs a stand-in for it",
         ),
     },
     "fault_tolerance_config": {"engine_recovery_timeout_sec": "used: config.fault_tolerance_config"},

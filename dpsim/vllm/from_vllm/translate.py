@@ -70,7 +70,7 @@ def from_vllm(text: str, release: str | None = None, protocol: str | None = None
     every = nodes(text, release or NEWEST)
     settings = every[0]
     protocol = checked(protocol or main_protocol(settings.values))
-    newest = [f"vLLM {NEWEST}, the newest release that dpsim has; --release names another"] * (release is None)
+    newest = [f"vLLM {NEWEST}, the newest release that dpsim models; --release selects another one"] * (release is None)
     release = release or NEWEST
     of_each = [_config(one, protocol, release) for one in every]
     config, notes = of_each[0]
@@ -148,16 +148,16 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
     notes = [*of_graphs.notes, *of_drafts.notes]
     if protocol == "pp_tokens":
         if config.pop("enable_lora", None) is not None:
-            settings.ignored[settings.typed["enable_lora"]] = "of adapters, which pp_tokens does not have yet"
+            settings.ignored[settings.typed["enable_lora"]] = "of adapters, which pp_tokens does not model"
     elif config.pop("num_gpu_blocks_override", None) is not None:
-        settings.ignored[settings.typed["num_gpu_blocks_override"]] = "of memory, of which there is enough here"
+        settings.ignored[settings.typed["num_gpu_blocks_override"]] = "of memory, which is never too small in dpsim"
     if "async_scheduling" not in config and (why := _asynchronous(settings, of_drafts.config)):
         config["async_scheduling"] = True
         notes.append(why)
     tokens, most = config.get("max_num_batched_tokens"), EngineConfig().max_num_seqs
     if tokens is not None and "max_num_seqs" not in config and tokens < most:
         config["max_num_seqs"] = tokens
-        notes.append(f"max_num_seqs {tokens}: dpsim's {most}, and no more than a step has tokens")
+        notes.append(f"max_num_seqs {tokens}: the tokens of a step, which are fewer than dpsim's default {most}")
     return config, notes
 
 
@@ -201,7 +201,7 @@ def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
         drafted.get("speculative_method") == "ngram" and method not in ON_DEVICE,
         settings.get("speculative_config.disable_padded_drafter_batch", False) is True,
     )
-    return None if any(forbids) else "async_scheduling true: vLLM's default, as nothing here forbids it"
+    return None if any(forbids) else "async_scheduling true: vLLM's default, as no other flag forbids it"
 
 
 def _scenario(
@@ -240,7 +240,7 @@ def _with_flags(problems: str, settings: Settings) -> str:
 def _of_environment(settings: Settings) -> list[str]:
     """Returns notes about flags that an environment variable overrides."""
     return [
-        f"{variable} {plain(settings.values[name])}: it wins over {flag} {plain(value)}"
+        f"{variable} {plain(settings.values[name])}: it overrides {flag} {plain(value)}"
         for name, (flag, value) in settings.overruled.items()
         for variable in (settings.typed[name],)
     ]
@@ -260,10 +260,10 @@ def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
     left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]
     if left:
         values = ", ".join(f"{name} {getattr(default, name)}" for name in left)
-        notes.append(f"{values}: dpsim's defaults, as vLLM's depend on the GPU")
+        notes.append(f"{values}: dpsim's defaults, as those of vLLM depend on the GPU")
     expert = settings.get("enable_expert_parallel", False)
     if settings.get("data_parallel_size", 1) == 1:
-        notes.append("one replica, with no other to agree with")
+        notes.append("one replica, which agrees with no other replica")
     elif not expert:
         notes.append("a mixture of experts: replicas of a dense model would have nothing to agree on")
     return notes
@@ -274,7 +274,7 @@ def _remarks(every: Sequence[Settings], notes: Sequence[str]) -> list[str]:
     ignored = {flag: why for settings in every for flag, why in settings.ignored.items()}
     return [
         *(f"taken as: {note}" for note in notes),
-        *(f"checked, without effect here: {line}" for line in _by_reason(checked)),
+        *(f"checked, without further effect: {line}" for line in _by_reason(checked)),
         *(f"ignored: {line}" for line in _by_reason(ignored)),
     ]
 

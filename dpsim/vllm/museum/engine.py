@@ -170,7 +170,7 @@ class OneCountsOn(CountsOn):
 
 
 class All(PauseVotes033):
-    """Pause votes under which engines have work only if every engine has some, instead of at least one."""
+    """Reads the sums of the finish sync wrongly: engines have work only if every engine has some, not at least one."""
 
     def verdict(self, total: Numbers) -> Verdict:
         unfinished, pausing = total

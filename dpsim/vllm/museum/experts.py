@@ -2,10 +2,10 @@
 
 From time to time data-parallel ranks sum the load of each expert, compute a new placement, and exchange the weights of
 experts. M-ES-9 is a mutant of the engine's specification, section 10.8 (see docs/keys.md). The bug eplb-coop-launch is
-vllm pull request 32860. One stream runs transfers of experts, and another stream runs an all-to-all, whose blocks have
-to be on the device at the same time. On one rank the transfers start first, on another rank the all-to-all, and neither
-kernel can finish. In vLLM a separate thread issues the transfers. Here the rank issues them itself, because the hang
-depends on the streams only (the program `eplb` has the thread).
+vllm pull request 32860. One stream runs transfers of experts, and another stream runs an all-to-all, whose thread
+blocks have to be on the device at the same time. On one rank the transfers start first, on another rank the all-to-all,
+and neither kernel can finish. In vLLM a separate thread issues the transfers. Here the rank issues them itself, because
+the hang depends on the streams only (the program `eplb` has the thread).
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
 """

@@ -56,7 +56,7 @@ class EngineParameters(Parameters):
 
     @property
     def size(self) -> int:
-        """The number of ranks of the topology."""
+        """The number of ranks, over all parallel axes."""
         return self.topology.world_size
 
     @property

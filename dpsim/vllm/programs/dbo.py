@@ -74,18 +74,16 @@ class DualBatchOverlap(Program[OverlapSetup]):
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         if config.num_gpu_blocks_override is not None:
-            raise Unsuitable("config.num_gpu_blocks_override: dbo has no KV cache to be too small; remove it")
+            raise Unsuitable("config.num_gpu_blocks_override: dbo models no limit of the KV cache; remove it")
         if config.has_drafter:
             raise Unsuitable("config.speculative_method: dbo has no drafter; set it to ngram, or remove it")
         if topology.tensor_parallel_size > 1:
-            raise Unsuitable(
-                "topology.tensor_parallel_size: the experts of dbo are one a data-parallel rank; remove it"
-            )
+            raise Unsuitable("topology.tensor_parallel_size: each replica of dbo is one rank; remove it")
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
         (release, runner), form = named("dbo", args.form), f"protocol.form: {args.form}"
         if runner == "v2" and config.enable_lora:
             raise Unsuitable(
-                "config.enable_lora: no graph of the V2 runner knows adapters here; remove it, or take another form"
+                "config.enable_lora: the V2 runner of dbo has no graphs for adapters; remove it, or take another form"
             )
         pieces: dict[type[Any], type[Any]] = {BatchForm: there(release.agreement, form)}
         pieces[BatchFlow] = there(release.flow, form)

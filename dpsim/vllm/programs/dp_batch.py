@@ -97,9 +97,9 @@ class DataParallelBatch(Program[DataParallelSetup]):
         for one in (config, *configs.values()):
             refuse_of_v2(v2, release, args, one)
             if one.num_gpu_blocks_override is not None:
-                raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
+                raise Unsuitable("config.num_gpu_blocks_override: dp_batch models no limit of the KV cache; remove it")
             if one.capture_graphs != config.capture_graphs:
-                raise Unsuitable("config_by_rank: capture_graphs says what is simulated, alike on all ranks; remove it")
+                raise Unsuitable("config_by_rank: capture_graphs must be equal on all ranks; remove it")
             if one.capture_graphs:
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
@@ -129,7 +129,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
         """
         if config.eplb_config.use_async:
             raise Unsuitable(
-                "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
+                "config.eplb_config.use_async: the ranks of dp_batch have no threads that move experts; "
                 "remove it, or take the protocol eplb"
             )
         return there(release.balance, "config.enable_eplb")

@@ -137,8 +137,8 @@ class Engine(Program[EngineSetup]):
         setup = EngineSetup(topology, config, layout, interval, plan, pieces)
         if args.pieces.get("counts") == "published" and not setup.balances:
             raise Unsuitable(
-                "protocol.pieces.counts: published; expected own, as front ends do not balance where there is one "
-                "engine, data_parallel_external_lb, or a batch job"
+                "protocol.pieces.counts: published; expected own, as front ends do not balance with one engine, "
+                "with data_parallel_external_lb, or in a batch job"
             )
         return setup
 

@@ -31,7 +31,7 @@ class BalancedBatch(DataParallelBatch):
     def prepare(self, args: EngineArguments) -> DataParallelSetup:
         setup = super().prepare(args)
         if setup.balance is None:
-            raise Unsuitable("config.enable_eplb: the ranks of eplb have threads to move experts in; expected true")
+            raise Unsuitable("config.enable_eplb: expected true, as threads of eplb move experts")
         return setup
 
     def balance_of(self, release: Release, config: EngineConfig) -> type[ExpertBalance]:

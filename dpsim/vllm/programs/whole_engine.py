@@ -179,11 +179,11 @@ class WholeEngine(Program[WholeSetup]):
         config = engine.config
         if engine.offline:
             raise Unsuitable(
-                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+                "config.distributed_executor_backend: external_launcher; remove it, as these engines need front ends"
             )
         if config.use_ubatching and isinstance(stack.agreement, AgreementOfV2):
             raise Unsuitable(
-                f"protocol.pieces.runner: {stack.runner}; expected v1, whose agreement splits batches of pipelines here"
+                f"protocol.pieces.runner: {stack.runner}; expected v1, as only the V1 runner splits batches here"
             )
         try:
             agreement = of_stage(stack.agreement, config)

@@ -102,10 +102,12 @@ class WholeEngineDp(Program[WholeRankSetup]):
         config = engine.config
         if engine.offline:
             raise Unsuitable(
-                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+                "config.distributed_executor_backend: external_launcher; remove it, as these engines need front ends"
             )
         if config.num_gpu_blocks_override is not None:
-            raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
+            raise Unsuitable(
+                "config.num_gpu_blocks_override: whole_engine_dp models no limit of the KV cache; remove it"
+            )
         form, flow, graphs = decides_alone(stack)
         drafter = Drafter if stack.v2 is None else there(stack.v2.drafter, "protocol.pieces.runner: v2")
         pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: drafter}

@@ -146,13 +146,15 @@ def register_release(release: Release, module: str) -> None:
     ValueError for a name that another record has, for an invalid name, and for a piece of a wrong class.
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", str(release.name)) or release.name in ("current", "source"):
-        raise ValueError(f"a release is called {release.name!r}; expected letters, digits, '.', '_', '-', as in 0.99")
+        raise ValueError(
+            f"a release has the name {release.name!r}; expected letters, digits, '.', '_', '-', as in 0.99"
+        )
     for wrong in misfits(release):
         raise ValueError(f"release {release.name}: {wrong}")
     if _records.get(release.name, release) != release:
         raise ValueError(f"a release {release.name!r} is registered already, with other pieces")
     if release.name.startswith(("v1-", "v2-")):
-        raise ValueError(f"release {release.name!r}: expected a name without v1- or v2-, which say the runner")
+        raise ValueError(f"release {release.name!r}: expected a name without v1- or v2-, which select the runner")
     _records[release.name] = release
     if not isinstance(release.config, Absent):
         add_rules(release.name, release.config)

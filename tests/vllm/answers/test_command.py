@@ -61,7 +61,10 @@ def test_stored_answers_as_json(answers: Path) -> None:
     ("words", "said"),
     [
         (["--answers", "nowhere"], "nowhere: is no folder with stored answers of the engine (named by --answers)"),
-        (["--as", "0.33.0"], "--as: takes an installed vllm for another release, and none is asked here"),
+        (
+            ["--as", "0.33.0"],
+            "--as: treats an installed vllm as another release, but this check compares stored answers",
+        ),
         (["--as", "newest"], "--as newest: expected a release of vllm, such as 0.33.0"),
     ],
 )
@@ -128,7 +131,7 @@ def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
     assert gone["kind"] == "metadata"
     assert gone["reason"] == "ImportError: vllm.v1.worker.ubatch_utils has no split_attn_metadata"
     (later,) = [one for one in told["not_compared"] if one["kind"] == "choices_004"]
-    assert later["reason"] == "0.33.0 has no such function; 0.17.0 has"
+    assert later["reason"] == "0.33.0 does not contain this function; 0.17.0 does"
 
 
 @pytest.mark.slow  # test_check.py has the differences, in this process
@@ -154,7 +157,7 @@ def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
     answer = dpsim_("check-engine", "--answers", answers)
     assert (answer.code, answer.err) == (3, "")
-    known = "release 0.99.1 is not known; dpsim knows 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
+    known = "release 0.99.1 is not known; dpsim knows 0.14, 0.17 to 0.33; --as RELEASE treats it as one of them"
     assert any(line.split() == f"dispatch_v1, metadata {known}".split() for line in answer.out.splitlines()), answer.out
     assert answer.out.splitlines()[-1] == "NO VERDICT  15 kinds could not be asked; 0 of 0 rows are equal"
 

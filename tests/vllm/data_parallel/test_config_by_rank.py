@@ -99,8 +99,8 @@ def test_limits_of_a_scheduler_are_those_of_its_replica() -> None:
 
 def test_every_configuration_has_to_suit_the_protocol() -> None:
     for own, said in (
-        ({"num_gpu_blocks_override": 4}, "dp_batch has no KV cache"),
-        ({"capture_graphs": True}, "capture_graphs says what is simulated"),
+        ({"num_gpu_blocks_override": 4}, "dp_batch models no limit of the KV cache"),
+        ({"capture_graphs": True}, "capture_graphs must be equal on all ranks"),
     ):
         with pytest.raises(ScenarioError, match=said):
             ran(own, [SHORT])

@@ -80,7 +80,7 @@ def test_what_vllm_does_not_compare_is_of_single_ranks(
 
 
 def test_a_replica_on_two_nodes_has_one_configuration() -> None:
-    with pytest.raises(ScenarioError, match="dpsim knows settings of whole replicas of dp_batch only"):
+    with pytest.raises(ScenarioError, match="dpsim models different settings only for whole replicas of dp_batch"):
         from_vllm(SPREAD.format(rank=1) + " --max-num-seqs 4")
 
 

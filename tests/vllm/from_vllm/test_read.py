@@ -100,7 +100,7 @@ REFUSED = {
     """-cc '{"cudagraph_mod": 1}'""": "-cc: no key 'cudagraph_mod' is known; did you mean 'cudagraph_mode'?",
     "--eplb-config.windowsize 1": "--eplb-config: no key 'windowsize' is known; did you mean 'window_size'?",
     "--kv-transfer-config '{'": "--kv-transfer-config: '{' is not JSON: ",
-    "--config serve.yaml": "--config cannot be used: a file that is not read here; expected its lines as flags",
+    "--config serve.yaml": "--config cannot be used: dpsim does not read this file; expected its lines as flags",
     "--enable-elastic-ep": "--enable-elastic-ep cannot be used: the number of ranks would change",
     "--speculative-config.disable_by_batch_size 4": "--speculative-config: the key disable_by_batch_size cannot",
 }

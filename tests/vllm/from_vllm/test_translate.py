@@ -98,7 +98,7 @@ def test_remarks_say_what_was_left_out_and_repeat_no_value() -> None:
     made = from_vllm("HF_TOKEN=secret1 vllm serve m -dp 2 --api-key secret2 --port 80 --dtype half --headless")
     assert "ignored: --api-key, --port: of the API server" in made.remarks
     assert any(line.startswith("ignored: HF_TOKEN: ") for line in made.remarks)
-    assert any(line.startswith("checked, without effect here: --headless: ") for line in made.remarks)
+    assert any(line.startswith("checked, without further effect: --headless: ") for line in made.remarks)
     assert any("a mixture of experts" in line for line in made.remarks)
     assert not any("a mixture of experts" in line for line in from_vllm("vllm serve m -dp 2 -ep").remarks)
     head = [line for line in made.text().splitlines() if line.startswith("#")]
@@ -113,17 +113,17 @@ def remarks(command: str) -> tuple[str, ...]:
 
 def test_what_is_derived_is_said_once() -> None:
     said = [line for line in remarks("vllm serve m --max-num-batched-tokens 64") if "max_num_seqs" in line]
-    assert said == ["taken as: max_num_seqs 64: dpsim's 128, and no more than a step has tokens"]
+    assert said == ["taken as: max_num_seqs 64: the tokens of a step, which are fewer than dpsim's default 128"]
 
 
 def test_adapters_are_not_lost_silently_in_a_pipeline() -> None:
-    why = "ignored: --enable-lora: of adapters, which pp_tokens does not have yet"
+    why = "ignored: --enable-lora: of adapters, which pp_tokens does not model"
     assert why in remarks("vllm serve m -pp 2 --enable-lora")
     assert why not in remarks("vllm serve m --enable-lora")
 
 
 def test_a_flag_that_loses_to_a_variable_is_said() -> None:
-    told = "taken as: VLLM_ALL2ALL_BACKEND naive: it wins over --all2all-backend pplx"
+    told = "taken as: VLLM_ALL2ALL_BACKEND naive: it overrides --all2all-backend pplx"
     command = "VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --all2all-backend"
     assert told in from_vllm(f"{command} pplx", "0.14").remarks
     assert told not in from_vllm(f"{command} naive", "0.14").remarks

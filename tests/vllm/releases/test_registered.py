@@ -174,9 +174,9 @@ def test_rules_of_its_own_have_its_name() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"name": ""}, "a release is called ''; expected letters"),
-        ({"name": "current"}, "a release is called 'current'"),
-        ({"name": "0.99\n"}, r"a release is called '0\.99.n'"),
+        ({"name": ""}, "a release has the name ''; expected letters"),
+        ({"name": "current"}, "a release has the name 'current'"),
+        ({"name": "0.99\n"}, r"a release has the name '0\.99.n'"),
         ({"flow": None}, "flow: expected a class derived from BatchFlow, got None"),
         ({"transfer": V0_33.flow}, "transfer: expected a class derived from Transfer, got <class"),
         ({"need_mask": 3}, "need_mask: expected a function, got 3"),

@@ -83,13 +83,13 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
     if kind.name in STORED_ONLY:
         raise NotAsked(f"{STORED_ONLY[kind.name]}; --stored compares its stored answers", by_design=True)
     if not kind.of_release(release):
-        raise NotAsked(f"{release} has no such function; {kind.known} has", by_design=True)
+        raise NotAsked(f"{release} does not contain this function; {kind.known} does", by_design=True)
     known = ADAPTERS[kind.name]
     found = [one for one in known if one.knows(release)]
     if not found:
         between = series(known[0].first.name) <= series(release) <= series(known[-1].last.name)
         why = f"release {release} is not known; dpsim knows {', '.join(map(str, known))}"
-        raise NotAsked(f"{why}; --as RELEASE asks it as one of them", by_design=between)
+        raise NotAsked(f"{why}; --as RELEASE treats it as one of them", by_design=between)
     return found[0]
 
 
