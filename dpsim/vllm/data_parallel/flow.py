@@ -20,8 +20,8 @@ for each release defines it. The record of a release (`dpsim.vllm.releases`) nam
     source-000   the same (0.17)                 the same                       the same
     0.33         q tokens, uniform by force      encoder                        readers of unwritten blocks (3.3)
 
-Here q is the number of tokens of a decode. "Uniform by force" means that the rank reports a batch of decodes, whatever
-the batch contains.
+In the table, q is the number of tokens of a decode. "Uniform by force" means that the rank reports a batch of decodes,
+whatever the batch contains.
 
 Sources: specification 1.6, 1.8, 3.3 and 10.2.
 """

@@ -13,8 +13,8 @@ An engine core is also its first worker. For each operation, it sends a message 
 does by RPC (`dpsim.vllm.engine.workers`). It waits for their answers to `synchronize` and `update_weights`, but not to
 a forward.
 
-A program of a whole engine uses another class with the same methods: `execute`, `dummy`, `synchronize`,
-`update_weights`.
+The program of a whole engine replaces `EngineForward` by another class with the same methods: `execute`, `dummy`,
+`synchronize`, `update_weights`.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ class FrontEnd:
 
     async def run(self) -> None:
         """Do all actions, wait for all outputs, and send STOP."""
-        self.rank.step = NO_STEP  # an engine's step makes its outputs late, so reports put that step first
+        self.rank.step = NO_STEP  # a front end waits for steps of engines, so reports show those first
         await self.settle()
         for engine in sorted(self.aborted_on):
             await self.ask([engine], "ECHO")

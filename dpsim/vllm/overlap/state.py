@@ -1,8 +1,9 @@
 """The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
-In the engine, these are variables of the process. Callers do not pass a layer its attention metadata and token counts.
-The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets its turn first
-installs its own context. Otherwise it computes with the numbers of another microbatch. The state consists of:
+In the engine, this state consists of variables of the process. Callers do not pass a layer its attention metadata and
+token counts. The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets
+its turn first installs its own context. Otherwise it computes with the numbers of another microbatch. The state
+consists of:
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left

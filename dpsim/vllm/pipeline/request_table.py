@@ -7,9 +7,9 @@
     all_token_ids         int32 (slots, width)  all tokens
     draft_tokens          int64 (slots, drafts) what the drafter proposes next
 
-Every stage has such a table, and all tables have to become equal. The last stage samples and updates its table at once.
-The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of each row
-of a batch, or -1 for a row without a slot.
+Every stage has a table of requests, and all tables have to become equal. The last stage samples and updates its table
+at once. The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of
+each row of a batch, or -1 for a row without a slot.
 
 Sources: specification 6.2 and 6.5.
 """

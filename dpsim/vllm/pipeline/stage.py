@@ -38,7 +38,7 @@ class Stage(PipelineWorker):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.results: deque[StepResult | None] = deque()  # the queue of batches: what came of each
+        self.results: deque[StepResult | None] = deque()  # the batch queue: the result of each batch
         self.taken = 0  # batches whose results were taken
         self.witness = Witness(self.history.oracles, self.history.ends if self.is_last else {})
 

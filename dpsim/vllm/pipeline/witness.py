@@ -5,8 +5,8 @@ step, because the token does not show every error. For example, a slot's new own
 Its length, history or computed count is then wrong, but its last token is right (specification 6.11, mutant M-PP-1).
 The witness compares outputs only at the end of the run, because a wrong input names an earlier cause.
 
-For each kind of difference, it raises one exception class. A finding of the class CRASH has the name of the exception,
-for example CRASH:WRONGTOKEN:
+For each kind of difference, the witness raises one exception class. A finding of the class CRASH has the name of the
+exception, for example CRASH:WRONGTOKEN:
 
     WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
     WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next

@@ -57,7 +57,7 @@ class PipelineWorker:
     ) -> None:
         self.rank, self.history, config = rank, history, history.config
         self.stages, self.replicas = history.stages, rank.device("dp").size
-        self.mirrors = "pp" if self.stages > 1 else "ep"  # who has to have the same state
+        self.mirrors = "pp" if self.stages > 1 else "ep"  # the group whose members must have the same state
         self.index = rank.device("pp").index if self.stages > 1 else 0
         self.is_first, self.is_last = self.index == 0, self.index == self.stages - 1
         self.main, self.output = rank.stream("main"), rank.stream("output")
@@ -67,7 +67,7 @@ class PipelineWorker:
         self.table = RequestTable(self.main, slots, width, self.drafts)
         rows = slots + layers.spare_slots
         self.cache = state(self.main, (len(self.layers), rows, width), "int64", "kv_cache")
-        # What a forward takes and leaves: at the same place in each step, as a graph needs it.
+        # A graph reads its inputs and writes its outputs at fixed addresses, so all forwards share these buffers.
         largest = max(history.largest, layers.largest(config))
         self.hidden = {name: state(self.main, (largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
         self.outgoing = {name: state(self.main, (largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
@@ -78,7 +78,7 @@ class PipelineWorker:
         self.slots = RequestSlots(slots)
         self.nobody = state(self.main, (1,), "int64", "mapping.dummy") if self.replicas > 1 else None
         self.executed: InputBatch | None = None  # the record of the batch that is sampled next
-        self.left: dict[str, Buffer] = {}  # what the last forward left, by name
+        self.left: dict[str, Buffer] = {}  # the outputs of the last forward, by name
         own = rank, config, self.layers, self.cache, self.hidden, self.is_first, tensor_parallel_size
         self.model = layers(*own)
 

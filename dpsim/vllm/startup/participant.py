@@ -62,7 +62,7 @@ class Participant(ABC):
                 return
             self.leave()
             if isinstance(error, NobodyCame | OneFailed) and self.rank.step >= SUPERVISES:
-                self.rank.step = GONE  # the cause is below it, in an earlier step or a missing one
+                self.rank.step = GONE  # the cause is another participant, in an earlier step or missing
             self.rank.probe(FAILED)
             raise
 
