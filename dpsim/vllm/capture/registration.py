@@ -7,10 +7,10 @@ table on the device. In each capture, a rank records the buffer and reserves a p
 session, the ranks exchange their addresses and write the table. If a rank replays a graph before, its kernel reads an
 empty place.
 
-    capture 1    keeps: look at place 0 of the table; reduce
-    capture 2    keeps: look at place 1 of the table; reduce
-    session end  ranks exchange, and write places 0 and 1
-    replay       looks at place 0 or 1
+    capture 1    the graph reads place 0 of the table, and reduces
+    capture 2    the graph reads place 1 of the table, and reduces
+    session end  the ranks exchange addresses, and write places 0 and 1
+    replay       the kernel reads place 0 or 1
 """
 
 from __future__ import annotations

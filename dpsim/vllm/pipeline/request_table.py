@@ -1,6 +1,6 @@
 """The table of requests on the device, with a row for each slot, and the kernels that read and write it.
 
-    last_sampled_tokens   int64 (slots,)        the token that a decode goes on from
+    last_sampled_tokens   int64 (slots,)        the last sampled token, the input of a decode
     total_len             int32 (slots,)        tokens of the request so far
     num_computed_tokens   int32 (slots,)        computed tokens, with drafts until the target model rejects them
     num_settled_tokens    int32 (slots,)        computed tokens that are final: the state of a recurrent layer

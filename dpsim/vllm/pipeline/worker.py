@@ -2,12 +2,11 @@
 
 The engine makes three calls (specification 7.3):
 
-    execute    one step of vLLM's V2 runner up to the hidden states (10.1).
-               It waits for the sends of the step before, receives, and takes over the tokens of `stages` steps ago.
-               Then it frees and fills slots, prepares the inputs, runs the layers, and sends. A batch without tokens
-               only takes over, frees and fills.
-    sample     of the batch executed last: the last stage samples and broadcasts, the others post the receive
-    dummy      other replicas compute, and their experts need this rank
+    execute    run one step of vLLM's V2 runner up to the hidden states (specification 10.1). Wait for the sends of
+               the step before, receive, and store the tokens sampled `stages` steps ago. Then free and assign slots,
+               prepare the inputs, run the layers, and send. For a batch without tokens, only store, free and assign
+    sample     for the batch executed last: the last stage samples and broadcasts, the others post the receive
+    dummy      run only the experts, because other replicas compute
 
 Between `execute` and `sample`, a worker keeps the batch in `executed` (specification 10.6). `execute` overwrites it,
 even if it is set, and `sample` clears it. If it is None, `sample` returns None, and the engine reports an error. A
