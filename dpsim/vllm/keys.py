@@ -93,7 +93,7 @@ INVARIANTS = {
     "I-CG-13": "The persistent output buffer holds each captured size.",
     "I-CG-14": "No captured region contains a collective that needs the host.",
     "I-DP-1": "Microbatches, token counts and mode are equal on all ranks of the group.",
-    "I-DP-2": "Each rank agrees equally often in each iteration of the loop.",
+    "I-DP-2": "In each iteration of the engine loop, all ranks make equally many agreements.",
     "I-DP-3": "The agreed mode is the smallest one that a rank sent.",
     "I-DP-4": "With a graph or with microbatches, all counts are equal, and none is below a rank's padded count.",
     "I-DP-5": "In mode NONE without microbatches, each rank keeps its count.",

@@ -7,8 +7,8 @@ place, a separate stream copies the weights of the next layer into this place. M
     main    layer 0 in place 0   layer 1 in place 1   layer 2 in place 0   layer 3 in place 1
     copy                         layer 2 -> place 0   layer 3 -> place 1   layer 0 -> place 0   layer 1 -> place 1
 
-The last copies belong to the first layers of the *next* forward. A captured forward contains its copies, so three rules
-follow (specification 5.9):
+The last copies of a forward bring the weights of the first layers of the *next* forward. A captured forward contains
+its copies, so three rules follow (specification 5.9):
 
 * Before a capture and before a replay, the stream waits for all eager copies (`sync_prev_onload`). A graph cannot wait
   for an event recorded outside of it, so it would read weights while the copy stream writes them.

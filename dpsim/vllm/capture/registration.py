@@ -1,15 +1,16 @@
 """A custom all-reduce whose kernel reads the buffers of its peers, and the exchange of their addresses
 (specification 5.6).
 
-An eager call uses a buffer whose address all peers have from the start. In a CUDA graph, the kernel reads the peers'
-own buffers, and a capture does not yet have their addresses. So the kernel reads the addresses from a table on the
-device. In each capture, a rank records the buffer and reserves a place of the table. At the end of the session, the
-ranks exchange their addresses and write the table. If a rank replays a graph before, its kernel reads an empty place.
+An eager call of the all-reduce uses a buffer whose address all peers have from the start. In a CUDA graph, the kernel
+reads the peers' own buffers, and a capture does not yet have their addresses. So the kernel reads the addresses from a
+table on the device. In each capture, a rank records the buffer and reserves a place of the table. At the end of the
+session, the ranks exchange their addresses and write the table. If a rank replays a graph before, its kernel reads an
+empty place.
 
-    capture 1    keeps: look at place 0 of the table; reduce
-    capture 2    keeps: look at place 1 of the table; reduce
-    session end  ranks exchange, and write places 0 and 1
-    replay       looks at place 0 or 1
+    capture 1    the graph reads place 0 of the table, and reduces
+    capture 2    the graph reads place 1 of the table, and reduces
+    session end  the ranks exchange addresses, and write places 0 and 1
+    replay       the kernel reads place 0 or 1
 """
 
 from __future__ import annotations

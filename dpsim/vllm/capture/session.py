@@ -7,8 +7,8 @@ compares the decisions. For each entry, the rank runs the forward several times:
     mode NONE       `warm_ups` times       initialises what is lazy, before the capture forbids it
     target mode     once                   the wrappers capture
 
-The largest graph of a mode is first. All sizes share a memory pool and output buffers, and their first use makes them
-large enough for all (invariant I-CG-13).
+A rank captures the largest graph of each mode first. All sizes share a memory pool and output buffers, and their first
+use makes them large enough for all (invariant I-CG-13).
 
 The session runs on a separate stream, for all groups of ranks with which the model communicates. At the end, before any
 replay, the caller of the session exchanges over host memory what the ranks need from each other's graphs.

@@ -101,7 +101,7 @@ class CapturedForward(GraphedLayers):
         self.give_back(outputs)
 
     def capture_inputs(self, target: Target) -> CaptureInputs:
-        """The batch that stands for a target: the most requests that it may hold (5.6)."""
+        """The inputs of a capture: a batch with the most requests that the graph may contain (specification 5.6)."""
         return inputs_017(CaptureSize(target.key.num_tokens, target.mode, target.key.uniform), self.config)
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:

@@ -1,21 +1,22 @@
 """A sum over all ranks by recursive doubling, as release 0.33 reduces the V2 runner's table on the host
 (specification 1.4).
 
-In each round, a rank and one peer send each other their tables, and both add. The notation is one tuple of peers for
-each round. If the number of ranks is a power of two, each rank has the whole sum after log2(ranks) rounds:
+In each round of the reduction, a rank and one peer send each other their tables, and both add. The function `exchanges`
+returns a rank's peers, one tuple for each round. If the number of ranks is a power of two, each rank has the whole sum
+after log2(ranks) rounds:
 
     >>> exchanges(0, 8), exchanges(5, 8)
     ([(1,), (2,), (4,)], [(4,), (7,), (1,)])
 
-Otherwise the ranks form blocks. The size of a block is the largest power of two that divides the number of ranks. Ranks
-first sum within their block. Then each rank swaps sums at once with the ranks at the same place of all other blocks.
-Six ranks form three blocks of two:
+If the number of ranks is not a power of two, the ranks form blocks. The size of a block is the largest power of two
+that divides the number of ranks. Ranks first sum within their block. Then each rank swaps sums at once with the ranks
+at the same place of all other blocks. Six ranks form three blocks of two:
 
     >>> exchanges(0, 6), exchanges(3, 6)
     ([(1,), (2, 4)], [(2,), (1, 5)])
 
-The results are bitwise equal on all ranks. Both sides of a swap add the same two numbers, and each rank adds the sums
-of the blocks in the order of the blocks.
+The results of the reduction are bitwise equal on all ranks. Both sides of a swap add the same two numbers, and each
+rank adds the sums of the blocks in the order of the blocks.
 
 The engine swaps contiguous tensors only. A rank whose tensor is not contiguous calls the ordinary all-reduce instead,
 and its peers do not notice (function `calls`). So a job hangs if the layouts of two ranks differ (mutant M-DP-12).

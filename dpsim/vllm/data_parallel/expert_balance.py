@@ -9,8 +9,8 @@ for no expert, because they belong to no request.
     step         0   1   2   3   4        interval 2, ranks 0 and 1, experts 0 to 3
     placement    0 1 | 2 3           2 0 | 3 1   ...
 
-The new placement depends on the loads only. The function `placed` sorts the experts by load. It deals them to the ranks
-in this order, first from rank 0 to the last rank, then back:
+A placement (the expert of each slot) depends on the loads only. The function `placed` sorts the experts by load. It
+deals them to the ranks in this order, first from rank 0 to the last rank, then back:
 
     >>> placed((5, 9, 1, 7), ranks=2)  # slots 0 and 1 are of rank 0
     (1, 2, 3, 0)

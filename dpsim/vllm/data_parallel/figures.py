@@ -3,7 +3,8 @@
     tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
     moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
 
-The functions read the decisions in the journal of one rank, so the figures show what the rank decided, right or wrong.
+The functions of this file read the decisions in the journal of one rank, so the figures show what the rank decided,
+right or wrong.
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ the agreement allows. Both decisions are arithmetic on one rank, without a call 
 The class `BatchFlow` contains what all releases share. Where releases differ, it has an abstract method, and a subclass
 for each release defines it. The record of a release (`dpsim.vllm.releases`) names the class:
 
-                 dummy batches                   first dispatch without FULL    may not be split
-    0.14         one token, uniform by force     cascade attention, encoder     (the caller may say so)
-    source-000   the same (0.17)                 the same                       the same
-    0.33         q tokens, uniform by force      encoder                        readers of unwritten blocks (3.3)
+                 dummy batches                   first dispatch without FULL    batches that are not split
+    0.14         one token, uniform by force     cascade attention, encoder     those that the caller names
+    source-000   as in 0.14                      as in 0.14                     as in 0.14
+    0.33         q tokens, uniform by force      encoder                        also readers of unwritten blocks
 
-Here q is the number of tokens of a decode. "Uniform by force" means that the rank reports a batch of decodes, whatever
-the batch contains.
+In the table, q is the number of tokens of a decode. "Uniform by force" means that the rank reports a batch of decodes,
+whatever the batch contains.
 
 Sources: specification 1.6, 1.8, 3.3 and 10.2.
 """

@@ -1,8 +1,8 @@
 """The batches of one rank whose requests arrive as messages during the run.
 
-In such a run, no rank can compute its batches beforehand. So the scheduler of the rank records each batch before the
-step runs. After the step, the witness (`dpsim.vllm.data_parallel.witness`) compares the results with the recorded
-batch:
+If requests arrive as messages, no rank can compute its batches beforehand. So the scheduler of a rank records each
+batch before the step runs. After the step, the witness (`dpsim.vllm.data_parallel.witness`) compares the results with
+the recorded batch:
 
     >>> own = OwnBatches([Request(0, 5, 2)], dp_index=1, ranks=2, config=EngineConfig())
     >>> own.note(3, Batch(((0, 5, 0),), 5, 5))

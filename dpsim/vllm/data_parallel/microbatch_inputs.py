@@ -13,7 +13,7 @@ for its length, because the device computes them before:
     >>> [MetadataCut().cut(whole, one).seq_lens.tolist() for one in own]
     [[13, 1], [5]]
 
-All arrays are int32, and count tokens or requests. Releases 0.14 and 0.33 cut metadata in the same way.
+All arrays of the metadata are int32, and count tokens or requests. Releases 0.14 and 0.33 cut metadata in the same way.
 """
 
 from __future__ import annotations

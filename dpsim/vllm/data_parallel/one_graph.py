@@ -6,9 +6,9 @@ also those with which the graphs of different ranks would not match. So a step c
     UnequalCounts   the step has a graph or microbatches, and ranks keep different counts (invariant I-DP-4)
     OtherMode       all ranks sent one mode, and the agreement is another one (invariant I-DP-3)
 
-The engine asserts the second rule during its captures (specification 5.6). If the ranks never agree on a mode, no
-session can capture the graphs of this mode. A run without a session checks the rule for each mode beforehand
-(`BatchFlow.rehearse`). If the ranks sent different modes, the agreement may choose a smaller one.
+During its captures, the engine asserts that the agreed mode is the one that all ranks sent (specification 5.6). If the
+ranks never agree on a mode, no session can capture the graphs of this mode. A run without a session checks this for
+each mode beforehand (`BatchFlow.rehearse`). If the ranks sent different modes, the agreement may choose a smaller one.
 
     >>> refuse_other_mode([1, 2], RuntimeMode.NONE)
     >>> refuse_other_mode([1, 1], RuntimeMode.NONE)

@@ -1,9 +1,9 @@
 """The prefix cache of one rank: which tokens of a prompt are cached, because another request has the same prefix.
 
 Requests with the same prefix begin with the same tokens, up to the end of the shorter prompt. A block of the prefix
-counts as cached as soon as the scheduler has scheduled the step that writes it. A request that the scheduler admits
-into this very step does not compute the block again. So it *reads blocks that the same step still writes*. The cache
-evicts nothing.
+counts as cached as soon as the scheduler has scheduled the step that writes it. If the scheduler admits another request
+into the same step, this request does not compute the block again. So it *reads blocks that the same step still writes*.
+The cache evicts nothing.
 
     >>> cache = PrefixCache(block_size=4)
     >>> cache.note("a", 10)                         # a step that writes ten tokens of the prefix

@@ -9,8 +9,8 @@ runner does not split such a step (specification 3.4).
 
 The step raises two errors that the engine does not check, because their effect depends on the attention backend:
 
-    EmptyReplay    a FULL graph of microbatches runs over one without a real token (I-DP-7; 0.33 does it, M-UB-13)
-    EagerInGraph   a batch that has to run eagerly is in a graph (1.8; 0.33 does it where it splits steps)
+    EmptyReplay    a FULL graph of microbatches runs over a microbatch without a real token (invariant I-DP-7)
+    EagerInGraph   a batch that has to run eagerly runs in a graph (specification 1.8)
 
 A scenario selects the step by protocol and form:
 
@@ -34,8 +34,9 @@ from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
 
 
 class EmptyReplay(AssertionError):
-    """A rank replays a FULL graph over a microbatch without a real token, and the graph reads rows of an earlier
-    step.
+    """A rank replays a FULL graph over a microbatch without a real token, and the graph reads rows of an earlier step.
+
+    Release 0.33 does this if a rank has exactly half of the graph's tokens (mutant M-UB-13).
     """
 
 

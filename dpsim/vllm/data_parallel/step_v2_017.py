@@ -2,8 +2,9 @@
 
     column of three numbers, SUM over dp_cpu -> tokens of this rank, counts of all ranks, mode
 
-A rank without tokens has no dummy batch: it sends zero tokens. If the ranks agree on mode NONE, it still runs one
-token, so that it has a row in the collectives of the experts. A scenario selects the step by protocol and form:
+In release 0.17, a rank without tokens has no dummy batch: it sends zero tokens. If the ranks agree on mode NONE, it
+still runs one token, so that it has a row in the collectives of the experts. A scenario selects the step by protocol
+and form:
 
     protocol: {name: dp_batch, form: v2-0.17}
 

@@ -7,8 +7,8 @@ prompt. Then it admits waiting requests, as long as its token budget and its slo
 A step is a tick in which *some* rank has work. Ranks without work run a dummy in this step. Ticks in which no rank has
 work are not steps: the clock jumps to the next arrival.
 
-So the batch of every rank in every step depends on the requests and the configuration only. It is the same on every
-backend and under every schedule.
+The batch of every rank in every step depends only on the requests and the configuration. So it is the same on every
+backend and under every schedule of the ranks.
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> timeline = Timeline([Request(0, 5, 2), Request(0, 3, 1)], ranks=2, config=EngineConfig(), step_ns=20_000_000)

@@ -1,6 +1,8 @@
-"""Messages of one engine to its clients: finished requests, answers to calls, and errors (specification 2.5).
+"""Messages of one engine to its clients: finished requests, answers to calls, and errors.
 
-("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
+    ("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
+
+Source: specification 2.5.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which participants of a group of engines watch each other for deaths, and the error that follows a death.
 
-    engine        the other engines and all front ends, by its monitor; the coordinator, among its messages
-    coordinator   all front ends
-    front end     all engines and the coordinator
+    an engine watches        the other engines and all front ends (monitor thread), and the coordinator (main thread)
+    the coordinator watches  all front ends
+    a front end watches      all engines and the coordinator
 
 A front end is the parent of the other processes, as vLLM's launcher is, and ends last. So if a front end is gone, it
 has died. An engine that ends normally sends LEFT to the others before, and the coordinator sends STOP. If a participant

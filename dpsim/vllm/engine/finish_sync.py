@@ -17,8 +17,8 @@ points, all engines continue without a message. The releases reduce different nu
     >>> sync.verdict((0, 3))
     Verdict(running=False, consensus=True)
 
-The step and the reduced numbers are equal on all ranks, and the rules depend on nothing else. So all ranks reach the
-same verdict (invariants I-EL-3 and I-EL-13).
+At a finish sync, the step number and the reduced numbers are equal on all engines, and the rules read nothing else. So
+all engines reach the same verdict (invariants I-EL-3 and I-EL-13).
 """
 
 from __future__ import annotations

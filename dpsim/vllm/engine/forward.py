@@ -2,7 +2,7 @@
 
     execute(3)   3 tokens: dp_cpu agrees on the tokens of all ranks; kernel; ep sums; the host waits for the result
     execute(0)   nothing at all: no forward, and no collective (specification 10.1)
-    dummy()      the same collectives without tokens, and the host does not wait for the device (2.7)
+    dummy()      the same collectives without tokens, and the host does not wait for the device
 
 Each forward of a rank needs one forward of every other rank, so ranks that launch different numbers of forwards hang
 (invariant I-EL-1). A real forward checks its result, which contains the tokens of all ranks and the version of each
@@ -13,8 +13,8 @@ An engine core is also its first worker. For each operation, it sends a message 
 does by RPC (`dpsim.vllm.engine.workers`). It waits for their answers to `synchronize` and `update_weights`, but not to
 a forward.
 
-A program of a whole engine uses another class with the same methods: `execute`, `dummy`, `synchronize`,
-`update_weights`.
+The program of a whole engine replaces `EngineForward` by another class with the same methods: `execute`, `dummy`,
+`synchronize`, `update_weights`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A front end as a service: it is an API server that sends its clients' requests to the engines. Its actions:
 
-    arrival   choose an engine, send it the request with the wave that this front end believes in.
-              0.14 also informs the coordinator, if it believes the engines idle
-    abort     to the engine, for both of its queues; the front end no longer waits for the request
-    PAUSE     and other requests to engines: the front end sends them to all, and all have to answer or report an error
+    ADD       choose an engine, and send it the request with the wave of this front end. In 0.14, also inform the
+              coordinator, if the engines are idle in the view of this front end
+    ABORT     send an abort to both queues of the engine, and do not wait for the request any more
+    PAUSE     and other calls: send the call to all engines, and wait until each has answered or reported an error
     DRAIN     wait until the coordinator reports that the engines do not run
     WAIT      wait for all requests so far
 
@@ -107,7 +107,7 @@ class FrontEnd:
 
     async def run(self) -> None:
         """Do all actions, wait for all outputs, and send STOP."""
-        self.rank.step = NO_STEP  # an engine's step makes its outputs late, so reports put that step first
+        self.rank.step = NO_STEP  # a front end waits for steps of engines, so reports show those first
         await self.settle()
         for engine in sorted(self.aborted_on):
             await self.ask([engine], "ECHO")

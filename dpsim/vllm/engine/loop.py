@@ -2,12 +2,12 @@
 
 One iteration (specification 2.3):
 
-    take_messages   without work: answer those that wait for idleness, then wait; then read all messages
-    step            schedule, execute, aborts, update; whether tokens ran. Before and behind it: publish the number
-                    of requests, if front ends balance by it
-    dummy           no tokens ran, but the group runs: a forward without a token, so that peers find their partner
-    sync            at a sync point: which engines have work, and which want to pause (2.4)
-    end             the wave goes on or is over: inform the coordinator
+    take_messages   without work: answer clients that wait until the engine is idle, then wait; read all messages
+    step            schedule, execute, process aborts, update the scheduler. Before and behind it, publish the
+                    counts of requests, if front ends balance by them
+    dummy           if no tokens ran but the group runs: a forward without tokens, so that peers do not hang
+    sync            at a sync point: reduce which engines have work, and which have a pause pending
+    end             continue the wave or end it, and inform the coordinator
 
 An idle engine makes no collective (invariant I-EL-4). The loop sets `rank.step` to the number of its iterations with a
 forward. All engines of a running group make equally many of these iterations (invariant I-EL-1). So a step number means

@@ -8,9 +8,9 @@ The main thread of an engine waits either in a communicator or at its input queu
 aborts all communicators, so that a wait in one of them raises Aborted. It also sends a message to the input queue. So
 the engine ends, whichever participant died, and whatever the main thread was doing. The monitor receives:
 
-    ("gone", actor)     from the machine: it gives up, unless the actor has left in order
-    ("LEFT", actor)     an engine leaves in order; from its main thread: the monitor ends
-    ("SHUTDOWN",)       from a front end: it gives up in the middle of any operation, and that is in order
+    ("gone", actor)     from the machine: end this engine, unless the actor has announced its end with LEFT
+    ("LEFT", actor)     from an engine that ends normally; from its own main thread: the monitor ends
+    ("SHUTDOWN",)       from a front end: end this engine in the middle of any operation, without an error
 
 Sources: the monitor thread of vLLM's front ends, the death pipe of its workers.
 """

@@ -1,10 +1,10 @@
 """Calls of a client to an engine besides inference: pause, resume, sleep, wake up, new weights (specification 2.6).
 
-    PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stop. The engine answers when it is
-                      idle, in a group only after all engines have agreed to pause; in 0.33 its device is idle, too
-    RESUME            the engine answers after a reduction of all engines, before which no engine steps (I-EL-14)
-    SLEEP(mode)       a pause, and then no more forwards, not even dummies, until WAKE_UP, which resumes
-    UPDATE_WEIGHTS    a collective of all engines outside of the loop: only for paused ones
+    PAUSE(mode)       abort: all requests end; wait: running requests continue; keep: all requests stop. The engine
+                      answers when it is idle and all engines have agreed to pause; in 0.33 its device is idle, too
+    RESUME            the engine answers after a reduction of all engines, before which no engine steps
+    SLEEP(mode)       a pause, and then no forwards, not even dummies, until WAKE_UP, which resumes
+    UPDATE_WEIGHTS    a collective of all engines outside of the loop, only while all are paused
 
 A client sends a call to all engines and waits for all answers. If an engine cannot do a call, it answers with the
 error, and continues. Two examples are an unknown call, and RESUME while a pause is not complete.
@@ -83,7 +83,9 @@ class Control:
         await self.forward.synchronize()
 
     async def resume(self) -> None:
-        """Resume after a reduction of all engines, so that no engine steps before all have ended the pause."""
+        """Resume after a reduction of all engines, so that no engine steps before all have ended the pause
+        (invariant I-EL-14).
+        """
         if self.waves.resume():
             self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
             self.rank.probe(RESUMED)

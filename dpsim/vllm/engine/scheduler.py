@@ -3,9 +3,9 @@
 A request takes a number of steps, with one token each. A pause changes which requests the scheduler runs, and which
 count as work (specification 2.3 and 2.6):
 
-    UNPAUSED     waiting requests get a seat while there is one; all count
-    PAUSED_NEW   running requests go on and count; waiting ones do not
-    PAUSED_ALL   nothing runs, and nothing counts
+    UNPAUSED     waiting requests start while there is room; all requests count as work
+    PAUSED_NEW   running requests continue and count as work; waiting requests do neither
+    PAUSED_ALL   no request runs, and none counts as work
 
     >>> scheduler = Scheduler(max_num_seqs=1)
     >>> scheduler.add("a", steps=2, client=0), scheduler.add("b", steps=1, client=0)

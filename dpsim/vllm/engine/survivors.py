@@ -3,10 +3,10 @@
     main      agree ... all_to_all, read ... Aborted | meet the others that live, on groups without the dead: step again
     monitor   get .................... ("gone", 2): abort the groups of all
 
-In a step, the ranks agree on the host, and then make an all-to-all on the device, as expert parallelism does. If a rank
-dies, the others cannot complete the all-to-all. So the monitor thread of each rank aborts the communicators. The
-survivors then use groups without the dead rank. They repeat steps from the first one that some survivor has not
-completed.
+In a step of this program, the ranks agree on the host, and then make an all-to-all on the device, as expert parallelism
+does. If a rank dies, the others cannot complete the all-to-all. So the monitor thread of each rank aborts the
+communicators. The survivors then use groups without the dead rank. They repeat steps from the first one that some
+survivor has not completed.
 
 In the agreement, each rank writes its own column of a table. The column of the dead rank stays zero, so a survivor has
 to ignore it. Otherwise the zeros change the decision: the minimum of the modes, the comparison of the tokens, or their
@@ -167,7 +167,7 @@ class Survivor:
 
     async def least(self, made: int) -> int:
         told = np.array([made], np.int32)
-        self.rank.step = NO_STEP  # ranks were broken off in different steps
+        self.rank.step = NO_STEP  # the abort ended ranks in different steps
         return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
 
     async def step(self) -> None:

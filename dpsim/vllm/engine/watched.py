@@ -3,9 +3,9 @@
     protocol: {name: engine_watched}
     faults: [{kind: die, rank: 1, at: {site: dp.agree, ordinal: 2}}]
 
-In this program, no wait may last without end, not even that of an idle engine. So if a participant does not notice a
-death, the run hangs. If an engine dies, its front end answers each unfinished request with an error, also those that it
-has not sent yet. It then raises EngineDeadError, which names the dead engine. All other participants end in the same
+In `engine_watched`, no wait may last without end, not even that of an idle engine. So if a participant does not notice
+a death, the run hangs. If an engine dies, its front end answers each unfinished request with an error, also those that
+it has not sent yet. It then raises EngineDeadError, which names the dead engine. All other participants end in the same
 way. Without a death, the run ends as that of `engine`, but a front end waits until the engines and the coordinator have
 ended.
 

@@ -8,9 +8,10 @@ that the rank sends to the others. The second one follows the agreement, with th
 Each release is a class. The releases differ in the number of requests in the key of a FULL graph, and in the graph
 sizes (module `sizes`). Release 0.14 also limits modes in another way:
 
-    0.14   a FULL graph of mixed batches holds any number of requests; FULL can be forbidden, and nothing else
-    0.17   it holds as many as fit, but uniform decodes ask for `size / q`: with drafts (q > 1) they find nothing
-    0.24   uniform decodes ask for `size / q` only if decodes have separate graphs, so they find it
+    0.14   the key of a mixed FULL graph has no number of requests; the caller can forbid FULL, but no other mode
+    0.17   its key has min(size, max_num_seqs) requests. A uniform decode looks up size / q requests, where q is the
+           tokens of a decode. In mode FULL with drafts (q > 1), it finds no graph
+    0.24   a uniform decode looks up size / q only if decodes have separate graphs, so it finds a graph
     0.33   as 0.24
 
     >>> from dpsim.vllm.config import EngineConfig

@@ -1,9 +1,9 @@
 """The graph manager of source page 004: its sizes, its choice at run time, and its captures (specification 5.2, 5.3,
 5.6).
 
-The functions are those of release 0.17. Two maps lead from a token count to the padded size: one for all batches and,
-if decodes have separate graphs, one for decodes. The map for decodes contains only counts that decodes can have. The
-manager differs from the V1 runner's dispatcher in three answers, which the engine's own code confirms:
+The functions of the manager are those of release 0.17. Two maps lead from a token count to the padded size: one for all
+batches and, if decodes have separate graphs, one for decodes. The map for decodes contains only counts that decodes can
+have. The manager differs from the V1 runner's dispatcher in three answers, which the engine's own code confirms:
 
 * A uniform decode without a decode graph runs eagerly. In the dispatcher, it falls back to a PIECEWISE graph.
 * A batch in mode NONE may still get a size, for example `(NONE, 8)` for a mixed batch in FULL_DECODE_ONLY.

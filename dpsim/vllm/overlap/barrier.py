@@ -8,7 +8,7 @@ are two forms:
     LiteralBarrier   source 001: exactly three parties, in any order, as in Python's `threading.Barrier(3)`. The
                      fourth that arrives waits until two more have arrived
 
-With two microbatches, the two forms do the same.
+With two microbatches, both forms of the barrier do the same.
 """
 
 from __future__ import annotations

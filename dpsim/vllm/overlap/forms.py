@@ -1,8 +1,11 @@
 """How releases and the V2 runner differ for split batches: the forward, and the step that runs it.
 
-OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs Forward014       a party
-for each microbatch Forward033       lists of boundaries, and one key to store and look up ForwardV2        the V2
-runner: it runs an empty last microbatch, and captures a size whole as well as split
+    OverlapForward   source 001: three parties in the ready barrier, and the page's keys of graphs
+    Forward014       a party for each microbatch
+    Forward033       lists of boundaries, and one key to store and look up
+    ForwardV2        the V2 runner: it runs an empty last microbatch, and captures a size whole as well as split
+
+Sources: specification 3.9 and 4.12 (differences of releases).
 """
 
 from __future__ import annotations

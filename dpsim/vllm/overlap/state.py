@@ -1,14 +1,15 @@
 """The state that all host threads of a rank share: their microbatches, and the one forward context (specification 4.1).
 
-In the engine, these are variables of the process. Callers do not pass a layer its attention metadata and token counts.
-The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets its turn first
-installs its own context. Otherwise it computes with the numbers of another microbatch. The state consists of:
+In the engine, this state consists of variables of the process. Callers do not pass a layer its attention metadata and
+token counts. The layer reads them from the *forward context*, and there is one for all threads. So a thread that gets
+its turn first installs its own context. Otherwise it computes with the numbers of another microbatch. The state
+consists of:
 
     ids        thread name -> microbatch, for the threads that are registered
     contexts   microbatch -> its context, None before it enters and after it left
     forward    the context of the running forward
-    holder     the microbatch that has the baton: between its wait and its set of the next one's event (I-BT-1)
-    aborted    one microbatch has raised: no other one goes on
+    holder     the microbatch that has the baton, the right to run (invariant I-BT-1)
+    aborted    whether a microbatch has raised, so that no other one continues
 
 A `ForwardState` is plain Python without a lock. Only one thread of a rank runs at a time, because of the baton
 (`dpsim.vllm.overlap.baton`).

@@ -4,7 +4,7 @@
     none           NONE, PIECEWISE    -                        the plain model, whose pieces may be graphs
     none           FULL               there is one             the plain model: there is no plain graph of that size
     none           FULL               none                     the plain model as a graph
-    some           FULL               none                     capture now, also while serving
+    some           FULL               none                     capture now, even while serving
     some           FULL               there is one             replay
     some           NONE, PIECEWISE    -                        threads, eagerly
 

@@ -1,8 +1,8 @@
 """The data of a pipeline: the batch that the scheduler sends to every stage, and the result of a step.
 
-    Batch        the engine to every stage: whose slot is free, who gets one (`Admission`), what runs (`Row`)
-    InputBatch   a stage to its kernels: the batch's rows as slots and spans of tokens
-    StepResult   a stage to the engine: what the step's inputs were and, on the last stage, what was sampled
+    Batch        from the engine to every stage: the slots to free, the requests that get one (`Admission`), the rows
+    InputBatch   from a stage to its kernels: the rows of the batch as slots and spans of tokens
+    StepResult   from a stage to the engine: the inputs of the step and, on the last stage, the sampled tokens
 
 Every stage receives an equal batch. So each stage computes by itself what all stages have to decide alike. Examples are
 whether a row samples a token, and how many drafts it has.

@@ -6,9 +6,9 @@ Each bracketed section of the diagram is a *piece*. In mode PIECEWISE, each piec
 runs eagerly between the pieces. In mode FULL, all pieces and attention are one graph, which ends with the copy into the
 output buffers.
 
-A captured graph cannot depend on the number of tokens or on their requests. So buffers contain, for each token, its id,
-its position and the cache slot of its request. The cache has one spare slot behind those of requests, to which padding
-tokens write. So padded rows have no effect (invariant I-CG-11).
+A captured CUDA graph replays fixed kernel arguments, so they cannot depend on the tokens of a step. Instead, buffers
+contain, for each token, its id, its position and the cache slot of its request. The cache has one spare slot behind
+those of requests, to which padding tokens write. So padded rows have no effect (invariant I-CG-11).
 
 The stages need no agreement before a capture. All have the same configuration, so they capture the same sizes, the
 largest first. The first dummy run allocates output buffers that have room for all sizes (invariant I-CG-13). In a

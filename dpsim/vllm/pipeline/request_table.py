@@ -1,15 +1,15 @@
 """The table of requests on the device, with a row for each slot, and the kernels that read and write it.
 
-    last_sampled_tokens   int64 (slots,)        the token that a decode goes on from
+    last_sampled_tokens   int64 (slots,)        the last sampled token, the input of a decode
     total_len             int32 (slots,)        tokens of the request so far
     num_computed_tokens   int32 (slots,)        computed tokens, with drafts until the target model rejects them
     num_settled_tokens    int32 (slots,)        computed tokens that are final: the state of a recurrent layer
     all_token_ids         int32 (slots, width)  all tokens
     draft_tokens          int64 (slots, drafts) what the drafter proposes next
 
-Every stage has such a table, and all tables have to become equal. The last stage samples and updates its table at once.
-The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of each row
-of a batch, or -1 for a row without a slot.
+Every stage has a table of requests, and all tables have to become equal. The last stage samples and updates its table
+at once. The other stages receive the tokens and update their tables some steps later. A *mapping* contains the slot of
+each row of a batch, or -1 for a row without a slot.
 
 Sources: specification 6.2 and 6.5.
 """

@@ -18,9 +18,9 @@ and how many places a row has (`width`).
 `SampledTokens` is one rank's side of the broadcast, on the last stage or on another one. Each method makes one
 decision, and a variant overrides one of them.
 
-The structure is that of source page 002 (vLLM 0.24). The need mask, the width and the broadcast of drafts are those of
-0.33. The mask and the width of the page fail with speculative decoding (specification 6.4 and 6.5); see
-`dpsim.vllm.pipeline.page_002`.
+The structure of this module is that of source page 002 (vLLM 0.24). The need mask, the width and the broadcast of
+drafts are those of 0.33. The mask and the width of the page fail with speculative decoding (specification 6.4 and 6.5);
+see `dpsim.vllm.pipeline.page_002`.
 """
 
 from __future__ import annotations

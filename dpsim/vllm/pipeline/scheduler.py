@@ -5,7 +5,7 @@ has any requests, and puts the batch into the queue. If the queue still has room
 removes the oldest batch, waits for its result, and updates the scheduler (specification 7.5). This is the rule of 0.33:
 with room in the queue, a call waits only if the scheduler has no requests left. A batch may have no tokens.
 
-So the scheduler gets a result some steps late, with three consequences:
+Because of the batch queue, the scheduler gets a result some steps late. This has three consequences:
 
 * Its computed count is an upper bound while the target model may still reject drafts (specification 6.4).
 * A request ends some steps after its last token was sampled. If that is a stop token, the stages meanwhile run steps
@@ -41,14 +41,14 @@ class RequestState:
         self.number, self.key, self.more = number, key, more
         self.oracle = oracle
         self.num_prompt_tokens, self.max_tokens = oracle.prompt_tokens, request.output_tokens
-        self.length = request.length  # tokens until it ends: only the results of batches say so
+        self.length = request.length  # tokens until it ends; the scheduler must not use it before the result
         self.drafts = request.drafts
         self.decodes = 0  # so far
         self.ended = False
         self.num_output_tokens = 0  # as far as the results of batches are known
         self.num_computed_tokens = 0
         self.prefill = self.num_prompt_tokens
-        self.position = 0  # tokens really computed
+        self.position = 0  # tokens that the model has really computed
         self.eligible = 0  # first step that it may run in again
         self.in_flight = 0  # steps that sample, whose result is not known yet
 
@@ -72,11 +72,11 @@ class PipelineScheduler:
         self.config, self.stages = config, stages
         self.waiting: deque[RequestState] = deque()
         self.running: list[RequestState] = []
-        self.finished: list[int] = []  # the stages learn it with the next batch
-        self.held: dict[int, RequestState] = {}  # by session: the last that ended, and holds a slot for the next
-        self.queued: dict[int, deque[RequestState]] = {}  # by session: those that came while one of it is at work
-        self.working: set[int] = set()  # sessions of which one waits or runs
-        self.closed: set[int] = set()  # sessions whose clients went away
+        self.finished: list[int] = []  # requests that ended; the next batch names them to the stages
+        self.held: dict[int, RequestState] = {}  # by session: the last request that ended, whose slot the next one gets
+        self.queued: dict[int, deque[RequestState]] = {}  # by session: requests behind one that waits or runs
+        self.working: set[int] = set()  # sessions with a request that waits or runs
+        self.closed: set[int] = set()  # sessions that a client aborted
         self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients receive
         self.steps = 0
         self.admits = True  # whether waiting requests may join

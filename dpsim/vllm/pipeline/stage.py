@@ -6,8 +6,8 @@ batch and samples it. If the batch queue is full, the engine then takes the olde
 result and reads it (specification 7.5). With a grammar, the masks of the batch depend on this result, so the engine
 takes it before it samples:
 
-    a batch              execute, sample, take        the next but one needs what is taken here
-    with a grammar       execute, take, sample        the masks are made of the tokens just taken
+    a batch              execute, sample, take
+    with a grammar       execute, take, sample        the masks depend on the result just taken
     without tokens       execute, take
 
 When the engine takes a result, each stage reads the inputs of that step from its device. A witness compares them with
@@ -38,7 +38,7 @@ class Stage(PipelineWorker):
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.results: deque[StepResult | None] = deque()  # the queue of batches: what came of each
+        self.results: deque[StepResult | None] = deque()  # the batch queue: the result of each batch
         self.taken = 0  # batches whose results were taken
         self.witness = Witness(self.history.oracles, self.history.ends if self.is_last else {})
 

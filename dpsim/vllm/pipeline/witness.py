@@ -5,14 +5,15 @@ step, because the token does not show every error. For example, a slot's new own
 Its length, history or computed count is then wrong, but its last token is right (specification 6.11, mutant M-PP-1).
 The witness compares outputs only at the end of the run, because a wrong input names an earlier cause.
 
-For each kind of difference, it raises one exception class. A finding of the class CRASH has the name of the exception,
-for example CRASH:WRONGTOKEN:
+For each kind of difference, the witness raises one exception class. A finding of the class CRASH has the name of the
+exception, for example CRASH:WRONGTOKEN:
 
-    WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
-    WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
-    LostTokens      tokens that the last stage sent, that a request needs, and that a stage never took over
-    WrongEnd        what a client receives: more or fewer tokens than its request has
-    WrongAdmission  a request gets a slot in a step in which another one lost its slot
+    WrongCount      the position of a token (the computed count)      WrongLength   the length of its request
+    WrongToken      the token                                         WrongHistory  a token before the last
+    WrongState      the number of final tokens                        WrongOutput   a sampled token
+    LostTokens      a stage never stored tokens that the last stage sent and a request needs
+    WrongEnd        a client receives more or fewer tokens than its request has
+    WrongAdmission  a request gets a slot in a step in which another request loses its slot
 """
 
 from __future__ import annotations

@@ -2,12 +2,11 @@
 
 The engine makes three calls (specification 7.3):
 
-    execute    one step of vLLM's V2 runner up to the hidden states (10.1).
-               It waits for the sends of the step before, receives, and takes over the tokens of `stages` steps ago.
-               Then it frees and fills slots, prepares the inputs, runs the layers, and sends. A batch without tokens
-               only takes over, frees and fills.
-    sample     of the batch executed last: the last stage samples and broadcasts, the others post the receive
-    dummy      other replicas compute, and their experts need this rank
+    execute    run one step of vLLM's V2 runner up to the hidden states (specification 10.1). Wait for the sends of
+               the step before, receive, and store the tokens sampled `stages` steps ago. Then free and assign slots,
+               prepare the inputs, run the layers, and send. For a batch without tokens, only store, free and assign
+    sample     for the batch executed last: the last stage samples and broadcasts, the others post the receive
+    dummy      run only the experts, because other replicas compute
 
 Between `execute` and `sample`, a worker keeps the batch in `executed` (specification 10.6). `execute` overwrites it,
 even if it is set, and `sample` clears it. If it is None, `sample` returns None, and the engine reports an error. A
@@ -57,7 +56,7 @@ class PipelineWorker:
     ) -> None:
         self.rank, self.history, config = rank, history, history.config
         self.stages, self.replicas = history.stages, rank.device("dp").size
-        self.mirrors = "pp" if self.stages > 1 else "ep"  # who has to have the same state
+        self.mirrors = "pp" if self.stages > 1 else "ep"  # the group whose members must have the same state
         self.index = rank.device("pp").index if self.stages > 1 else 0
         self.is_first, self.is_last = self.index == 0, self.index == self.stages - 1
         self.main, self.output = rank.stream("main"), rank.stream("output")
@@ -67,7 +66,7 @@ class PipelineWorker:
         self.table = RequestTable(self.main, slots, width, self.drafts)
         rows = slots + layers.spare_slots
         self.cache = state(self.main, (len(self.layers), rows, width), "int64", "kv_cache")
-        # What a forward takes and leaves: at the same place in each step, as a graph needs it.
+        # A graph reads its inputs and writes its outputs at fixed addresses, so all forwards share these buffers.
         largest = max(history.largest, layers.largest(config))
         self.hidden = {name: state(self.main, (largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
         self.outgoing = {name: state(self.main, (largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
@@ -78,7 +77,7 @@ class PipelineWorker:
         self.slots = RequestSlots(slots)
         self.nobody = state(self.main, (1,), "int64", "mapping.dummy") if self.replicas > 1 else None
         self.executed: InputBatch | None = None  # the record of the batch that is sampled next
-        self.left: dict[str, Buffer] = {}  # what the last forward left, by name
+        self.left: dict[str, Buffer] = {}  # the outputs of the last forward, by name
         own = rank, config, self.layers, self.cache, self.hidden, self.is_first, tensor_parallel_size
         self.model = layers(*own)
 

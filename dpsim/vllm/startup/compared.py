@@ -90,7 +90,9 @@ class Compared:
 
 
 class ComparedFields(Compared):
-    """The form `fields`: hash and fields, before any group, for every model. No release has it."""
+    """The form `fields`: the front end compares hash and fields before any engine makes a group, for every model. No
+    release does this.
+    """
 
     early: ClassVar[bool] = True
 

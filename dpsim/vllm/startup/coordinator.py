@@ -36,7 +36,9 @@ class Coordinator(Participant):
                 raise Stopped
             if what == "subscribe":
                 subscribed.append(number)
-                store.set("subscribed", tuple(sorted(subscribed)), "subscribed")  # for an engine that waits in vain
+                store.set(
+                    "subscribed", tuple(sorted(subscribed)), "subscribed"
+                )  # an engine whose wait times out reads it for its error
                 if len(subscribed) == self.expected():
                     store.set("ready", True, "ready")
             else:

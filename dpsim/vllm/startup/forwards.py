@@ -10,8 +10,8 @@ In each forward, the replicas (data-parallel ranks) agree, pipeline stages send 
 experts and of tensor parallelism reduce. Attention runs only in captures. So if only attention uses a communicator, the
 workers have to connect it before the captures.
 
-The sizes and the layers are simplified; the communicators and the number of calls are those of the engine. Sources:
-specification 5.11 and 9.2 (steps 15 and 17).
+The sizes and the layers of these forwards are simplified; the communicators and the number of calls are those of the
+engine. Sources: specification 5.11 and 9.2 (steps 15 and 17).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What all participants of a start have in common: each of them serves in the end, or it fails and reports the failure.
 
-    up        it has done its part, and serves (probe startup.serves)
-    failed    it raises one error, after it has reported it to its parent and its groups
-    stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
+    serves    it has completed its steps of the start (probe startup.serves)
+    failed    it raises one error, after it has reported the error to its parent and its groups
+    stopped   its parent or another participant failed, so it ends without an error (probe startup.stopped)
 
 A participant that fails or stops closes its stores, the youngest first, and its children notice this. An engine closes
 the store of the engine DP group last, because it was the first (invariant I-ST-12). An engine that stops reports it to
@@ -62,7 +62,7 @@ class Participant(ABC):
                 return
             self.leave()
             if isinstance(error, NobodyCame | OneFailed) and self.rank.step >= SUPERVISES:
-                self.rank.step = GONE  # the cause is below it, in an earlier step or a missing one
+                self.rank.step = GONE  # the cause is another participant, in an earlier step or missing
             self.rank.probe(FAILED)
             raise
 

@@ -2,8 +2,8 @@
 worker:
 
     7   the world: all D * W workers meet at the next port of their copy, or at the published one
-    8 to 11   groups and communicators, in the one order of the whole world
-    12  the memory that communicators leave free; 13  the sibling groups of pipelines
+    8 to 11   create groups and communicators, in the same order on all workers
+    12  measure the memory that communicators leave free; 13  create the second groups of pipelines
     15  profile; 16  the KV cache; 17  warm-up and capture
 
 Source: specification 9.2.

@@ -5,8 +5,8 @@ All workers of an engine receive the same calls in the same order, and run them 
     execute, step, batch             a batch, without an answer: the core asks for its result later
     sample, step, masks              sample the batch that was executed last, also without an answer
     take, step, number               wait for the result of the oldest batch; the output rank answers
-    dummy, step                      a forward without tokens; the output rank answers without its device (2.7)
-    synchronize, step                wait for the device; all answer (2.6)
+    dummy, step                      a forward without tokens; the output rank answers without its device
+    synchronize, step                wait for the device; all answer
     update_weights, step, version    new weights, by a collective of all engines; all answer
     stop, step                       the last one
 

@@ -7,9 +7,9 @@ another communicates:
     receive | u0: embed, attention, mix | dispatch, expert, combine | attention, mix ...  | concatenate | send, sample
             | u1:                  embed, attention, mix | dispatch, expert, combine ...  |
 
-Only the forward is split. The stage receives and sends the hidden states of all microbatches in one transfer, and
-samples their tokens together. Attention reads the position and the cache slot of each token from buffers. So a
-microbatch needs no other metadata than its slice of these buffers.
+Only the forward of a step is split into microbatches. The stage receives and sends the hidden states of all
+microbatches in one transfer, and samples their tokens together. Attention reads the position and the cache slot of each
+token from buffers. So a microbatch needs no other metadata than its slice of these buffers.
 
 Microbatches, barrier, baton, graph keys and slices are those of a form of `dpsim.vllm.overlap`. A dummy runs all
 layers, because the other replicas need its experts in each layer.
@@ -40,7 +40,7 @@ from dpsim.vllm.whole.stage_agreement import Ran, StageAgreement
 from dpsim.vllm.whole.stage_worker import AgreedGraphs, StageWorker
 
 SPLIT = "pp.split"
-EXPERT_NS = 10_000  # reference: as those of dbo
+EXPERT_NS = 10_000  # reference: the expert of `dpsim.vllm.overlap.layers`
 
 
 class SplitLayers(CapturedLayers):

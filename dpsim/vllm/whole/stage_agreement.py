@@ -5,8 +5,8 @@ Replicas are data-parallel engines, and their experts are spread over all of the
 its batch, and all workers make the same decision. They decide on the graph, and on the rows of each worker in the
 collectives of the experts. A worker without tokens sends a dummy batch. Each runner has its own form:
 
-    AgreementV1   dispatch, send, dispatch again with the agreed count (1.5, 1.6)
-    AgreementV2   send the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
+    AgreementV1   dispatch, send, dispatch again with the agreed count
+    AgreementV2   send the batch itself, by point-to-point swaps, and choose the graph afterwards
 
     >>> from dpsim.vllm.config import EngineConfig
     >>> from dpsim.vllm.graphs.candidates import CandidateTable

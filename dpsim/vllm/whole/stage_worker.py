@@ -1,9 +1,9 @@
 """A worker of an engine with a pipeline: one rank of one stage, which runs the engine's calls (specification 7.3 and
 10.1).
 
-The step is that of `dpsim.vllm.pipeline.stage`, with two differences. First, batches arrive as calls, so no worker can
-compute them beforehand. The oracles with the expected tokens exist all the same, because all requests are known.
-Second, the replicas (data-parallel engines) agree on graph and sizes before each forward
+The step of this worker is that of `dpsim.vllm.pipeline.stage`, with two differences. First, batches arrive as calls, so
+no worker can compute them beforehand. The oracles with the expected tokens exist all the same, because all requests are
+known. Second, the replicas (data-parallel engines) agree on graph and sizes before each forward
 (`dpsim.vllm.whole.stage_agreement`). A worker agrees after it has updated its request state, and before it prepares the
 inputs (invariant I-ES-3). The collectives of the experts have the agreed number of rows (invariant I-ES-4).
 
@@ -103,7 +103,7 @@ class StageWorker(Stage):
     ) -> None:
         super().__init__(rank, workload, tokens, transfer, tensor_parallel_size, layers)
         self.agreement, self.layout, self.core, self.answers = agreement, layout, core, answers
-        self.shared = tensor_parallel_size > 1  # with others of its stage
+        self.shared = tensor_parallel_size > 1  # whether its stage has other ranks
         self.peers = rank.host("dp_cpu")
         self.counts: tuple[int, ...] = ()
         self.skip_drafts: bool | None = None  # of the last agreement

@@ -8,8 +8,8 @@ An engine consists of a core and its workers. A core watches its workers, as vLL
 also watches the other cores, the front ends and the coordinator, as in `engine_watched`. A worker watches only its
 core, by a death pipe. So the news of a death spreads through the cores:
 
-    worker 1 dies   its core: aborts, fails its requests, ends    the core's other workers: abort, end
-                    the other cores, which watch it: likewise     their workers: likewise
+    worker 1 dies   its core aborts, answers its requests with errors, and ends
+    the core ends   its other workers abort and end; the other cores do as this core does
 
 Cores and workers have a monitor thread, which frees the main thread from its waits. A core waits for messages, for
 answers of its workers, or in the finish sync. A worker waits for calls, in an agreement, in a transfer, or for its
