@@ -25,6 +25,7 @@ backend, the case with its rule, the rank, the expected and the actual value. Ca
 
     strategies.py    scenarios, for Hypothesis: of any protocol
     models.py        the parameters that a model allows, for Hypothesis
+    rank_fields.py   bounds of parameters that say how many ranks there are
 
 Further strategies are here under their names. Entry points of the group `dpsim.strategies` name the modules that have
 them, beside the parameters that they draw (`dpsim.vllm.params.strategies`).
