@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 MOST = 4
 """Names of a kind."""
 
+_ONE = {"branches": "branch"}
+
 
 def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind, name: "") -> str:
     """`remark`: the words behind a name of a kind that was never reached. Names with a remark come first."""
@@ -31,7 +33,11 @@ def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind,
         remarked = [(name, remark(kind, name)) for name in coverage.never(kind)]
         never = sorted(remarked, key=lambda one: not one[1])
         lines = ["".join(one) for one in never[:MOST]]
-        lines += [f"and {len(never) - MOST:,} more"] if len(never) > MOST else []
+        lines += (
+            [f"and {counted(len(never) - MOST, f'more {_ONE.get(kind, kind[:-1])}', f'more {kind}')}"]
+            if len(never) > MOST
+            else []
+        )
         rows += [("" if number else kind, line) for number, line in enumerate(lines)]
     of = ", ".join(f"{kind} {coverage.reached(kind):,} of {len(names):,}" for kind, names in coverage.counts.items())
     title = f"never reached by {counted(coverage.worlds, 'world')}" + (":" if rows else ": nothing")
