@@ -22,12 +22,13 @@ KINDS = {
     "ask": "LIVELOCK:QUERY",
     "look": "LIVELOCK:QUERY",
     "flag": "LIVELOCK:FLAG",
+    "store": "LIVELOCK:POLL",
     "sleep": "LIVELOCK:SLEEP",
     "decision": "LIVELOCK:DECISION",
 }
 """The class by the calls that a rank repeats, the most telling first. The answer that it asks for does not arrive."""
 
-ASKS = ("take", "ask", "look", "flag")
+ASKS = ("take", "ask", "look", "flag", "store")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
 NO_CALL = ("learned", "injected")
 TAIL = 64

@@ -5,9 +5,10 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-A rank repeats itself if it polls, or asks for an event or a flag, with an outcome that the place has had before. It
-also repeats itself if it decides what it decided there, or agrees on a host communicator with a result that came there
-before. To sleep, to mark a stream and to pass a probe is no progress either. All else is progress.
+A rank repeats itself if it polls a mailbox, or queries an event, a flag or a key of a store, and the place had that
+outcome before. It also repeats itself if it decides what it decided there, or agrees on a host communicator with a
+result that came there before. To sleep, to mark a stream and to pass a probe is no progress either. All else is
+progress.
 
 The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
 """
@@ -24,6 +25,8 @@ from dpsim.contract.ops import (
     KIND,
     LEARNED_OUTCOME,
     SITE,
+    STORE_HOW,
+    STORE_VALUE,
     STREAM,
     TAKE_HOW,
     TAKE_TIMEOUT,
@@ -93,7 +96,7 @@ class Repetition:
             if not self._repeats(raw):
                 return False
             self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask", "flag", "look")
+            self.asks += raw[KIND] in ("take", "ask", "flag", "look", "store")
         self.read = len(records)
         return True
 
@@ -107,6 +110,9 @@ class Repetition:
             return bool(raw[FLAG_HOW] == "query")
         if kind == "look":
             return True
+        if kind == "store":  # a get with a time-out looks at a key; all else changes the store, or waits without end
+            self.agreed.add(raw[SITE])
+            return bool(raw[STORE_HOW] == "get" and raw[STORE_VALUE] is not None)
         if kind == "collective" and raw[STREAM] is None:
             self.agreements += 1
             self.agreed.add(raw[SITE])
