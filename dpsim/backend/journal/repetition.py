@@ -5,8 +5,8 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-A rank repeats itself if it polls a mailbox, or queries an event, a flag or a key of a store, and the place had that
-outcome before. It also repeats itself if it decides what it decided there, or agrees on a host communicator with a
+A rank repeats itself if it polls a mailbox, or queries an event, a flag or a key of a store. The outcome must be one
+that the place has had before. It also repeats itself if it decides what it decided there, or agrees on a host communicator with a
 result that came there before. To sleep, to mark a stream and to pass a probe is no progress either. All else is
 progress.
 
