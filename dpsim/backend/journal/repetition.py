@@ -6,8 +6,8 @@
     one.reads_on()              # False if any record since then is progress
 
 A rank repeats itself if it polls a mailbox, or queries an event, a flag or a key of a store. The outcome must be one
-that the place has had before. It also repeats itself if it decides what it decided there, or agrees on a host communicator with a
-result that came there before. To sleep, to mark a stream and to pass a probe is no progress either. All else is
+that the place has had before. A rank also repeats itself if it decides what it decided there, or agrees on a host
+communicator with a result that came there before. A sleep, a mark and a probe are no progress either. All else is
 progress.
 
 The simulation asks while a run goes on (`dpsim.sim.hosts.watch`), and a real backend once its deadline has passed.
