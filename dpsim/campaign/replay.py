@@ -28,17 +28,19 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.gates import gates_of
 from dpsim.campaign.stalled import stalled
 from dpsim.campaign.stepping import Stepping
-from dpsim.campaign.subject import Subject, kept
+from dpsim.campaign.subject import Subject, kept, problem
 from dpsim.campaign.token import Token
 from dpsim.campaign.unforced import unforced
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff, failing_rank
 from dpsim.contract.words import counted
 from dpsim.contract.world import Run
+from dpsim.explore.explorer import failure_of
 from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
+from dpsim.sim.backend import SimRun
 from dpsim.sim.onlooker import looking_on
 from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 
@@ -55,6 +57,7 @@ class Replayed:
     for another backend, the run that gave the gates. `stalled`: the gates at which the run hangs. `draws`: the number
     of steps that are random choices, which a report does not count. `schedule`: what was chosen in an untimed run of
     the simulation. `base`: the folder of the scenario's files; None for the working folder.
+    `fingerprint`: the fingerprint of the failure, as `dpsim explore` prints it, for a run along a schedule; else empty.
     """
 
     name: str
@@ -72,6 +75,7 @@ class Replayed:
     draws: int = 0
     schedule: Schedule | None = None
     base: Path | None = None
+    fingerprint: str = ""
 
     @property
     def same(self) -> bool:
@@ -177,6 +181,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path, looks
         draws=draws_of(follow),
         schedule=Schedule(trace.schedule.strategy, tuple(follow.schedule)),
         base=base,
+        fingerprint=_fingerprint(follow, run, findings),
     )
 
 
@@ -201,12 +206,13 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
     follow.end(True)
     with_calls_along(subject, run, findings, follow.schedule)
     schedule: Schedule | None = Schedule(token.strategy, tuple(follow.schedule))
+    fingerprint = _fingerprint(follow, run, findings)
     if not (findings or token.steps):
         shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
         one = next((one for one in shown if one.run is not None), None)
         schedule = None
         if one is not None and one.run is not None:
-            run, findings = one.run, one.findings
+            run, findings, fingerprint = one.run, one.findings, one.failure.fingerprint
             schedule = None if one.failure.in_time else Schedule(one.failure.by, tuple(one.schedule))
     return Replayed(
         "the token",
@@ -219,7 +225,12 @@ def replay_token(token: Token, looks: Stepping | None = None) -> Replayed:
         added=follow.added if token.steps else [],
         draws=draws_of(follow),
         schedule=schedule,
+        fingerprint=fingerprint,
     )
+
+
+def _fingerprint(follow: ScheduleReplay, run: SimRun, findings: Sequence[Finding]) -> str:
+    return failure_of(follow, problem(findings[0], run)).fingerprint if findings else ""
 
 
 def draws_of(follow: ScheduleReplay) -> int:

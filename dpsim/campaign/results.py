@@ -71,9 +71,12 @@ def is_wanted() -> bool:
 
 def fingerprint_of(result: Result) -> str:
     """Returns 8 hexadecimal digits for a single run, equal for the same scenario, backend and first finding."""
-    primary = result.primary
+    return _hashed(result.scenario, result.run, result.primary, result.unmet)
+
+
+def _hashed(scenario: Scenario, run: Run, primary: Finding | None, unmet: str | None) -> str:
     what = "" if primary is None else f"{primary.klass} {primary.culprit}"
-    text = f"{dump_scenario(result.scenario)}\n{result.run.backend}\n{what}\n{result.unmet}"
+    text = f"{dump_scenario(scenario)}\n{run.backend}\n{what}\n{unmet}"
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:8]
 
 
@@ -128,13 +131,12 @@ def results_of_replayed(replayed: Replayed, world: World, report: str, folder: P
     Also None for a trace in a folder of results, because the replay would overwrite it.
     """
     findings, run = replayed.findings, replayed.run
-    if not findings or replayed.scenario.expected.unmet("violated", findings[0], (), "") is None:
+    unmet = replayed.scenario.expected.unmet("violated", findings[0], (), "") if findings else None
+    if unmet is None:
         return None
     if Path(replayed.name).resolve().is_relative_to(folder.resolve()):
         return None
-    steps = replayed.schedule.digest if replayed.schedule else ""
-    what = f"{dump_scenario(replayed.scenario)}\n{run.backend}\n{findings[0].klass} {findings[0].culprit}\n{steps}"
-    fingerprint = hashlib.sha256(what.encode("utf-8", "replace")).hexdigest()[:8]
+    fingerprint = replayed.fingerprint or _hashed(replayed.scenario, run, findings[0], unmet)
     return keep_results(Failed(replayed.scenario, world, run, findings, report, fingerprint, replayed.schedule), folder)
 
 

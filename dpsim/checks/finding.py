@@ -31,7 +31,7 @@ wildcards:
     HANG:HOST:FIRST_USE                  a host waits in its first use of a communicator for other members
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
-    LIVELOCK:POLL                        ranks move without end or progress: they look for messages in vain
+    LIVELOCK:POLL                        ranks move without end or progress: they look for messages or keys in vain
     LIVELOCK:QUERY                       they query an event in vain
     LIVELOCK:FLAG                        they look at a flag in vain
     LIVELOCK:SLEEP                       they sleep, and query nothing

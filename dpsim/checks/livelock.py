@@ -22,12 +22,13 @@ KINDS = {
     "ask": "LIVELOCK:QUERY",
     "look": "LIVELOCK:QUERY",
     "flag": "LIVELOCK:FLAG",
+    "store": "LIVELOCK:POLL",
     "sleep": "LIVELOCK:SLEEP",
     "decision": "LIVELOCK:DECISION",
 }
 """The class of the finding by the op that a rank repeats. If it repeats several, the first in this table decides."""
 
-ASKS = ("take", "ask", "look", "flag")
+ASKS = ("take", "ask", "look", "flag", "store")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
 NO_CALL = ("learned", "injected")
 TAIL = 64

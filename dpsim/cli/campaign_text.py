@@ -44,7 +44,7 @@ def night_as_text(file: Path, rows: Sequence[NightRow], parts: Sequence[str]) ->
 
     failures = [(row, found) for row in rows for found in row.failures]
     lines = [f"{row.part} {row.name}: {short(found.message or found.what, 160)}" for row, found in failures[:MOST]]
-    lines += [f"and {counted(len(failures) - MOST, 'failure')} more"] if len(failures) > MOST else []
+    lines += [f"and {counted(len(failures) - MOST, 'more failure')}"] if len(failures) > MOST else []
     lines += [f"{part} ran nothing: {short(why, 160)}" for part, why in ran_nothing(parts, rows).items()]
     lines += [f"{counted(len(rows), 'row')} in {file}", f"next      dpsim campaign report {file.parent}"]
     return "\n".join(lines)
@@ -114,7 +114,7 @@ def _failures(title: str, failures: Sequence[NightFailure], full: bool = False) 
         what = "" if found.what in (found.message, "failure", "error") else f" ({short(found.what, 120)})"
         rows.append((title * (not at), f"{part} {name}{says}{what}{'' if full else f', since {since}'}"))
         rows += [("", found.show)] if full and found.show else []
-    return rows + ([("", f"and {len(failures) - MOST:,} more")] if len(failures) > MOST else [])
+    return rows + ([("", f"and {counted(len(failures) - MOST, 'more failure')}")] if len(failures) > MOST else [])
 
 
 def _some(items: Sequence[Any]) -> Iterable[tuple[int, Any]]:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 MOST = 4
 """At most this number of names of each kind is printed."""
 
+_ONE = {"branches": "branch"}
+
 
 def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind, name: "") -> str:
     """Returns the text of `coverage`. `remark`: a function that returns words for a name that was never reached. Names
@@ -34,7 +36,11 @@ def as_text(coverage: Coverage, remark: Callable[[str, str], str] = lambda kind,
         remarked = [(name, remark(kind, name)) for name in coverage.never(kind)]
         never = sorted(remarked, key=lambda one: not one[1])
         lines = ["".join(one) for one in never[:MOST]]
-        lines += [f"and {len(never) - MOST:,} more"] if len(never) > MOST else []
+        lines += (
+            [f"and {counted(len(never) - MOST, f'more {_ONE.get(kind, kind[:-1])}', f'more {kind}')}"]
+            if len(never) > MOST
+            else []
+        )
         rows += [("" if number else kind, line) for number, line in enumerate(lines)]
     of = ", ".join(f"{kind} {coverage.reached(kind):,} of {len(names):,}" for kind, names in coverage.counts.items())
     title = f"never reached by {counted(coverage.worlds, 'world')}" + (":" if rows else ": nothing")

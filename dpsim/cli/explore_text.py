@@ -60,7 +60,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     if pairs:
         rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders"))
         rows += [("", f"only {one} before {other}") for one, other in one_way[:PAIRS_SHOWN]]
-        rows += [("", f"and {len(one_way) - PAIRS_SHOWN} more")] if len(one_way) > PAIRS_SHOWN else []
+        rows += [("", f"and {counted(len(one_way) - PAIRS_SHOWN, 'more pair')}")] if len(one_way) > PAIRS_SHOWN else []
     probes = explored.subject.probes
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]

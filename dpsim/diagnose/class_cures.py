@@ -38,7 +38,7 @@ CURES = {
     "HANG:HOST:FIRST_USE": "Let all members use a communicator for the first time in one order.",
     "HANG:HOST:ALLOC": "Allocate before the launch that waits for this host.",
     "HANG:UNDECIDED": "Read the last ops of each rank in the whole report (`--full`).",
-    "LIVELOCK:POLL": "Let an actor send the message, and let the loop end after an agreed condition.",
+    "LIVELOCK:POLL": "Let an actor send the message or set the key, and end the loop after an agreed condition.",
     "LIVELOCK:QUERY": "Start or finish the work that the loop asks for, or wait in place of a query.",
     "LIVELOCK:FLAG": "Set the flag, or wait for it in place of a look.",
     "LIVELOCK:SLEEP": "Give the loop a condition that another rank or the clock makes true.",

@@ -54,7 +54,7 @@ WORDS = {
     "HANG:HOST:FIRST_USE": "a host stands in its first use of a communicator",
     "HANG:HOST:ALLOC": "a host stands in an allocation that waits for its device",
     "HANG:UNDECIDED": "the run stood still, and the journals do not say why",
-    "LIVELOCK:POLL": "ranks look for messages again and again, in vain",
+    "LIVELOCK:POLL": "ranks look for messages, or for keys of a store, again and again, in vain",
     "LIVELOCK:QUERY": "ranks query an event, or what they started, again and again, in vain",
     "LIVELOCK:FLAG": "ranks look at a flag again and again, in vain",
     "LIVELOCK:SLEEP": "ranks sleep again and again, and ask for nothing",

@@ -77,20 +77,20 @@ def beginning(text: str, limit: int) -> str:
     return f"{head} ... and {counted(len(text) - len(head), 'more character')}"
 
 
-def joined(parts: Sequence[str], most: int = 2) -> list[str]:
-    """Returns as many parts as fit into `most` lines, and the number of omitted parts."""
+def joined(parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
+    """Returns as many parts as fit into `most` lines, and the number of omitted parts. `one` is the noun of a part."""
     for count in range(len(parts), 0, -1):
         left = len(parts) - count
-        text = "; ".join([*parts[:count], *[f"and {left} more"] * bool(left)])
+        text = "; ".join([*parts[:count], *[f"and {counted(left, f'more {one}')}"] * bool(left)])
         lines = textwrap.wrap(text, WIDTH - LABEL, break_on_hyphens=False)
         if len(lines) <= most:
             return lines
     return folded("; ".join(parts[:1]), most)
 
 
-def block(label: str, parts: Sequence[str], most: int = 2) -> list[str]:
-    """Returns parts after a label; nothing without parts."""
-    return labelled(label, joined(parts, most)) if parts else []
+def block(label: str, parts: Sequence[str], most: int = 2, one: str = "part") -> list[str]:
+    """Returns parts after a label; nothing without parts. `one` is the noun of a part."""
+    return labelled(label, joined(parts, most, one)) if parts else []
 
 
 def capped(lines: Sequence[str], most: int, what: str = "lines") -> list[str]:

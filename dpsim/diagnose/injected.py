@@ -34,7 +34,7 @@ from dpsim.contract.ops import (
     posted,
 )
 from dpsim.contract.rules.replay_frame import MADE, replay_at, within
-from dpsim.contract.words import did_you_mean, nearest
+from dpsim.contract.words import counted, did_you_mean, nearest
 from dpsim.contract.world import At, Kill, Message, Run, World
 
 REPLAYED = MADE | {"replay"}
@@ -160,7 +160,7 @@ def _why(world: World, run: Run, rank: int, at: At, kind: str, count: bool = Fal
 
 
 def _some(sites: list[str]) -> str:
-    more = [f"{len(sites) - SHOWN} more"] if len(sites) > SHOWN else []
+    more = [counted(len(sites) - SHOWN, "more site")] if len(sites) > SHOWN else []
     return ", ".join([*sites[:SHOWN], *more]) or "none"
 
 

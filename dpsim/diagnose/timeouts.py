@@ -28,6 +28,7 @@ from dpsim.contract.ops import (
     WHERE,
     RawRecord,
 )
+from dpsim.contract.words import counted
 from dpsim.contract.world import Run
 
 MEETINGS = ("collective", "transfer")
@@ -50,7 +51,7 @@ def passed_timeouts(run: Run) -> list[str]:
                 if raw[LEARNED_OUTCOME] is (None if waited[KIND] == "take" else False):
                     lines.append(_line(rank, waited, journal))
     more = len(lines) - SHOWN
-    return [*lines[:SHOWN], *[f"and {more} more"] * (more > 0)]
+    return [*lines[:SHOWN], *[f"and {counted(more, 'more time-out')}"] * (more > 0)]
 
 
 def _line(rank: int, waited: RawRecord, journal: Sequence[RawRecord]) -> str:

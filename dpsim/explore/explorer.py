@@ -262,10 +262,15 @@ def _count(result: Exploration, current: Picker, whole: bool) -> Hashable:
     return key
 
 
-def _fail(result: Exploration, current: Picker, problem: Problem) -> None:
+def failure_of(current: Picker, problem: Problem, first: int = 1) -> Failure:
+    """The failure of a run that a strategy chose. A replay of its schedule has the same fingerprint."""
     steps = normal_form(current.order.steps, problem.causes)
     labels = [*sorted(current.order.unusual), *(step.label for step in steps)]
-    failure = Failure(problem, current.schedule, labels, result.runs, current.name)
+    return Failure(problem, current.schedule, labels, first, current.name)
+
+
+def _fail(result: Exploration, current: Picker, problem: Problem) -> None:
+    failure = failure_of(current, problem, result.runs)
     known = result.failures.setdefault(problem.what, failure)
     if known is not failure:
         known.add(failure)

@@ -30,6 +30,7 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.params.files import allow_files_of
 from dpsim.scenario.params.per_rank import within
 from dpsim.testing.models import params as params_of
+from dpsim.testing.rank_fields import rank_fields
 
 if TYPE_CHECKING:
     from dpsim.scenario.swarm import Place
@@ -74,8 +75,14 @@ def with_params(
     """Draws scenarios of a program with `Params`."""
     program = registry.protocol(protocol).program
     model: Any = program.Params
-    drawn = draw(params_of(model, params))
+    ranks = {key: st.integers(*bounds) for key, bounds in rank_fields(program).items()}
+    drawn = draw(params_of(model, {**ranks, **(params or {})}))
     size = program.ranks(model.model_validate(drawn))
+    if type(size) is int and size < 1:
+        raise ValueError(
+            f"scenarios: {program.__qualname__}.ranks gave {size} for {drawn}; expected at least 1 rank: bound its "
+            "parameters, for instance by Field(ge=1, le=4)"
+        )
     allow_files_of(model.model_validate(drawn), params or ())
     kept = within(model.model_validate(drawn), drawn, size)
     choice = {"name": protocol, "form": form, "variant": variant, "params": kept}

@@ -4,14 +4,16 @@ probe never reached.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpsim.campaign.files import Options
-from dpsim.campaign.nights import worlds
+from dpsim.campaign.nights import mistakes, night, worlds
 from dpsim.campaign.nights.idle import ENDED, WITHOUT_ROWS, ran_nothing
+from dpsim.campaign.nights.mistakes import CUT
 from dpsim.campaign.nights.night import PARTS, Night, run_night
 from dpsim.campaign.nights.pytest_report import rows_of_tests
 from dpsim.campaign.nights.report import Report, report_of
@@ -175,10 +177,10 @@ expect: {verdict: violated}
 """
 
 
-def visited(folder: Path, exhibit: str = EXHIBIT) -> list[NightRow]:
+def visited(folder: Path, exhibit: str = EXHIBIT, **options: Any) -> list[NightRow]:
     (folder / "exhibits").mkdir()
     (folder / "exhibits" / "t-covered-breaks.yaml").write_text(exhibit)
-    more = {"only": ["T-COVERED-BREAKS"], "exhibits": [folder / "exhibits"]}
+    more = {"only": ["T-COVERED-BREAKS"], "exhibits": [folder / "exhibits"], **options}
     return a_night(folder, FIRST, parts=("museum",), **more)
 
 
@@ -188,6 +190,28 @@ def test_the_museum_of_a_night(tmp_path: Path) -> None:
     coverage = report_of(tmp_path).coverage
     assert coverage.counts["rows"]["t_covered: variant T-COVERED-BREAKS"] == 1
     assert coverage.never("probes") == [], "runs of the museum count"
+
+
+def test_a_variant_that_the_budget_cuts_has_a_row(tmp_path: Path) -> None:
+    """The night ends in the searches of its first variant. Without that row the report had nothing of the museum."""
+    [row] = visited(tmp_path, seconds=0.0)
+    assert (row.part, row.name, row.left_out) == ("museum", "T-COVERED-BREAKS", CUT)
+    assert (row.verdict, row.worlds, row.failures) == ("", 0, ())
+    report = report_of(tmp_path)
+    assert report.ran_nothing == {"museum": CUT}
+    assert [one.part for one in report.totals] == ["museum"]
+    assert not report.new
+
+
+def test_the_faulty_twin_has_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A night that takes the end of its time for the end of the part: the report knows no more than that."""
+
+    def visits(*args: Any) -> Iterator[NightRow]:
+        return (row for row in mistakes.visits(*args) if row.left_out != CUT)
+
+    monkeypatch.setattr(night, "visits", visits)
+    assert visited(tmp_path, seconds=0.0) == []
+    assert report_of(tmp_path).ran_nothing == {"museum": ENDED}
 
 
 def test_variants_of_the_protocols_of_named_scenarios(tmp_path: Path) -> None:

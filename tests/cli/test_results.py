@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.campaign.properties import DoesNotHold
 from dpsim.campaign.pruning import LATEST
 from dpsim.campaign.results import Failed
 from dpsim.contract.world import Run, World
 from dpsim.scenario import parse_scenario
+from dpsim.testing import holds
 from tests.agreeing import EXPECTED, HEALTHY, SKIP
 from tests.cli.commands import dpsim_, write
 from tests.cli.protocols import scenario
@@ -83,6 +85,40 @@ def test_a_replay_along_a_schedule_keeps_it() -> None:
     own = folder_of(dpsim_("replay", trace, "--module", "tests.cli.protocols").out)
     answer = dpsim_("replay", own / "trace.jsonl", "--module", "tests.cli.protocols")
     assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+
+
+def test_one_failure_has_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of an exploration, of a replay of its trace, of one of its token, and the trace of a night."""
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    module = ("--module", "tests.cli.protocols")
+    own = folder_of(dpsim_("explore", "t_lost.yaml", *module).out)
+    [trace] = Path(".dpsim").glob("*.jsonl")
+    assert folder_of(dpsim_("replay", trace, *module).out) == own
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    with pytest.raises(DoesNotHold) as raised:
+        holds(parse_scenario(scenario("t_lost", 3)))
+    assert raised.value.results is not None
+    assert raised.value.results.name == own.name
+    token = next(word for word in raised.value.replay.split() if word.startswith("dpsim1."))
+    assert folder_of(dpsim_("replay", token, *module).out) == own
+    dpsim_("campaign", "nightly", "t_lost.yaml", *module, "--part", "scenarios", "--size", "minute", "--out", "nights")
+    [of_night] = Path("nights", "traces").glob("*.jsonl")
+    assert of_night.stem == own.name
+
+
+def test_a_run_in_time_has_the_name_of_its_replay(broken: Path) -> None:
+    own = folder_of(dpsim_("run", broken, "--trace", "x.jsonl").out)
+    assert folder_of(dpsim_("replay", "x.jsonl").out) == own
+
+
+def test_the_faulty_twin_is_another_failure() -> None:
+    """Another schedule of another failure has another name: a constant name would pass the tests above."""
+    write(Path("t_two.yaml"), scenario("t_two", 3))
+    dpsim_("explore", "t_two.yaml", "--keep-going", "--module", "tests.cli.protocols", "--no-results")
+    traces = sorted(Path(".dpsim").glob("*.jsonl"))
+    assert len(traces) > 1
+    names = [folder_of(dpsim_("replay", one, "--module", "tests.cli.protocols").out).name for one in traces]
+    assert names == [one.stem for one in traces]
 
 
 def test_a_replay_of_a_run_that_holds_or_is_expected_leaves_nothing() -> None:

@@ -78,7 +78,7 @@ class ForeignAwait(BaseException):
 
 
 def said(error: BaseException) -> str:
-    """Returns the message of a program's error, in one line of at most LONGEST characters, and with the contract's names."""
+    """Returns the message of a program's error in at most LONGEST characters, with the contract's names."""
     return short(_words(error), LONGEST)
 
 

@@ -5,9 +5,9 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-A poll, or a query of an event or a flag, is a repetition if this line of the program has had its outcome before. A
-decision is one if the line decided the same value before. A host collective is one if the line got the same result
-before. Sleeps, records of events and probes are no progress either. Every other record is progress.
+A poll, or a query of an event, a flag or a key of a store, is a repetition if this line of the program has had its
+outcome before. A decision is one if the line decided the same value before. A host collective is one if the line got
+the same result before. Sleeps, records of events and probes are no progress either. Every other record is progress.
 
 The simulation uses this during a run (`dpsim.sim.hosts.watch`), a real backend when its deadline has passed.
 """
@@ -24,6 +24,8 @@ from dpsim.contract.ops import (
     KIND,
     LEARNED_OUTCOME,
     SITE,
+    STORE_HOW,
+    STORE_VALUE,
     STREAM,
     TAKE_HOW,
     TAKE_TIMEOUT,
@@ -95,7 +97,7 @@ class Repetition:
             if not self._repeats(raw):
                 return False
             self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask", "flag", "look")
+            self.asks += raw[KIND] in ("take", "ask", "flag", "look", "store")
         self.read = len(records)
         return True
 
@@ -109,6 +111,9 @@ class Repetition:
             return bool(raw[FLAG_HOW] == "query")
         if kind == "look":
             return True
+        if kind == "store":  # a get with a time-out looks at a key; all else changes the store, or waits without end
+            self.agreed.add(raw[SITE])
+            return bool(raw[STORE_HOW] == "get" and raw[STORE_VALUE] is not None)
         if kind == "collective" and raw[STREAM] is None:
             self.agreements += 1
             self.agreed.add(raw[SITE])

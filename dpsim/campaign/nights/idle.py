@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dpsim.campaign.nights.rows import NightRow
+from dpsim.contract.words import counted
 from dpsim.scenario import Scenario
 
 MOST = 100
@@ -55,4 +56,4 @@ def _why(rows: Sequence[NightRow]) -> str:
     reasons = [*dict.fromkeys(row.left_out for row in rows)]
     if not reasons:
         return ENDED
-    return reasons[0] + (f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else "")
+    return reasons[0] + (f" (and {counted(len(reasons) - 1, 'more reason')})" if len(reasons) > 1 else "")

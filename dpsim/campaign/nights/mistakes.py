@@ -14,7 +14,10 @@ from dpsim.campaign.coverage import Coverage
 from dpsim.campaign.nights.rows import Found, NightRow
 from dpsim.campaign.nights.sizes import Size
 from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import OutOfTime
 from dpsim.scenario import ScenarioError
+
+CUT = "its time was up before its searches ended"
 
 
 def visits(
@@ -23,7 +26,7 @@ def visits(
     """Yields a row for one in `size.visited` variants (known bugs).
 
     A variant without an exhibit is left out, and an invalid exhibit is a failure. Raises OutOfTime once the time has
-    `expired`.
+    `expired`. The variant whose search this ends has a row that says so.
     """
     for entry in entries[:: size.visited]:
         file, begun, coverage = files.get(entry.name.lower()), time.monotonic(), Coverage()
@@ -35,6 +38,10 @@ def visits(
         except ScenarioError as error:
             yield NightRow(part="museum", name=entry.name, failures=(Found(what=str(error)),))
             continue
+        except OutOfTime:
+            spent = round(time.monotonic() - begun, 2)
+            yield NightRow(part="museum", name=entry.name, seconds=spent, left_out=CUT)
+            raise
         variant, twin = shown.subjects
         searches = [one for some in shown.searches.values() for one in some]
         coverage.add(variant, *searches)

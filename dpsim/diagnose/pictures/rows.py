@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
-from dpsim.contract.words import middle_cut, printable
+from dpsim.contract.words import counted, middle_cut, printable
 from dpsim.diagnose.pictures.op import HOST, DrawnOp, Hole, Picture
 
 FIELDS = ("begin", "came", "end", "kind", "said", "address", "where", "step", "key", "marked", "label")
@@ -185,7 +185,7 @@ def _encoded(picture: Picture, ops: list[DrawnOp], texts: Texts, numbers: dict[i
             left = sum(one.begin is None for one in ops) - QUEUED
             begin, label = picture.last + 1 + queued, "behind an op that did not end"
             if queued == QUEUED and left > 0:
-                label += f", as {left} more"
+                label += f", as are {counted(left, 'more op')}"
         row += (
             begin,
             -1 if op.came is None else op.came,

@@ -45,7 +45,7 @@ def test_of_what_never_began_the_first_are_shown_behind_the_end() -> None:
     row = found["rows"][0]["lanes"][0]["ops"]
     begins = row[:: len(FIELDS)]
     assert begins == (0, *range(found["last"] + 2, found["last"] + 2 + QUEUED))
-    assert found["texts"][row[-1]] == "behind an op that did not end, as 4 more"
+    assert found["texts"][row[-1]] == "behind an op that did not end, as are 4 more ops"
 
 
 def test_the_first_view_is_the_last_two_steps_or_those_of_the_finding() -> None:
