@@ -86,7 +86,7 @@ def folder() -> Iterator[None]:
             os.chdir(before)
 
 
-LEFT_OUT = ("run ", "next ", "observed ", "expected: ", "explored ", "schedule ")
+LEFT_OUT = ("run ", "next ", "observed ", "expected: ", "explored ", "schedule ", "results: ")
 """How lines begin that the page leaves out: they have times, or say the same for each mistake."""
 
 GOOD = re.compile(r"^(?:HELD|PROVEN|VACUOUS).*?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)

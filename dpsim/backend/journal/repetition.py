@@ -5,9 +5,10 @@
     ...
     one.reads_on()              # False if any record since then is progress
 
-A poll, or a query of an event, a flag or a key of a store, is a repetition if this line of the program has had its
-outcome before. A decision is one if the line decided the same value before. A host collective is one if the line got
-the same result before. Sleeps, records of events and probes are no progress either. Every other record is progress.
+A poll or a query is a repetition if this line of the program has had its outcome before. Queries are those of an event,
+a flag or a key of a store. A decision is one if the line decided the same value before. A host collective is one if the
+line got the same result before. Sleeps, records of events and probes are no progress either. Every other record is
+progress.
 
 The simulation uses this during a run (`dpsim.sim.hosts.watch`), a real backend when its deadline has passed.
 """
