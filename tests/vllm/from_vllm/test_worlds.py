@@ -48,7 +48,10 @@ def test_events_race_in_them(command: str, tmp_path: Path) -> None:
 
 def test_the_newest_rules_are_taken_and_named_first() -> None:
     newest, old = from_vllm("vllm serve m -dp 2 -ep"), from_vllm("vllm serve m -dp 2 -ep", "0.14")
-    assert newest.remarks[0] == f"taken as: vLLM {NEWEST}, the newest release that dpsim models; --release selects another one"
+    assert (
+        newest.remarks[0]
+        == f"taken as: vLLM {NEWEST}, the newest release that dpsim models; --release selects another one"
+    )
     assert (newest.scenario.protocol.form, newest.scenario.config.parallel_rules) == ("0.33", "0.33")
     assert not any("newest" in remark for remark in old.remarks)
     assert (old.scenario.protocol.form, old.scenario.config.parallel_rules) == ("0.14", "source-003")
