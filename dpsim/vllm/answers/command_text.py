@@ -8,8 +8,8 @@
 
     EQUAL  15,026 rows of 15,085; 59 depart as they are named
 
-`ours` is the release, or the form, of dpsim's function. For a kind that differs, the text contains the first differing
-row with both answers, and file and line of dpsim's function. Control characters of a file are escaped.
+`ours` is the release, or the form, of dpsim's function. If a kind of question differs, the text contains the first
+differing row with both answers, and file and line of dpsim's function. The text escapes control characters of a file.
 """
 
 from __future__ import annotations

@@ -5,12 +5,13 @@
         result = compare(kind, one, rows)
         result.equal, result.departed, result.differing    # numbers of rows
 
-A row is a question with vLLM's answer (tests/data/engine/README.md). A kind translates both answers to vLLM's field
-names. For an exception, the comparison reads only its type and the point at which a function raised it, not its
-message.
+A row is a question with vLLM's answer (tests/data/engine/README.md). A kind of question (`Comparison`) translates both
+answers to vLLM's field names. For an exception, the comparison reads only its type and the point at which a function
+raised it, not its message.
 
 A row *departs* if it differs only in fields that `Ours.departures` lists with a reason. Every other difference is
-reported. A kind is a value, so a test can replace dpsim's function by a faulty twin:
+reported. A test can replace dpsim's function by a faulty twin, and so prove that the comparison notices
+a mistake:
 
     assert differing(kind, rows, ours) == [] and differing(kind, rows, faulty)
 """

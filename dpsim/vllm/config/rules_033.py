@@ -6,8 +6,7 @@
     dbo_decode_token_threshold: 1; expected at least 2, the number of microbatches
 
 Each rule is a function. It returns a `Broken` if a configuration breaks the rule, else None (see
-`dpsim.vllm.config.rules`). Source: specification chapter
-8.2 (validation).
+`dpsim.vllm.config.rules`). Source: specification chapter 8.2 (validation).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve ...
 
-The variable overrides the flag (specification chapter 8.0). The translation refuses a name that is similar to a known
-one, because vLLM would only print a warning about a misspelt variable.
+An environment variable overrides the flag of the same setting (specification chapter 8.0). The translation refuses a
+name that is similar to a known one, because vLLM would only print a warning about a misspelt variable.
 """
 
 from __future__ import annotations

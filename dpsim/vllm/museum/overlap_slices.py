@@ -45,7 +45,7 @@ class DoesNotStretch(Forward033):
 
 @mutant("M-UB-6", "CRASH:ASSERTIONERROR")
 class SidesSwapped(Forward033):
-    """A request that ends at the cut also appears in the second microbatch, and one that begins there in the first."""
+    """A request that ends at the cut also appears in the second slice, and one that begins there in the first."""
 
     class Cut(Slicing033):
         def first_request(self, starts: Sequence[int], token: int) -> int:

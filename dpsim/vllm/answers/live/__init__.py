@@ -14,7 +14,7 @@
     draws.py        draws random questions for each file of questions
     drawn_loops.py  drawn_groups_v2.py  drawn_configurations.py
 
-A question imports vLLM only when the check puts it, and dpsim contains no code of vLLM. An adapter contains the place
-and the arguments of vLLM's function. It translates an assertion of vLLM to a row with a refusal. Any other exception
-means that the adapter no longer fits the installed release, so the check cannot put this kind of question.
+dpsim imports vLLM only when a check puts a question to it, and contains no code of vLLM. An adapter calls vLLM's
+function for one kind of question. It translates an assertion of vLLM to a row with a refusal. Any other exception means
+that the adapter no longer fits the installed release, so the check cannot put this kind of question.
 """

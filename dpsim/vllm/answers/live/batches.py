@@ -20,7 +20,7 @@ def array(numbers: list[int]) -> Any:
 
 
 def need_mask(row: Row) -> Row:
-    """Calls releases 0.24 to 0.33."""
+    """Puts the question to vLLM 0.24 to 0.33."""
     computed, prefill = array(row["num_computed_tokens"]), array(row["prefill_len"])
     batch = SimpleNamespace(
         num_reqs=len(computed),
@@ -58,7 +58,7 @@ def cut(row: Row) -> tuple[Any, Any]:
 
 
 def slices(row: Row) -> Row:
-    """Calls releases 0.14 to 0.33."""
+    """Puts the question to vLLM 0.14 to 0.33."""
     try:
         own, padded = cut(row)
     except REFUSALS as error:
@@ -67,7 +67,7 @@ def slices(row: Row) -> Row:
 
 
 def slices_v2(row: Row) -> Row:
-    """Calls release 0.33."""
+    """Puts the question to vLLM 0.33."""
     batch = SimpleNamespace(
         num_reqs=len(row["num_scheduled_tokens"]),
         num_scheduled_tokens=array(row["num_scheduled_tokens"]),
@@ -82,7 +82,7 @@ def slices_v2(row: Row) -> Row:
 
 
 def last_empty(row: Row) -> Row:
-    """Calls releases 0.14 to 0.33."""
+    """Puts the question to vLLM 0.14 to 0.33."""
     empty = function(UBATCHES, "is_last_ubatch_empty")
     tokens = sum(row["num_scheduled_tokens"])
     return {"last_ubatch_empty": bool(empty(tokens, row["num_tokens_padded"], row["num_ubatches"]))}
@@ -96,7 +96,7 @@ def metadata_014(row: Row) -> Row:
 
 
 def metadata(row: Row) -> Row:
-    """Calls releases 0.17 to 0.33."""
+    """Puts the question to vLLM 0.17 to 0.33."""
     return _metadata(row, UBATCHES)
 
 

@@ -56,7 +56,7 @@ def described(chosen: Any) -> Row:
 
 
 def v2_dispatch(row: Row) -> Row:
-    """Calls release 0.33. A rank that has to run eagerly selects no graph."""
+    """Puts the question to vLLM 0.33. A rank that has to run eagerly selects no graph."""
     graphs = manager(row["config"])
 
     def wished(rank: Row) -> Row | None:
@@ -68,7 +68,7 @@ def v2_dispatch(row: Row) -> Row:
 
 
 def v2_sync(row: Row) -> Row:
-    """Calls release 0.33."""
+    """Puts the question to vLLM 0.33."""
     place, ranks, graphs = module(AGREEMENT), row["ranks"], manager(row["config"])
     reduction = Reduction()
     group = SimpleNamespace(cpu_all_reduce_=reduction.all_reduce)

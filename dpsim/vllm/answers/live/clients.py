@@ -24,7 +24,7 @@ def numbers_of_counts(release: str) -> int:
 
 
 def balance(row: Row) -> Row:
-    """Calls releases 0.14 to 0.33, on a client without its constructor, which would start engines."""
+    """Puts the question to vLLM 0.14 to 0.33, on a client without its constructor, which would start engines."""
     kind = function(CLIENT, "DPLBAsyncMPClient")
     client, engines = kind.__new__(kind), range(row["engines"])
     client.client_count, client.client_index = row["client_count"], row["client_index"]

@@ -92,13 +92,13 @@ def _derived(config: Any, name: str) -> Any:
 
 
 def config(row: Row) -> Row:
-    """Calls releases 0.14 and 0.33."""
+    """Puts the question to vLLM 0.14 and 0.33."""
     with surroundings():
         return {"answer": made(row["fields"])[1]}
 
 
 def config_hash(row: Row) -> Row:
-    """Calls releases 0.14 and 0.33.
+    """Puts the question to vLLM 0.14 and 0.33.
 
     dpsim has no configuration of releases 0.17 and 0.24. Release 0.17 resets eplb_config.use_async with two all-to-all
     backends, and release 0.24 sets it by default.

@@ -93,7 +93,7 @@ def _outputs(told: Row) -> SimpleNamespace:
 
 
 def coordination(row: Row) -> Row:
-    """Calls releases 0.14 to 0.33."""
+    """Puts the question to vLLM 0.14 to 0.33."""
     place = module(COORDINATOR)
     kind, poller = place.DPCoordinatorProc, Poller(row)
     coordinator, sockets = kind.__new__(kind), iter(poller.sockets.values())

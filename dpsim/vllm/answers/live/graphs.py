@@ -21,12 +21,12 @@ def mode_of(name: str) -> Any:
 
 
 def dispatch_014(row: Row) -> Row:
-    """Calls release 0.14, in which a caller can forbid FULL, and the dispatcher ignores the number of adapters."""
+    """Puts the question to vLLM 0.14. There a caller can forbid FULL, and the dispatcher ignores adapter counts."""
     return _dispatch(row, disable_full=row["disable_full"])
 
 
 def dispatch(row: Row) -> Row:
-    """Calls releases 0.17 to 0.33."""
+    """Puts the question to vLLM 0.17 to 0.33."""
     names = row["valid_modes"]
     modes = None if names is None else {mode_of(name) for name in names}
     return _dispatch(row, num_active_loras=row["num_active_loras"], valid_modes=modes)
@@ -83,7 +83,7 @@ def _speculative(drafts: int) -> SimpleNamespace | None:
 
 
 def ladder_017(row: Row) -> Row:
-    """Calls release 0.17. Its V1 runner rounds sizes if decodes have separate FULL graphs.
+    """Puts the question to vLLM 0.17. Its V1 runner rounds sizes if decodes have separate FULL graphs.
 
     It also passes the tensor-parallel size to the rounding.
     """
@@ -92,12 +92,12 @@ def ladder_017(row: Row) -> Row:
 
 
 def ladder_033(row: Row) -> Row:
-    """Calls release 0.33. Its V1 runner rounds sizes if decodes have FULL graphs."""
+    """Puts the question to vLLM 0.33. Its V1 runner rounds sizes if decodes have FULL graphs."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"))
 
 
 def ladder_024(row: Row) -> Row:
-    """Calls release 0.24. It rounds as 0.33 does, and passes the tensor-parallel size as 0.17 does."""
+    """Puts the question to vLLM 0.24. It rounds as 0.33 does, and passes the tensor-parallel size as 0.17 does."""
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"), 1)
 
 
@@ -168,14 +168,14 @@ def _maps(asked: Row) -> tuple[dict[int, int], dict[int, int]]:
 
 
 def sizes_004(row: Row) -> Row:
-    """Calls release 0.17."""
+    """Puts the question to vLLM 0.17."""
     general, decodes = _maps(row["config"])
     maps = {"cudagraph_sizes": runs(general), "uniform_decode_cudagraph_sizes": runs(decodes)}
     return {"needs_capture": bool(general), **maps}
 
 
 def choices_004(row: Row) -> Row:
-    """Calls release 0.17, on a manager without its constructor, which needs a device.
+    """Puts the question to vLLM 0.17, on a manager without its constructor, which needs a device.
 
     Its graphs are those that a capture would create.
     """

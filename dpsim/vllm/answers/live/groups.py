@@ -21,7 +21,7 @@ from dpsim.vllm.answers.live.stand_ins import (
 
 
 def decide(row: Row) -> Row:
-    """Calls the V1 runner of releases 0.14 to 0.33.
+    """Puts the question to the V1 runner of vLLM 0.14 to 0.33.
 
     In release 0.14 a rank also passes its wish for padding, which is part of its row.
     """

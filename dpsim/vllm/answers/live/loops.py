@@ -221,5 +221,5 @@ class Asked:
 
 
 def waves(row: Row) -> Row:
-    """Calls releases 0.14 to 0.33."""
+    """Puts the question to vLLM 0.14 to 0.33."""
     return {"iterations": Asked(row).run()}
