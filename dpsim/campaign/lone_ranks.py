@@ -73,7 +73,10 @@ class Looked(NamedTuple):
 
 
 def looked_at(subject: Subject, seconds: float, schedules: int = 2) -> Looked:
-    """Runs the ranks of a subject alone, if it is its turn. `schedules`: the number of schedules that it has."""
+    """Runs the ranks of a subject alone, if the user or the account of time allows it.
+
+    `schedules` is the number of classes of equivalent schedules that exploring saw.
+    """
     ACCOUNT.explored += seconds
     if subject.program.apart:
         return Looked()

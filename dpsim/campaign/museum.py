@@ -57,9 +57,9 @@ HARMLESS_LIMIT = 5_000
 
 @dataclass
 class Row:
-    """The result for a variant. `searches`: by strategy, one for each seed; only DPOR for a harmless variant. `found`:
-    the finding. `instead`: other classes that came before it. `broken`: a finding in the twin. `subjects`: the programs
-    of variant and twin; empty for a row from another machine.
+    """The result for a variant. `searches` has, by strategy, one exploration for each seed; only DPOR for a harmless
+    variant. `instead` lists other classes that came before `found`. `broken` is a finding in the twin. `subjects` are
+    the programs of variant and twin; empty for a row from another machine.
     """
 
     entry: VariantEntry

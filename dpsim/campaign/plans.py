@@ -168,8 +168,8 @@ class Plan:
         return result
 
     def _ended(self, result: UnitResult) -> tuple[bool, bool]:
-        """Returns whether all schedules were seen, and whether all but those that were cut off or are
-        beyond a bound.
+        """Returns two answers: whether the search saw all schedules, and whether it saw all except those that were cut
+        off or are beyond a bound.
         """
         if result.state is None:
             return result.exhausted, result.bounded

@@ -33,7 +33,8 @@ def head(
 ) -> dict[str, Any]:
     """Returns what has to be equal so that an exploration can use saved work.
 
-    `settings`: of the search. `worlds`: which variants of each scenario. Raises ScenarioError for one that cannot run.
+    `settings` are those of the search, and `worlds` says which variants of each scenario it explores. Raises
+    ScenarioError for a scenario that cannot run.
     """
     named = [f"{scenario.name} ({digest_of(scenario, base)[:DIGITS]})" for scenario, base in scenarios]
     return {

@@ -131,9 +131,10 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
 
 
 def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
-    """Returns the position of an exception: its own, or one behind the rank whose end the raising rank noticed last.
+    """Returns the position of an exception, but never one before its cause.
 
-    Ranks end one after another, so following these notices ends at the first one.
+    The raising rank may have learned earlier that another rank died or raised. Then the position comes after that of
+    the other rank, to which the same rule applies.
     """
     run, own = run_index.run, run_index.position(entry)
     answers = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")

@@ -237,7 +237,11 @@ class RankThreads:
         return f", while {last.raw[THREAD]} set flag {last.raw[FLAG]} instead ({place(last)})"
 
     def _other_set(self, awaited: RawRecord) -> Entry | None:
-        """Returns the last set of all, if another thread set another flag and no thread waited for that flag since."""
+        """Returns the last set of any flag on this rank, if it may have been meant for the awaited flag; otherwise
+        None.
+
+        It must be a set of another flag by another thread, and no thread waited for that other flag since.
+        """
         flags = [Entry(self.rank, at, raw) for at, raw in enumerate(self.journal) if raw[KIND] == "flag"]
         at = max((at for at, one in enumerate(flags) if one.raw[FLAG_HOW] == "set"), default=0)
         last = flags[at]  # the list is not empty, because a thread waits for a flag

@@ -37,10 +37,10 @@ Visit: TypeAlias = Callable[[Callable[[], bool]], Iterator[NightRow]]
 class Night(NamedTuple):
     """What a night should do.
 
-    `folder`: of all nights. `night`: a date. `scenarios`: None for all that come with dpsim. `up_to`: the sizes of
-    small worlds. `only`: patterns of variants. `exhibits`: further folders of the museum. `tests`: the report of
-    pytest. `seconds`: of the whole night. `modules`: modules that register protocols, which printed commands need as
-    well.
+    `folder` contains the files of all nights, and `night` is the date of this one. `scenarios` is None for all that
+    come with dpsim. `up_to` gives the sizes of small worlds, `only` contains patterns of variants, and `exhibits` lists
+    further folders of the museum. `tests` is the report of pytest. `seconds` is the time for the whole night. `modules`
+    register protocols, and the printed commands need them as well.
     """
 
     folder: Path

@@ -11,9 +11,10 @@ from typing import NamedTuple
 class Size(NamedTuple):
     """The amount of work of a night.
 
-    `worlds`: with random faults, in all. `schedules`: of each world. `seconds`: of each scenario in each part, so a
-    busy machine runs fewer schedules. `visited`: one in this number of known bugs runs. `museum_schedules`: of each
-    search for a known bug. `small`: the largest number of small worlds of a scenario; None for all.
+    `worlds` is the number of worlds with random faults, and `schedules` the number of schedules of each. `seconds` is
+    the time for each scenario in each part, so a busy machine runs fewer schedules. The night runs one in `visited` of
+    the known bugs, with `museum_schedules` schedules in each search. `small` is the largest number of small worlds of a
+    scenario; None for all.
     """
 
     worlds: int = 1_000

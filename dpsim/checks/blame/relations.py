@@ -137,9 +137,10 @@ def _ratio(key: Key, here: int, pairs: Sequence[tuple[int, int | None]]) -> Shou
 
 
 def _together(here: dict[Key, int], then: Sequence[tuple[int, dict[Key, Any]]]) -> list[Should | None]:
-    """Returns predictions from a single other step: numbers that equalled the count there, and share a new value here.
+    """Returns predictions from a single other step. In that step some numbers equalled the count, and in this step they
+    all have one new value.
 
-    They have to belong to several sites.
+    This value is the prediction. The numbers have to belong to several sites.
     """
     if len(then) != 1:
         return []

@@ -67,8 +67,9 @@ def _met_another(run_index: RunIndex, actor: int) -> bool:
 
 
 def _behind_raised(run_index: RunIndex, standings: Mapping[int, ActorState], findings: list[Finding]) -> list[Finding]:
-    """Returns the findings. If an actor raised for its own reason, the hangs of the ranks that wait for it
-    come behind.
+    """Returns the findings in another order: an exception comes before the hangs of the ranks that wait for its actor.
+
+    Exceptions of actors that gave up because of another actor have no such effect.
     """
     raised = [one.actor for one in standings.values() if one.state == "raised"]
     raised = [actor for actor in raised if gave_up(run_index, actor) is None]
@@ -135,7 +136,8 @@ def _follows(run_index: RunIndex, finding: Finding) -> bool:
 def _root(standings: Mapping[int, ActorState], roots: Sequence[int], finding: Finding, any_: bool = True) -> int | None:
     """Returns the root that causes a finding: its culprit, or the root for which its culprit waits.
 
-    If there is no such root, it is the only one. This last rule needs `any_`, or a culprit in an idle get.
+    If neither exists and there is only one root, that root is assumed to be the cause. This last rule applies only with
+    `any_`, or if the culprit is in an idle get.
     """
     culprit = finding.culprit
     if culprit is not None:

@@ -206,7 +206,11 @@ def _departs(steps: Steps, pair: tuple[Side, Side], which: int, step: int, told:
 def _against_a_sound_peer(
     steps: Steps, pair: tuple[Side, Side], step: int, told: list[dict[Name, Rules]]
 ) -> Uneven | None:
-    """Returns the side without rules whose peer is as usual, if it made more calls, or finished with fewer."""
+    """Returns the side that differs from its peer, if the peer is as in its other steps.
+
+    This needs that no rule is known for the side itself, and that it made more calls than its peer, or finished the
+    step.
+    """
     for which in (0, 1):
         side, peer = pair[which], pair[1 - which]
         sound = bool(told[1 - which]) and all(one.sound for one in told[1 - which].values())

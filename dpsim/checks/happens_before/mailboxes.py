@@ -237,7 +237,7 @@ class NoticePost:
 
 
 class MailOrder:
-    """The mailboxes of a run. A mailbox to which ranks in `lossy` post does not count its messages."""
+    """The mailboxes of a run. If one of the ranks `lossy` posts to a mailbox, that mailbox keeps no counts."""
 
     def __init__(self, lossy: Collection[int] = ()) -> None:
         self._lossy = lossy

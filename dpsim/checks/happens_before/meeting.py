@@ -23,9 +23,9 @@ from dpsim.contract.rules.wait_set import awaited
 class Gathering:
     """A collective that not all members have reached yet.
 
-    `came` maps each member that has to the point before its call. `whole` is the signal of all members that wait for
-    every member, so they share it. `parts` contains the signals of members that wait only for some, with the rank and
-    those.
+    `came` maps each member that has reached it to the point before its call. All members that wait for every member
+    share the signal `whole`. `parts` has an item for each member that waits only for some: its signal, its rank, and
+    the ranks that it waits for.
     """
 
     __slots__ = ("came", "parts", "whole")

@@ -105,7 +105,11 @@ def _alike(one: Sequence[object], other: Sequence[object]) -> int:
 
 
 def by_habit_at(job: DumpedJob, usual: Usual, group: str, at: Mapping[int, RecordedCall]) -> Departure | None:
-    """Returns the departure from the usual order of the one rank that has any, before its call and in such a group."""
+    """Returns the last departure from the usual order before these calls, if only one of the ranks has any; otherwise
+    None.
+
+    Only departures in groups of the same kind as `group` count.
+    """
     kind = job.groups[group].kind
     found = {}
     for rank, call in at.items():

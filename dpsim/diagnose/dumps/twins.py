@@ -11,8 +11,8 @@ So each of the two ranks needs a twin with equal calls so far, and both twins mu
     group ep.1   12 calls of each member, over                             ->  rank 2 left one out
     group ep.1   11 calls of each member, over                             ->  rank 0 made one too many
 
-Other groups of the same kind make equally many calls by the end of the job. So the comparison of groups needs
-that all other calls are over, and that no ring buffer has lost calls.
+Other groups of the same kind make equally many calls by the end of the job. So the comparison of groups needs that
+all other calls are over, and that no ring buffer has lost calls.
 """
 
 from __future__ import annotations
