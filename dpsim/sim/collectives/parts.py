@@ -160,7 +160,7 @@ class PartedGroup(Group):
         last = len(meeting.brought) == len(meeting.members)  # a receive may arrive while this arrival fires
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         if machine.aborting and self.device:
-            arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
+            arrival.label = arrival.label or own_label(rank, f"reaches {meeting.label}")
             arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
         if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
             machine.submit(arrival)

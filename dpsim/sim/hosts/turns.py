@@ -105,7 +105,7 @@ class TurningHost(Host):
 
     def turn(self, site: str, ordinal: int) -> None:
         """Waits for this thread's turn to make a call at a site."""
-        label = visit_label(self.word, site, ordinal, "comes to")
+        label = visit_label(self.word, site, ordinal, "reaches")
         op = self.op(label if self.machine.visible else "", host=True)
         kind, name, what = self.own_journal.about
         touched: Footprint = ()

@@ -30,7 +30,7 @@ class Notices:
 
     def watch(self, host: Host, actor: int, mailbox: str, took: int) -> None:
         """A host asks for a notice by its last call. The delivery takes `took` ns."""
-        notice = Op(host.address("is told by"), took)
+        notice = Op(host.address("is notified by"), took)
         if host.chained:
             host.before(notice)
         self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))
